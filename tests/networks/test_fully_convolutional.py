@@ -172,9 +172,7 @@ def test_without_a_hidden_layer_heads_read_the_pools():
 def test_a_game_that_does_not_say_where_its_actions_are_is_refused(monkeypatch):
     game = parse_game("gobang:3x3:3")
     monkeypatch.setattr(ENCODINGS.implementation(type(game)), "actions_over", None)
-    with pytest.raises(
-        UserError, match=r"actions_over = None does not say .* cells, columns, rows"
-    ):
+    with pytest.raises(UserError, match=r"actions_over = None.* cells, columns, rows"):
         build_network(settings(), game, 0)
 
 

@@ -71,8 +71,8 @@ def test_names(text: str, game: object, name: str) -> None:
         ("othello:3x6", "othello:3x6: rows = 3: expected at least 4"),
         ("othello:6x9", "othello:6x9: columns = 9: expected at most 8"),
         ("gobang:6x6:2", "gobang:6x6:2: length = 2: expected at least 3"),
-        ("gobang:3x3", "gobang:3x3: 4 in a row do not fit a 3x3 board; expected at most 3"),
-        ("connect_four:4x5:6", "6 in a row do not fit a 4x5 board; expected at most 5"),
+        ("gobang:3x3", "gobang:3x3: 4 in a row do not fit on a 3x3 board; expected at most 3"),
+        ("connect_four:4x5:6", "6 in a row do not fit on a 4x5 board; expected at most 5"),
     ],
 )
 def test_wrong_names_are_explained(text: str, complaint: str) -> None:

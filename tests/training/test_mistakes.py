@@ -38,7 +38,7 @@ MISTAKES = [
     (["othelo:6x6"], 'unknown game "othelo"'),
     (["othelo:6x6"], 'did you mean "othello"?'),
     (["othello:9x6"], "rows = 9: expected at most 8"),
-    (["gobang:3x3"], "4 in a row do not fit a 3x3 board"),
+    (["gobang:3x3"], "4 in a row do not fit on a 3x3 board"),
     (["--preset", "mni"], 'did you mean "mini"?'),
     (["--set", "search.simulatons=5"], 'did you mean "search.simulations"?'),
     (["--set", "search.simulations=0"], "search.simulations = 0: expected at least 1"),

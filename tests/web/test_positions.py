@@ -67,9 +67,9 @@ def test_pieces_set_up_as_on_a_board_play_on_in_the_same_way(game: str, draws: l
 @pytest.mark.parametrize(
     ("game", "rows", "first", "reason"),
     [
-        ("connect_four:4x4", ["X...", "....", "....", "...."], False, "floats in column 0, row 1"),
-        ("connect_four:4x4", ["....", "....", "....", "X..."], True, "expected 0 of X"),
-        ("gobang:3x3:3", ["XXX", "OO.", ".O."], True, "X has won already"),
+        ("connect_four:4x4", ["X...", "....", "....", "...."], False, "column 0, row 1"),
+        ("connect_four:4x4", ["....", "....", "....", "X..."], True, "expected 0 X pieces"),
+        ("gobang:3x3:3", ["XXX", "OO.", ".O."], True, "X has already won"),
         ("gobang:3x3:3", ["XX.", "OO."], True, "3 rows of 3 cells"),
         ("hex:3x3", ["...", "...", "..."], True, "cannot be set up in this game"),
         ("gobang:3x3:3", ["XX?", "OO.", "..."], True, "3 rows of 3 cells"),

@@ -1,4 +1,4 @@
-"""Connect Four [Wang2020a]: pieces fall to the lowest empty cell of a column; K in a row win."""
+"""Connect Four [Wang2020a], with K pieces in a row to win."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zerolab.rules.squares import SquareHints, packed, require_alternate, requir
 
 
 class ConnectFour(NamedTuple):
-    """An upright board on which `length` pieces in a row win."""
+    """Connect Four on an upright board; `length` pieces in a row win."""
 
     rows: Annotated[int, Field(ge=4, le=8)]
     columns: Annotated[int, Field(ge=4, le=8)]
@@ -28,18 +28,18 @@ class ConnectFour(NamedTuple):
 
 
 @inlined
-def _playable_cells(game, taken):
-    """Return the lowest empty cell of every column that is not full."""
+def _playable_cells(game, occupied):
+    """Return the lowest empty cell of every open column."""
     bottoms = boards.ZERO
     for column in range(game.columns):
-        is_open = ~(taken >> boards.u64((column + 1) * game.rows - 1)) & boards.ONE
+        is_open = ~(occupied >> boards.u64((column + 1) * game.rows - 1)) & boards.ONE
         bottoms |= is_open << boards.u64(column * game.rows)
-    return (taken + bottoms) & ~taken
+    return (occupied + bottoms) & ~occupied
 
 
 @inlined
 def _list_columns(game, cells, out):
-    """Write the columns that have a cell of `cells`, the middle ones first; return their number."""
+    """Write the columns of `cells` to `out`, starting in the middle; return their number."""
     count = 0
     middle = (game.columns - 1) // 2
     for i in range(game.columns):
@@ -55,7 +55,7 @@ _EVERY_COLUMN = np.uint64(0x0706050403020100)
 
 
 def _tops() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns]: the top cells of all columns, by the size of the board."""
+    """Return uint64[rows, columns]: the top cells of all columns, by board size."""
     sides = boards.MAX_SIDE + 1
     tops = np.zeros((sides, sides), np.uint64)
     for rows in range(1, sides):
@@ -69,31 +69,33 @@ _TOPS = _tops()
 
 
 @inlined
-def _without(columns, place):
-    """Return a list of columns, one per byte, without the byte that starts at bit `place`."""
-    below = (boards.ONE << place) - boards.ONE
+def _without(columns, offset):
+    """Return a list of columns, one per byte, without the byte that starts at bit `offset`."""
+    below = (boards.ONE << offset) - boards.ONE
     return (columns & below) | ((columns >> np.uint64(8)) & ~below)
 
 
 @inlined
 def _open_columns(full, rows, columns):
-    """Return the columns whose top is not in `full`, one per byte, and their number."""
-    found = _EVERY_COLUMN
+    """Return the columns whose top cells are not in `full`, one per byte, and their number."""
+    open_columns = _EVERY_COLUMN
     count = columns
     while full:
         column = boards.lowest_bit(full) // rows
-        found = _without(found, boards.u64(8 * (column - (columns - count))))
+        open_columns = _without(open_columns, boards.u64(8 * (column - (columns - count))))
         count -= 1
         full &= full - boards.ONE
-    return found, count
+    return open_columns, count
 
 
 class ConnectFourRules(Rules):
-    """The state is (own pieces, other's pieces); an action is a column that is not full.
+    """Rules of Connect Four.
 
-    Bit column * rows + height is the cell `height` above the bottom. Unlike in [Tromp], there is
-    no guard row, so that 8x8 fits one word. Adding a column's bottom bit to the taken cells
-    carries to the lowest empty cell. To `boards`, such a word is a board of `columns` rows.
+    The state is (own pieces, opponent's pieces), and an action is an open column. Bit
+    column * rows + height is the cell `height` cells above the bottom of a column. There is no
+    guard row as in [Tromp], so an 8x8 board fits in one word. Adding the bottom bit of a column to
+    the occupied cells carries to its lowest empty cell. The functions of `boards` treat a word as
+    a board with `columns` rows.
     """
 
     @staticmethod
@@ -115,14 +117,14 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def legal(game, state, mask):
-        taken = state[0] | state[1]
+        occupied = state[0] | state[1]
         for column in range(game.columns):
-            mask[column] = not boards.test_bit(taken, column * game.rows + game.rows - 1)
+            mask[column] = not boards.test_bit(occupied, column * game.rows + game.rows - 1)
 
     @staticmethod
     def apply(game, state, action, out):
-        taken = state[0] | state[1]
-        own = state[0] | (taken + boards.bit(action * game.rows)) & ~taken
+        occupied = state[0] | state[1]
+        own = state[0] | (occupied + boards.bit(action * game.rows)) & ~occupied
         out[0] = state[1]
         out[1] = own
 
@@ -137,42 +139,42 @@ class ConnectFourRules(Rules):
     @staticmethod
     def random_action(game, state, random):
         tops = _TOPS[game.rows, game.columns] & ~(state[0] | state[1])
-        chosen = nth_bit(tops, streams.below(random, boards.popcount(tops)))
-        return boards.lowest_bit(chosen) // game.rows
+        top = nth_bit(tops, streams.below(random, boards.popcount(tops)))
+        return boards.lowest_bit(top) // game.rows
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Play at random, with a list of open columns that changes only when a column fills up."""
+        """Play at random, with a list of open columns updated only when a column is full."""
         own = state[0]
         other = state[1]
-        taken = own | other
+        occupied = own | other
         rows = boards.u64(game.rows)
         tops = _TOPS[game.rows, game.columns]
-        columns, count = _open_columns(taken & tops, game.rows, game.columns)
+        columns, count = _open_columns(occupied & tops, game.rows, game.columns)
         won = boards.has_run(other, game.columns, game.rows, game.length)
         random = boards.ZERO
         plies = 0
         while count > 0 and not won:
             random = rules.playout_bits(key, plies, random)
-            place = boards.u64(8 * streams.below(random, count))
-            column = (columns >> place) & _BYTE
-            piece = (taken + (boards.ONE << column * rows)) & ~taken
+            offset = boards.u64(8 * streams.below(random, count))
+            column = (columns >> offset) & _BYTE
+            piece = (occupied + (boards.ONE << column * rows)) & ~occupied
             plies += 1
             moves[plies] = np.int32(column)
-            taken |= piece
+            occupied |= piece
             mover = own | piece
             own = other
             other = mover
             won = boards.has_run(mover, game.columns, game.rows, game.length)
             if piece & tops:
-                columns = _without(columns, place)
+                columns = _without(columns, offset)
                 count -= 1
         moves[0] = plies
         return rules.win_after(plies) if won else DRAW
 
 
 class ConnectFourEncoding(Encoding):
-    """One plane of pieces, and one mirror."""
+    """Encoding with one plane of pieces and one reflection."""
 
     actions_over = "columns"
 
@@ -194,7 +196,7 @@ class ConnectFourEncoding(Encoding):
 
     @staticmethod
     def transform(game, state, symmetry, out):
-        # The word is a board of `columns` rows, so left and right are its top and bottom.
+        # A word is a board with `columns` rows, so mirroring swaps its top and bottom.
         mirror = 2 * symmetry
         out[0] = boards.transform_board(state[0], game.columns, game.rows, mirror)
         out[1] = boards.transform_board(state[1], game.columns, game.rows, mirror)
@@ -209,32 +211,32 @@ class ConnectFourEncoding(Encoding):
 
 
 class ConnectFourNotation(Notation):
-    """Columns are numbered from 0, like actions."""
+    """Notation in which columns are numbered from 0, like actions."""
 
     @staticmethod
     def column_label(game: Any, column: int) -> str:
-        """Return the number of a column, which is the name of its action."""
+        """Return the number of a column, which is also the name of its action."""
         return str(column)
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board on which pieces alternate and none floats."""
+        """Return the state of a board; require alternating moves and no floating pieces."""
         require_alternate(board, first_to_move)
-        taken = board != 0
-        floating = np.argwhere(taken[:-1] & ~taken[1:])
+        occupied = board != 0
+        floating = np.argwhere(occupied[:-1] & ~occupied[1:])
         if floating.size:
             row, column = floating[0]
             raise UserError(
-                f"a piece floats in column {column}, row {row + 1} from the top: expected pieces"
-                " on top of others"
+                f"the piece in column {column}, row {row + 1} from the top, floats: expected pieces"
+                " without empty cells below"
             )
-        upright = board[::-1].T  # whose rows are the columns, from the bottom
-        require_undecided(game, packed(-upright), first_to_move)
-        return packed(upright)
+        transposed = board[::-1].T  # rows are columns, and start at the bottom
+        require_undecided(game, packed(-transposed), first_to_move)
+        return packed(transposed)
 
 
 class ConnectFourHints(SquareHints):
-    """Scores that measure the speed of a win; threats reduce the moves [Pons]."""
+    """Hints with scores for the speed of a win; threats reduce the number of moves [Pons]."""
 
     @staticmethod
     def score(game, state):
@@ -250,23 +252,23 @@ class ConnectFourHints(SquareHints):
 
     @staticmethod
     def solver_moves(game, state, out):
-        """List an immediate win; else the defence against one; else safe moves; else all.
+        """Write an immediate win, or the defence against one, or all safe moves, or any move.
 
-        A safe move does not let the other player win on the cell above.
+        A safe move does not let the opponent win on the cell above it.
         """
-        taken = state[0] | state[1]
-        playable = _playable_cells(game, taken)
-        chosen = playable & boards.winning_cells(state[0], game.columns, game.rows, game.length)
-        if not chosen:
+        occupied = state[0] | state[1]
+        playable = _playable_cells(game, occupied)
+        best = playable & boards.winning_cells(state[0], game.columns, game.rows, game.length)
+        if not best:
             threats = boards.winning_cells(state[1], game.columns, game.rows, game.length)
-            threats &= ~taken
-            chosen = playable & threats
-            if not chosen:
+            threats &= ~occupied
+            best = playable & threats
+            if not best:
                 safe = playable & ~(threats >> boards.ONE)
                 if safe:
                     return _list_columns(game, safe, out)
-                chosen = playable
-        out[0] = boards.lowest_bit(chosen) // game.rows
+                best = playable
+        out[0] = boards.lowest_bit(best) // game.rows
         return 1
 
     @staticmethod

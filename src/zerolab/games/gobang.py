@@ -1,4 +1,4 @@
-"""Gobang [Wang2020a]: K or more in a row win; ``gobang:3x3:3`` is tic-tac-toe."""
+"""Gobang [Wang2020a], with K or more pieces in a row to win; ``gobang:3x3:3`` is tic-tac-toe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.rules.squares import AlternatingNotation, SquareEncoding, SquareHin
 
 
 class Gobang(NamedTuple):
-    """A board on which `length` pieces in a row win."""
+    """Gobang on a rectangular board; `length` or more pieces in a row win."""
 
     rows: Annotated[int, Field(ge=3, le=8)]
     columns: Annotated[int, Field(ge=3, le=8)]
@@ -22,7 +22,7 @@ class Gobang(NamedTuple):
 
 
 class GobangRules(SquareRules):
-    """The state is (own pieces, other's pieces); an action is an empty cell."""
+    """Rules of Gobang; the state is (own pieces, opponent's pieces), and an action is a cell."""
 
     @staticmethod
     def check(game):
@@ -44,23 +44,20 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Shuffle the empty cells in place in `moves` [Durstenfeld1964].
-
-        No draw depends on the one before.
-        """
+        """Shuffle the empty cells in place in `moves` [Durstenfeld1964]; draws are independent."""
         own = state[0]
         other = state[1]
         empty = boards.full_board(game.rows, game.columns) & ~(own | other)
-        left = boards.list_cells(empty, moves[1:])
+        count = boards.list_cells(empty, moves[1:])
         won = boards.has_run(other, game.rows, game.columns, game.length)
         random = boards.ZERO
         plies = 0
-        while plies < left and not won:
+        while plies < count and not won:
             random = rules.playout_bits(key, plies, random)
-            chosen = 1 + plies + streams.below(random, left - plies)
+            drawn = 1 + plies + streams.below(random, count - plies)
             plies += 1
-            cell = moves[chosen]
-            moves[chosen] = moves[plies]
+            cell = moves[drawn]
+            moves[drawn] = moves[plies]
             moves[plies] = cell
             mover = own | boards.bit(cell)
             own = other
@@ -71,7 +68,7 @@ class GobangRules(SquareRules):
 
 
 class GobangHints(SquareHints):
-    """Scores that measure the speed of a win; a threat reduces the moves to one."""
+    """Hints with scores for the speed of a win; a threat reduces the moves to one."""
 
     @staticmethod
     def score(game, state):
@@ -87,7 +84,7 @@ class GobangHints(SquareHints):
 
     @staticmethod
     def solver_moves(game, state, out):
-        """List an immediate win, else the defence against one, else all cells."""
+        """Write an immediate win, or the defence against one, or all empty cells."""
         empty = squares.empty_cells(state, game.rows, game.columns)
         wins = empty & boards.winning_cells(state[0], game.rows, game.columns, game.length)
         if wins:

@@ -1,7 +1,7 @@
-"""Othello on any rectangle.
+"""Othello on any rectangular board.
 
-The first position and passes follow [AZG], as in [Wang2020a]: see "Rules" in ``docs/papers.md`` and
-``docs/decisions/0003-othello-ends-at-once.md``.
+The initial position and passes follow [AZG], as in [Wang2020a]; see "Rules" in ``docs/papers.md``
+and ``docs/decisions/0003-othello-ends-at-once.md``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, S
 
 
 class Othello(NamedTuple):
-    """A rectangular board; the first four discs surround the corner of row and column n // 2."""
+    """Othello on a rectangular board.
+
+    The four initial discs are in the rows rows // 2 - 1 and rows // 2, and in the columns
+    columns // 2 - 1 and columns // 2.
+    """
 
     rows: Annotated[int, Field(ge=4, le=8)]
     columns: Annotated[int, Field(ge=4, le=8)]
 
 
 def _inner_columns() -> NDArray[np.uint64]:
-    """Return uint64[columns]: the cells of eight rows that are not in the first or last column."""
+    """Return uint64[columns]: the cells of eight rows, without the first and last column."""
     inner = np.zeros(boards.MAX_SIDE + 1, np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
         for cell in range(min(64, 8 * columns)):
@@ -51,7 +55,7 @@ _INNER_COLUMNS = _inner_columns()
 
 
 def _corners() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns]: the corner cells of every board."""
+    """Return uint64[rows, columns]: the corner cells, by board size."""
     sides = boards.MAX_SIDE + 1
     corners = np.zeros((sides, sides), np.uint64)
     for rows in range(1, sides):
@@ -65,11 +69,11 @@ _CORNERS = _corners()
 
 
 def _line_lanes() -> NDArray[np.uint64]:
-    """Return uint64[columns, 3, 4], for the lines along rows, columns and both diagonals.
+    """Return uint64[columns, 3, 4], for lines along rows, columns and both diagonals.
 
-    The three rows hold the distance in bits between neighbours, twice that distance, and the cells
-    whose discs can be flipped along the line: none of an edge column, because lines do not continue
-    around vertical edges.
+    The second axis is the distance in bits between neighbours, twice that distance, and the mask of
+    cells whose discs can be flipped along a line. For rows and diagonals, the mask excludes the
+    edge columns, so that lines do not continue around vertical edges.
     """
     lines = np.zeros((boards.MAX_SIDE + 1, 3, 4), np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
@@ -84,10 +88,11 @@ _LINE_LANES = _line_lanes()
 
 @inlined
 def _fill(columns, discs, other):
-    """Return the other player's discs in unbroken lines from `discs`, to higher and to lower bits.
+    """Return the opponent's discs in unbroken lines from `discs`, up to and down from them.
 
-    Results are lanes. This is Kogge and Stone's parallel prefix: two single and two double steps
-    cover six discs, the most that can be flipped in a line of eight.
+    Both results are lanes, for lines to higher and to lower bits. The method is the parallel prefix
+    of Kogge and Stone. Two single and two double steps cover six discs, which is the maximum number
+    of flipped discs in a line of eight.
     """
     single = load(_LINE_LANES[columns, 0])
     double = load(_LINE_LANES[columns, 1])
@@ -108,7 +113,7 @@ def _fill(columns, discs, other):
 
 @inlined
 def _moves(rows, columns, own, other):
-    """Return the empty cells at which lines from own discs over the other player's discs end."""
+    """Return the empty cells on which a disc would flip opposing discs."""
     up, down = _fill(columns, own, other)
     single = load(_LINE_LANES[columns, 0])
     ends = any_bit(bit_or(shift_left(up, single), shift_right(down, single)))
@@ -117,7 +122,7 @@ def _moves(rows, columns, own, other):
 
 @inlined
 def _flipped(columns, disc, own, other):
-    """Return the discs that a new disc flips: those between it and own discs."""
+    """Return the discs flipped by a new disc, which are between it and own discs."""
     up, down = _fill(columns, disc, other)
     from_own_up, from_own_down = _fill(columns, own, other)
     return any_bit(bit_or(bit_and(up, from_own_down), bit_and(down, from_own_up)))
@@ -125,9 +130,9 @@ def _flipped(columns, disc, own, other):
 
 @inlined
 def _neighbours(columns, discs):
-    """Return the cells next to discs; for discs on the left and right edge only above and below.
+    """Return the cells next to discs; for discs in edge columns, only those above and below.
 
-    Bits beyond the board may be set.
+    Bits outside the board may also be set.
     """
     row = boards.u64(columns)
     inner = discs & _INNER_COLUMNS[columns]
@@ -137,7 +142,7 @@ def _neighbours(columns, discs):
 
 @inlined
 def _result(own, other):
-    """Return the outcome of a finished game: the player with more discs wins."""
+    """Return the outcome of a finished game, which the player with more discs wins."""
     difference = boards.popcount(own) - boards.popcount(other)
     if difference > 0:
         return WIN
@@ -145,10 +150,11 @@ def _result(own, other):
 
 
 class OthelloRules(SquareRules):
-    """The state is (own discs, other's discs); an action is a cell, the last one is a pass.
+    """Rules of Othello.
 
-    A pass is legal only when nothing else is. The game ends as soon as neither player can place a
-    disc, so that two passes never follow each other.
+    The state is (own discs, opponent's discs). An action is a cell, except that the last action is
+    a pass. A pass is legal only if there is no other legal action. The game ends as soon as neither
+    player can place a disc, so there are never two consecutive passes.
     """
 
     @staticmethod
@@ -205,7 +211,7 @@ class OthelloRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Play at random until two passes in a row, which do not count as plies."""
+        """Play at random until two consecutive passes, which do not count as plies."""
         own = state[0]
         other = state[1]
         random = boards.ZERO
@@ -233,7 +239,7 @@ class OthelloRules(SquareRules):
 
 
 class OthelloNotation(SquareNotation):
-    """Cells have names such as "c2"; the last action is "pass"."""
+    """Notation with cells such as "c2" and with "pass" for the last action."""
 
     @staticmethod
     def action_name(game: Any, action: int) -> str:
@@ -244,23 +250,23 @@ class OthelloNotation(SquareNotation):
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
-        """Read a cell's name, "pass", or the number of an action."""
+        """Parse the name of a cell, "pass", or the number of an action."""
         if text.lower() == "pass":
             return int(game.rows * game.columns)
         return super().parse_action(game, text)
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board with any discs, because players may have passed."""
+        """Return the state of a board with any numbers of discs, since players may have passed."""
         return packed(board)
 
 
 class OthelloHints(SquareHints):
-    """The score is the difference in discs."""
+    """Hints with the disc difference as the score."""
 
     @staticmethod
     def max_plies(game):
-        return 2 * game.rows * game.columns  # after a pass a disc follows, or the game is over
+        return 2 * game.rows * game.columns  # there are never two consecutive passes
 
     @staticmethod
     def score(game, state):
@@ -281,7 +287,7 @@ class OthelloHints(SquareHints):
 
     @staticmethod
     def move_ordering_score(game, state):
-        """Prefer moves that leave few replies, few corners and a small frontier."""
+        """Prefer moves that leave the opponent few moves, few corners and a small frontier."""
         moves = _moves(game.rows, game.columns, state[0], state[1])
         corner_moves = moves & _CORNERS[game.rows, game.columns]
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])

@@ -1,10 +1,10 @@
-"""Bit operations that numba lacks: SIMD over four words, and the n-th set bit.
+"""Bit operations missing from numba: SIMD over four words, and the n-th set bit.
 
-Lanes are a tuple of four uint64. In compiled code each operation on them is one LLVM vector
-operation, which every processor can execute; in plain Python it is done word by word. Compute with
-lanes in straight-line code: LLVM splits lanes that a branch or a loop selects into four words.
+Lanes are a tuple of four uint64. In compiled code, each operation on lanes is one LLVM vector
+operation, which works on every processor; plain Python processes one word at a time. Use lanes
+only in straight-line code, since LLVM splits lanes selected by a branch or a loop into four words.
 
-The n-th set bit is one instruction on most processors, and about twenty on others.
+Finding the n-th set bit takes one instruction on most processors and about twenty on others.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from zerolab.core.compiled import inlined
 _LANES = types.UniTuple(types.uint64, 4)
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, 4)
-_PLACES = [ir.Constant(ir.IntType(32), i) for i in range(4)]
+_INDICES = [ir.Constant(ir.IntType(32), i) for i in range(4)]
 
 
 def _vector(builder: Any, lanes: Any) -> Any:
-    """Convert a tuple into a vector; LLVM removes pairs of opposite conversions."""
+    """Convert a tuple to a vector; LLVM removes pairs of opposite conversions."""
     vector = ir.Constant(_VECTOR, ir.Undefined)
-    for i, place in enumerate(_PLACES):
-        vector = builder.insert_element(vector, builder.extract_value(lanes, i), place)
+    for i, index in enumerate(_INDICES):
+        vector = builder.insert_element(vector, builder.extract_value(lanes, i), index)
     return vector
 
 
 def _tuple(builder: Any, vector: Any) -> Any:
     lanes = ir.Constant(ir.ArrayType(_WORD, 4), ir.Undefined)
-    for i, place in enumerate(_PLACES):
-        lanes = builder.insert_value(lanes, builder.extract_element(vector, place), i)
+    for i, index in enumerate(_INDICES):
+        lanes = builder.insert_value(lanes, builder.extract_element(vector, index), i)
     return lanes
 
 
 def _compile_as(function: Callable[..., Any], instruction: str) -> None:
-    """Replace a function of two lanes by one LLVM instruction in compiled code."""
+    """Compile calls of a function on two tuples of lanes to one LLVM instruction."""
 
     @intrinsic
     def emitted(_context, one, two):
@@ -61,28 +61,28 @@ def _compile_as(function: Callable[..., Any], instruction: str) -> None:
 
 
 def shift_left(one, two):
-    """Return lanes shifted to higher bits, each by its own number of bits, under 64."""
+    """Return lanes shifted to higher bits, each by its own number of bits below 64."""
     return tuple(word << step for word, step in zip(one, two, strict=True))
 
 
 def shift_right(one, two):
-    """Return lanes shifted to lower bits, each by its own number of bits, under 64."""
+    """Return lanes shifted to lower bits, each by its own number of bits below 64."""
     return tuple(word >> step for word, step in zip(one, two, strict=True))
 
 
 def bit_and(one, two):
-    """Return the bits set in both, lane by lane."""
+    """Return the bitwise AND of two tuples of lanes."""
     return tuple(word & other for word, other in zip(one, two, strict=True))
 
 
 def bit_or(one, two):
-    """Return the bits set in one or the other, lane by lane."""
+    """Return the bitwise OR of two tuples of lanes."""
     return tuple(word | other for word, other in zip(one, two, strict=True))
 
 
 @inlined
 def broadcast(word):
-    """Return the same word in every lane."""
+    """Return lanes that all contain `word`."""
     return word, word, word, word
 
 
@@ -93,7 +93,7 @@ def load(words):
 
 
 def any_bit(lanes):
-    """Return the bits set in any lane, as one word."""
+    """Return a word with the bits set in at least one lane."""
     return lanes[0] | lanes[1] | lanes[2] | lanes[3]
 
 
@@ -133,12 +133,12 @@ _SLOW_DEPOSIT = ("znver1", "znver2")
 
 
 def _bits_of_bytes() -> NDArray[np.uint64]:
-    """Return uint64[256, 8]: the set bits of each byte in ascending order, then zeros."""
-    found = np.zeros((256, 8), np.uint64)
+    """Return uint64[256, 8]: the set bits of each byte in ascending order, followed by zeros."""
+    table = np.zeros((256, 8), np.uint64)
     for byte in range(256):
         bits = [1 << i for i in range(8) if byte >> i & 1]
-        found[byte, : len(bits)] = bits
-    return found
+        table[byte, : len(bits)] = bits
+    return table
 
 
 _BITS_OF_BYTES = _bits_of_bytes()
@@ -146,7 +146,7 @@ _BITS_OF_BYTES = _bits_of_bytes()
 
 @inlined
 def counts_up_to_bytes(word):
-    """Return in each byte the number of set bits of the word up to and including that byte."""
+    """Return a word whose bytes count the set bits of `word` up to and including each byte."""
     word = word - ((word >> _ONE) & _M1)
     word = (word & _M2) + ((word >> np.uint64(2)) & _M2)
     return ((word + (word >> np.uint64(4))) & _M4) * _LOW_BITS
@@ -154,22 +154,22 @@ def counts_up_to_bytes(word):
 
 @inlined
 def nth_bit_anywhere(word, n):
-    """Return the set bit above exactly `n` set bits, on any processor.
+    """Return the set bit with exactly `n` lower set bits, on any processor.
 
-    All bytes are compared at once: the bit lies in the first byte up to which more than `n` bits
-    are set [Vigna2008, Alg. 2].
+    The bit is in the first byte whose cumulative number of set bits exceeds `n`. All bytes are
+    compared in parallel [Vigna2008, Alg. 2].
     """
     n = np.uint64(n)
     counts = counts_up_to_bytes(word)
-    passed = (((n * _LOW_BITS) | _HIGH_BITS) - counts) & _HIGH_BITS
-    place = ((passed >> np.uint64(7)) * _LOW_BITS >> np.uint64(56)) << np.uint64(3)
-    n -= ((counts << np.uint64(8)) >> place) & _BYTE
-    return _BITS_OF_BYTES[(word >> place) & _BYTE, n] << place
+    skipped = (((n * _LOW_BITS) | _HIGH_BITS) - counts) & _HIGH_BITS
+    offset = ((skipped >> np.uint64(7)) * _LOW_BITS >> np.uint64(56)) << np.uint64(3)
+    n -= ((counts << np.uint64(8)) >> offset) & _BYTE
+    return _BITS_OF_BYTES[(word >> offset) & _BYTE, n] << offset
 
 
 @intrinsic
-def _deposit(_context, bits, places):
-    """Emit the instruction that moves bit i to the i-th set bit of `places`."""
+def _deposit(_context, bits, mask):
+    """Return `bits` with bit i moved to the i-th set bit of `mask`."""
 
     def generate(_context, builder, _signature, arguments):
         word = ir.IntType(64)
@@ -181,7 +181,7 @@ def _deposit(_context, bits, places):
 
 
 def nth_bit(word, n):
-    """Return the set bit above exactly `n` set bits as a word; there must be one."""
+    """Return a word with only the set bit that has exactly `n` lower set bits; it must exist."""
     return nth_bit_anywhere(word, n)
 
 
@@ -197,9 +197,9 @@ def _(word, n):
 
 
 def _has_fast_deposit() -> bool:
-    """Return whether numba compiles for a processor with a fast `pdep`.
+    """Return True if numba compiles for a processor with a fast `pdep`.
 
-    The cache on disk keeps machine code for different processors apart.
+    The disk cache has separate machine code for different processors.
     """
     triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
     return (

@@ -1,4 +1,4 @@
-"""Bitboards: up to 64 cells in one word, lines of cells, symmetries of rectangles.
+"""Bitboards of up to 64 cells, runs of cells, and symmetries of rectangles.
 
 Cell (row, column) is bit row * columns + column.
 """
@@ -20,7 +20,7 @@ ZERO = np.uint64(0)
 def _run_starts() -> NDArray[np.uint64]:
     """Return uint64[rows, columns, length, 4]: cells at which a run of `length` cells can start.
 
-    The four directions are right, down, down-right and down-left.
+    The last axis is the direction: right, down, down-right, down-left.
     """
     sides = MAX_SIDE + 1
     starts = np.zeros((sides, sides, sides, 4), np.uint64)
@@ -43,19 +43,18 @@ _RUN_STARTS = _run_starts()
 def _run_shifts() -> NDArray[np.uint64]:
     """Return uint64[columns, length, 3, 4]: the shifts of `has_run`, by stage and direction.
 
-    Each stage joins pairs of runs of the length reached so far; a stage that is not needed shifts
-    by 0.
+    Each stage joins pairs of runs of the previous length; unnecessary stages shift by 0.
     """
     sides = MAX_SIDE + 1
     shifts = np.zeros((sides, sides, 3, 4), np.uint64)
     for columns in range(1, sides):
         steps = np.array([1, columns, columns + 1, columns - 1])
         for length in range(1, sides):
-            covered = 1
+            run_length = 1
             for stage in range(3):
-                more = min(covered, length - covered)
-                shifts[columns, length, stage] = more * steps
-                covered += more
+                extension = min(run_length, length - run_length)
+                shifts[columns, length, stage] = extension * steps
+                run_length += extension
     return shifts
 
 
@@ -64,7 +63,7 @@ _RUN_SHIFTS = _run_shifts()
 
 @inlined
 def _step(direction, columns):
-    """Return the distance in bits between neighbours: right, down, down-right, down-left."""
+    """Return the distance in bits between neighbours in one of the directions 0..3."""
     if direction == 0:
         return 1
     if direction == 1:
@@ -74,22 +73,25 @@ def _step(direction, columns):
 
 @inlined
 def _runs(board, step, length):
-    """Return the cells at which `length` set bits start, `step` apart, even around edges."""
+    """Return the lowest cells of runs of `length` set bits, `step` apart.
+
+    Includes runs that continue around an edge of the board.
+    """
     run = board
-    covered = 1
-    while covered < length:
-        more = min(covered, length - covered)
-        run &= run >> np.uint64(more * step)
-        covered += more
+    run_length = 1
+    while run_length < length:
+        extension = min(run_length, length - run_length)
+        run &= run >> np.uint64(extension * step)
+        run_length += extension
     return run
 
 
 @inlined
 def has_run(board, rows, columns, length):
-    """Return whether a board has `length` or more set cells in a row, in any direction.
+    """Return True if a board has at least `length` set cells in a row in any direction.
 
-    Shifting and intersecting also finds runs that continue around an edge; the table of possible
-    starts removes them.
+    Shifting and intersecting also finds runs that continue around an edge of the board. The table
+    of possible starts removes them.
     """
     run = bits.broadcast(board)
     for stage in range(3):
@@ -100,16 +102,19 @@ def has_run(board, rows, columns, length):
 
 @inlined
 def winning_cells(board, rows, columns, length):
-    """Return the cells, set or not, that complete a run of `length` with set cells of a board."""
-    found = ZERO
+    """Return the cells that form a run of `length` with other cells that are set.
+
+    The cells themselves may be set or not.
+    """
+    cells = ZERO
     for direction in range(4):
         step = _step(direction, columns)
         starts = _RUN_STARTS[rows, columns, length, direction]
         if length == 4:
-            found |= _completing_four(board, starts, np.uint64(step))
+            cells |= _completing_four(board, starts, np.uint64(step))
         else:
-            found |= _completing_any(board, starts, step, length)
-    return found
+            cells |= _completing_any(board, starts, step, length)
+    return cells
 
 
 @inlined
@@ -121,25 +126,26 @@ def _completing_four(board, starts, step):
     outer = starts & board
     near = outer & second
     far = last & third
-    found = (second & far) | ((outer & far) << step)
-    return found | (((near & last) | ((near & third) << step)) << (step + step))
+    first_two = (second & far) | ((outer & far) << step)
+    return first_two | (((near & last) | ((near & third) << step)) << (step + step))
 
 
 @inlined
 def _completing_any(board, starts, step, length):
-    found = ZERO
-    for missing in range(length):
+    """Return the cells that complete a run of any length in one direction."""
+    cells = ZERO
+    for gap in range(length):
         run = starts
-        for place in range(length):
-            if place != missing:
-                run &= board >> np.uint64(place * step)
-        found |= run << np.uint64(missing * step)
-    return found
+        for i in range(length):
+            if i != gap:
+                run &= board >> np.uint64(i * step)
+        cells |= run << np.uint64(gap * step)
+    return cells
 
 
 @inlined
 def count_lines(board, rows, columns, length):
-    """Return the number of runs of `length` set cells of a board, in all directions."""
+    """Return the number of runs of `length` set cells in all directions."""
     lines = 0
     for direction in range(4):
         step = _step(direction, columns)
@@ -157,19 +163,19 @@ def popcount(board):
 
 @inlined
 def nth_set_bit(board, n):
-    """Return the index of the set bit above exactly `n` set bits; there must be one."""
+    """Return the index of the set bit with exactly `n` lower set bits; it must exist."""
     return lowest_bit(nth_bit(board, n))
 
 
 @inlined
 def lowest_bit(board):
-    """Return the index of the lowest set bit of a board that is not empty."""
+    """Return the index of the lowest set bit of a non-empty board."""
     return popcount((board & (~board + ONE)) - ONE)
 
 
 @inlined
 def list_cells(board, out):
-    """Write the indices of the set bits in ascending order; return how many there are."""
+    """Write the indices of the set bits to `out` in ascending order; return their number."""
     count = 0
     while board:
         out[count] = lowest_bit(board)
@@ -180,46 +186,46 @@ def list_cells(board, out):
 
 @inlined
 def u64(number):
-    """Return a non-negative integer as the uint64 that shifts and masks need."""
+    """Return a non-negative integer as uint64, the type for shifts and masks."""
     return np.uint64(number)
 
 
 @inlined
 def bit(index):
-    """Return the board whose only set cell is `index`."""
+    """Return the board with only the cell `index` set."""
     return ONE << np.uint64(index)
 
 
 @inlined
 def test_bit(board, index):
-    """Return whether a cell of a board is set, as the integer 0 or 1."""
+    """Return 1 if a cell of a board is set, otherwise 0."""
     return np.int64((board >> np.uint64(index)) & ONE)
 
 
 @inlined
 def piece_at(own, other, index):
-    """Return the value of a cell in a plane: 1 for an own piece, -1 for the other's, 0 for none."""
+    """Return the value of a cell in a plane: 1 if set in `own`, -1 if set in `other`, else 0."""
     return np.float32(test_bit(own, index) - test_bit(other, index))
 
 
 def check_line_fits(rows: int, columns: int, length: int) -> None:
-    """Raise ValueError unless `length` cells in a row fit a board."""
+    """Raise ValueError unless a board has room for `length` cells in a row."""
     if length > max(rows, columns):
         raise ValueError(
-            f"{length} in a row do not fit a {rows}x{columns} board; expected at most "
+            f"{length} in a row do not fit on a {rows}x{columns} board; expected at most "
             f"{max(rows, columns)}"
         )
 
 
 @inlined
 def full_board(rows, columns):
-    """Return the board on which every cell is set."""
+    """Return the board with all cells set."""
     return ~ZERO >> np.uint64(64 - rows * columns)
 
 
 @inlined
 def symmetry_count(rows, columns):
-    """Return the number of symmetries: 8 for a square, 4 for another rectangle."""
+    """Return the number of symmetries: 8 for a square, 4 for any other rectangle."""
     return 8 if rows == columns else 4
 
 
@@ -227,8 +233,8 @@ def symmetry_count(rows, columns):
 def transform_cell(rows, columns, symmetry, cell):
     """Return the image of a cell under a symmetry of a rectangle.
 
-    Bit 0 of the symmetry mirrors left and right, bit 1 top and bottom, and bit 2, on squares
-    only, transposes afterwards.
+    Bit 0 of the symmetry swaps left and right, and bit 1 swaps top and bottom. Bit 2, which is
+    only valid for squares, then transposes the board.
     """
     row = cell // columns
     column = cell % columns

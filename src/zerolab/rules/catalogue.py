@@ -1,8 +1,7 @@
 """Registered games, their names, and the notation of actions and boards.
 
-Terms: see the glossary of `rules.rules`. A notation has nothing that is required: by default
-actions are named by their numbers, and a board is drawn as rows of pieces below the letters of its
-columns.
+`rules.rules` has a glossary. All methods of a notation are optional. By default, the name of an
+action is its number, and a board is drawn as rows of pieces below the letters of its columns.
 """
 
 from __future__ import annotations
@@ -26,59 +25,59 @@ from zerolab.rules.hints import HINTS, SolverHints
 from zerolab.rules.rules import GAMES, Game, Rules, State
 
 PLAIN: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
-"""Symbols of the first player's pieces, the second player's, and empty cells."""
+"""Symbols of the first player's pieces (1), the second player's pieces (-1) and empty cells."""
 
 COLOURED: Mapping[int, str] = {
     1: "\x1b[1;31mX\x1b[0m",
     -1: "\x1b[1;34mO\x1b[0m",
     0: "\x1b[2m.\x1b[0m",
 }
-"""The same in the colours of a terminal."""
+"""Symbols with ANSI colours for terminals."""
 
 
 class Notation:
-    """Base of a game's notation."""
+    """Base class of notations."""
 
     @staticmethod
     def action_name(game: Game, action: int) -> str:
-        """Return the name of an action; no two actions share one."""
+        """Return the name of an action, which no other action has."""
         return str(action)
 
     @classmethod
     def parse_action(cls, game: Game, text: str) -> int | None:
-        """Return the action that a text names, or None; the number of an action always works."""
+        """Return the action with a given name, or None; the number of an action is also valid."""
         is_number = text.isdecimal() and len(text) < 10  # Python refuses to parse very long numbers
         return int(text) if is_number and int(text) < rules.actions(game) else None
 
     @staticmethod
     def column_label(game: Game, column: int) -> str:
-        """Return the label above a column of the board: a letter, counted from a."""
+        """Return the label above a column of the board, by default a letter starting from a."""
         return string.ascii_lowercase[column]
 
     @staticmethod
     def board(game: Game, state: State) -> NDArray[np.int8]:
-        """Return int8[rows, columns]: 1 for the mover's pieces, -1 for the other player's.
+        """Return int8[rows, columns]: 1 for the mover's pieces, -1 for the opponent's.
 
-        By default this is plane 0 of the encoding.
+        By default, this is plane 0 of the encoding.
         """
         return python.encode(game, state)[0].astype(np.int8)
 
     @classmethod
     def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board with pieces set up by hand: the inverse of `board`.
+        """Return the state with the given pieces on the board, the inverse of `board`.
 
-        `board`, int8[rows, columns], is seen by the mover, who made the first action of the game if
-        `first_to_move`. Raises UserError for a board that no game can lead to, as far as that is
-        easy to detect; by default for every board.
+        `board`, int8[rows, columns], is 1 for the mover's pieces and -1 for the opponent's. The
+        mover is the player who made the first move of the game if `first_to_move`. Raises UserError
+        for boards that are recognised as unreachable; by default, for every board.
         """
         raise UserError("pieces cannot be set up in this game: expected moves instead")
 
     @classmethod
     def draw(cls, game: Game, board: NDArray[np.int8], symbols: Mapping[int, str]) -> list[str]:
-        """Return the lines of a drawing: the columns' labels, then the rows, numbered from 1.
+        """Return the lines of a drawing: the column labels, then the rows, numbered from 1.
 
-        `board`, int8[rows, columns], holds 1 for the first player's pieces and -1 for the second
-        player's; `symbols` is PLAIN or COLOURED.
+        `board`, int8[rows, columns], is 1 for the first player's pieces and -1 for the second
+        player's. `symbols` is PLAIN or COLOURED.
         """
         labels = (cls.column_label(game, column) for column in range(board.shape[1]))
         rows = (
@@ -89,7 +88,7 @@ class Notation:
 
 
 class Registration(NamedTuple):
-    """A registered game: its type, its parts, and settings that validate its fields."""
+    """Type of a registered game, its parts, and settings that validate its fields."""
 
     kind: Any
     rules: type[Rules]
@@ -99,7 +98,7 @@ class Registration(NamedTuple):
     settings: type[Any]
 
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """Return the smallest and largest value of every field of the game."""
+        """Return the smallest and largest valid value of every field of the game."""
         return {name: _bounds(self.settings, name) for name in self.kind._fields}
 
 
@@ -114,11 +113,12 @@ def register_game(
     notation: type[Notation] = Notation,
     hints: type[SolverHints] = SolverHints,
 ) -> None:
-    """Register the game type `kind`, a NamedTuple, under `name`; see `rules.rules` for parts.
+    """Register the game type `kind`, a NamedTuple, under `name`.
 
-    The fields of `kind` are integers with bounds, rows and columns first; users write them after
-    the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, naming the functions, for a part
-    that lacks a required function, and ValueError if the name is taken.
+    `rules.rules` describes the other arguments, the parts of a game. The fields of `kind` are
+    integers with bounds, and the first two are `rows` and `columns`. Users write their values after
+    the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, with the names of the functions,
+    if a part lacks required functions, and ValueError if the name is already registered.
     """
     GAMES.implement(kind, rules)
     ENCODINGS.implement(kind, encoding)
@@ -129,14 +129,14 @@ def register_game(
 
 @cache
 def registered_games() -> Registry[Registration]:
-    """Return all games: those of zerolab.games, and plug-ins of other packages."""
-    import_modules("zerolab.games")  # by name, because the layer `games` is above this one
+    """Return all games, both those of zerolab.games and plug-ins from other packages."""
+    import_modules("zerolab.games")  # not an import statement, since `games` is a higher layer
     load_plugins("games")
     return _REGISTRY
 
 
 def parse_game(text: str) -> Game:
-    """Return the game that ``name:ROWSxCOLUMNS[:OTHER]`` names; raise UserError for any mistake."""
+    """Return the game named ``name:ROWSxCOLUMNS[:OTHER]``; raise UserError for invalid names."""
     require("game", text, str, 'a name, such as "othello:6x6"')
     name, _, sizes = text.strip().partition(":")
     registration = registered_games()[name]
@@ -161,16 +161,22 @@ def parse_game(text: str) -> Game:
 
 
 def game_name(game: Game) -> str:
-    """Return the name that `parse_game` turns into this game, without fields that have defaults."""
+    """Return the canonical name of a game, which omits further fields if all have their defaults.
+
+    This is the inverse of `parse_game`.
+    """
     name, _ = _registered(game)
     rows, columns, *others = game
     defaults = [game._field_defaults.get(field) for field in game._fields[2:]]
-    tail = "" if others == defaults else "".join(f":{value}" for value in others)
-    return f"{name}:{rows}x{columns}{tail}"
+    suffix = "" if others == defaults else "".join(f":{value}" for value in others)
+    return f"{name}:{rows}x{columns}{suffix}"
 
 
 def canonical_game_name(text: str) -> str:
-    """Return the canonical name of a game; raise ValueError for mistakes, for use in pydantic."""
+    """Return the canonical name of a game; raise ValueError for invalid names.
+
+    ValueError makes it usable as a pydantic validator.
+    """
     try:
         return game_name(parse_game(text))
     except UserError as error:
@@ -178,12 +184,12 @@ def canonical_game_name(text: str) -> str:
 
 
 def is_game(value: object) -> bool:
-    """Return whether a value is of a registered game's type."""
+    """Return True if the type of a value is a registered game."""
     return any(registration.kind is type(value) for registration in registered_games().values())
 
 
 def notation_of(game: Game) -> type[Notation]:
-    """Return the notation of a game: names of actions and drawings of boards."""
+    """Return the notation of a game."""
     return _registered(game)[1].notation
 
 

@@ -1,7 +1,7 @@
-"""Encoding: network planes, symmetries, and the layout of actions on the board.
+"""Network planes, symmetries, and the layout of actions on the board.
 
-Terms: see the glossary of `rules.rules`. Only `planes` and `encode` are required; by default the
-identity is the only symmetry of a game.
+`rules.rules` has a glossary. Only `planes` and `encode` are required. By default, the only symmetry
+of a game is the identity.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ def planes(game: Game) -> int:
 
 @ENCODINGS.function
 def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
-    """Write the planes of a state into `out`, float32[planes, cells].
+    """Write the planes of a state to `out`, float32[planes, cells].
 
-    Plane 0 holds +1 for the mover's pieces, -1 for the other player's and 0 elsewhere. All planes
-    consist of cells: training permutes them by `transform_cell`.
+    Plane 0 is 1 for the mover's pieces, -1 for the opponent's and 0 for empty cells. Training
+    permutes the cells of all planes with `transform_cell`.
     """
     raise AssertionError
 
 
 @ENCODINGS.function
 def symmetries(game: Game) -> int:
-    """Return the number of symmetries of the rules, the identity (number 0) included."""
+    """Return the number of symmetries of the rules, including the identity, which is number 0."""
     raise AssertionError
 
 
 @ENCODINGS.function
 def transform(game: Game, state: State, symmetry: int, out: State) -> None:
-    """Write the image of a state under a symmetry; `out`, uint64[words], must not be `state`."""
+    """Write the image of a state under a symmetry to `out`, uint64[words], a different array."""
     raise AssertionError
 
 
@@ -64,23 +64,23 @@ def transform_action(game: Game, symmetry: int, action: int) -> int:
 
 @inlined
 def smallest_image(game, state, out, workspace):
-    """Write the smallest symmetric image of a state, word by word; return the symmetry to it.
+    """Write the smallest image of a state under all symmetries to `out`; return its symmetry.
 
-    `out` and `workspace` are other arrays uint64[words].
+    States are compared word by word. `state`, `out` and `workspace` are different uint64[words].
     """
     copy_row(state, out)
-    chosen = 0
+    best = 0
     for symmetry in range(1, symmetries(game)):
         transform(game, state, symmetry, workspace)
         if _precedes(workspace, out):
             copy_row(workspace, out)
-            chosen = symmetry
-    return chosen
+            best = symmetry
+    return best
 
 
 @inlined
 def _precedes(one, other):
-    """Return whether a state is smaller than another one, compared word by word."""
+    """Return True if one state is smaller than another, compared word by word."""
     for word in range(one.shape[0]):
         if one[word] != other[word]:
             return one[word] < other[word]
@@ -88,17 +88,21 @@ def _precedes(one, other):
 
 
 class Encoding:
-    """Base of a game's encoding: no symmetry but the identity."""
+    """Base class of encodings, with the identity as the only symmetry."""
 
     actions_over: ClassVar[Places | None] = None
-    """Places on the board that the first actions stand for, in order: its cells, columns or rows.
-    Actions beyond them, such as a pass, have no place. None for games whose actions are laid out in
-    no such way, which fully convolutional networks cannot play (docs/transfer.md)."""
+    """Places on the board to which the first actions correspond, in order.
+
+    Further actions, such as a pass, have no place. None if actions do not correspond to places;
+    fully convolutional networks cannot play these games (docs/transfer.md).
+    """
 
     plane_names: ClassVar[tuple[str, ...]] = ("pieces",)
-    """Names of the first planes, all different. Planes of two games with the same name have the
-    same meaning, so that a network can take one for the other. Planes without a name mean something
-    different in each game."""
+    """Distinct names of the first planes.
+
+    Planes with the same name have the same meaning in different games, so a network can use one for
+    the other. Planes without a name have a different meaning in each game.
+    """
 
     @staticmethod
     def symmetries(game):
@@ -118,34 +122,34 @@ class Encoding:
 
 
 class ActionLayout(NamedTuple):
-    """The places of actions: the first ones belong to one place of the board each, in order."""
+    """Layout of actions on the board; each of the first actions corresponds to one place."""
 
     over: Places
-    """The kind of place: cells, columns or rows."""
+    """Kind of place."""
     places: int
-    """The number of these places, and of their actions."""
+    """Number of places and of actions that correspond to them."""
     others: int
-    """The number of further actions, without a place on the board, such as a pass."""
+    """Number of further actions without a place on the board, such as a pass."""
 
 
 def action_layout(game: Game) -> ActionLayout:
     """Return the layout of a game's actions on the board.
 
-    Raises UserError if the game does not declare one, or an impossible one.
+    Raises UserError if the game does not declare a valid layout.
     """
     encoding, over = _encoding(game), _encoding(game).actions_over
     rows, columns = game[:2]
     sizes = {"cells": rows * columns, "columns": columns, "rows": rows}
     if over is None or over not in sizes:
         raise UserError(
-            f"{encoding.__name__}.actions_over = {quoted(over)} does not say where on the board"
-            f" actions take place: expected one of {', '.join(sizes)}"
+            f"{encoding.__name__}.actions_over = {quoted(over)} does not assign actions to places"
+            f" on the board: expected one of {', '.join(sizes)}"
         )
     actions = rules.actions(game)
     if sizes[over] > actions:
         raise UserError(
             f"{encoding.__name__}.actions_over = {quoted(over)} needs {sizes[over]} actions on a"
-            f" board of {rows}x{columns}: expected something else in a game with {actions}"
+            f" {rows}x{columns} board: expected a different kind of place for {actions} actions"
         )
     return ActionLayout(over, sizes[over], actions - sizes[over])
 
@@ -156,5 +160,5 @@ def plane_names(game: Game) -> tuple[str, ...]:
 
 
 def _encoding(game: Game) -> type[Encoding]:
-    found: type[Encoding] = ENCODINGS.implementation(type(game))
-    return found
+    encoding: type[Encoding] = ENCODINGS.implementation(type(game))
+    return encoding

@@ -1,9 +1,9 @@
-"""Facts about positions, from which heads compute their targets.
+"""Facts about positions, from which network heads compute their targets.
 
-A search records `SearchFacts` of every move, the store keeps them as columns of examples, and
-`Facts` adds those that follow from the rest of the game. A new fact of the search needs a field of
-`SearchFacts`, a value in `Search.facts`, and a head whose target reads it: everything between
-copies the columns that there are.
+A search records `SearchFacts` for every move, and the store saves them as columns of examples.
+`Facts` adds the facts that follow from the rest of the game. A new fact from the search requires a
+field of `SearchFacts`, a value in `Search.facts`, and a head that uses it for its target. All other
+code copies every column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.floating[Any]]
-"""float16 or float32."""
+"""Array of float16 or float32."""
 
 
 class ColumnForm(NamedTuple):
@@ -25,11 +25,11 @@ class ColumnForm(NamedTuple):
     dtype: str
     """Type on disk."""
     per: Literal["position", "word", "action", "feature"]
-    """Owners of the entries of a row; those per action turn with the position."""
+    """Meaning of the entries in a row; symmetries also permute entries per action."""
 
     @property
     def axes(self) -> int:
-        """Number of axes: 1 for one entry per position, else 2."""
+        """Number of axes: 1 for columns with one entry per position, otherwise 2."""
         return 1 if self.per == "position" else 2
 
 
@@ -41,11 +41,11 @@ _NUMBER_32 = ColumnForm("float32", "position")
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
-    """Base of tables: columns of equal length, a row per position."""
+    """Base class of tables with columns of equal length and one row per position."""
 
     @classmethod
     def forms(cls) -> dict[str, ColumnForm]:
-        """Return the forms of the columns, by name, with which the fields are annotated."""
+        """Return the forms in the annotations of the columns, by name."""
         hints = get_type_hints(cls, include_extras=True)
         return {each.name: hints[each.name].__metadata__[0] for each in fields(cls)}
 
@@ -54,16 +54,19 @@ class ColumnTable:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def map(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
-        """Return a table whose columns a function has changed."""
+        """Return a table with a function applied to every column."""
         return type(self)(**{name: change(each) for name, each in self.columns().items()})
 
     def rows(self, rows: Any) -> Self:
-        """Return some rows, by any index of numpy; copies, except for slices."""
+        """Return the rows at a numpy index; slices are views, other indices make copies."""
         return self.map(lambda each: each[rows])
 
     @classmethod
     def unknown(cls, count: int, actions: int) -> dict[str, NDArray[Any]]:
-        """Return columns of NaN by name, in their types on disk; those of features are empty."""
+        """Return columns of NaN with `count` rows, by name, in their types on disk.
+
+        Feature columns are empty, [count, 0].
+        """
         widths = {"action": (actions,), "feature": (0,), "position": ()}
         return {
             name: np.full((count, *widths[form.per]), np.nan, form.dtype)
@@ -81,50 +84,51 @@ class ColumnTable:
 
 @dataclass(frozen=True, eq=False)
 class SearchFacts(ColumnTable):
-    """Facts that a search records about a position.
+    """Facts about a position recorded by a search.
 
-    They are float32 from the search, float16 in examples and in the window.
+    The search returns float32; examples and the replay window contain float16.
     """
 
     policies: Annotated[Numbers, _ACTIONS_16]
-    """[N, actions]: the policy recommended by the search, such as the shares of the visits."""
+    """[N, actions]: policy recommended by the search, such as the visit distribution."""
     root_values: Annotated[Numbers, _NUMBER_16]
-    """[N]: the mover's expected outcome; NaN where there was no search, as for random plies by the
-    search service."""
+    """[N]: expected outcome for the mover; NaN without a search, as for random plies."""
     root_draws: Annotated[Numbers, _NUMBER_16]
-    """[N]: the probability of a draw; NaN where the search kept none."""
+    """[N]: probability of a draw; NaN if the search did not estimate it."""
     action_values: Annotated[Numbers, _ACTIONS_16]
-    """[N, actions]: the mover's expected outcome by action; NaN where not searched."""
+    """[N, actions]: expected outcome for the mover by action; NaN for actions not searched."""
 
 
 @dataclass(frozen=True, eq=False)
 class Facts(SearchFacts):
     """All facts about positions.
 
-    Where a position stands for several, a column holds their weighted mean. Vector columns are
-    float16 in the window and float32 in batches; they are empty, [N, 0], where no head needs them.
-    All others are float32.
+    If a row represents several merged positions, it contains their weighted means. Vector columns
+    are float16 in the replay window and float32 in batches, or empty, [N, 0], if no head uses them.
+    All other columns are float32.
     """
 
     replies: Annotated[Numbers, _ACTIONS_16]
-    """[N, actions]: the policy of the opponent's next search; NaN where there is none."""
+    """[N, actions]: policy of the opponent's next search; NaN if there is none."""
     moves: Annotated[Numbers, _ACTIONS_16]
-    """[N, actions]: 1 at the action that was played."""
+    """[N, actions]: one-hot encoding of the played action."""
     features: Annotated[Numbers, _FEATURES_16]
-    """[N, features]: another network's features of the position and of later ones of its game; NaN
-    where the game was over. They do not turn with the position."""
+    """[N, features]: another network's features of this position and later ones of the game.
+
+    NaN after the end of the game. Symmetries do not change them.
+    """
     values: Annotated[Numbers, _NUMBER_32]
-    """[N]: the outcome for the mover, discounted by the plies to it."""
+    """[N]: outcome for the mover, discounted by the number of plies until then."""
     draws: Annotated[Numbers, _NUMBER_32]
-    """[N]: the probability of a draw; what the discount takes off a win or loss counts as one."""
+    """[N]: probability of a draw, plus the amount by which discounting reduces a win or loss."""
     plies_left: Annotated[Numbers, _NUMBER_32]
-    """[N]: plies to the end of the game."""
+    """[N]: number of plies until the end of the game."""
     plies: Annotated[Numbers, _NUMBER_32]
-    """[N]: plies played before, counted from 0."""
+    """[N]: number of plies played before this position."""
 
 
 ACTION_COLUMNS = tuple(name for name, form in Facts.forms().items() if form.per == "action")
-"""Columns with an entry per action, which turn with the position."""
+"""Columns with one entry per action, which symmetries permute."""
 
 VECTOR_COLUMNS = tuple(name for name, form in Facts.forms().items() if form.axes == 2)
 """Columns with several entries per position."""

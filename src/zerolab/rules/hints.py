@@ -1,12 +1,12 @@
-"""Hints for exact solvers: optional knowledge of a game that makes solving it faster.
+"""Optional hints about a game that make exact solvers faster.
 
-Terms: see the glossary of `rules.rules`, and
+Terms, in addition to the glossary of `rules.rules`:
 
-score     a whole number for a finished game: its sign is the outcome for the mover, and its size
-          the margin or the speed of the win
-empties   the number of pieces that can still be placed: a measure of the remaining search
+score     an integer for a finished game; its sign is the outcome for the mover, and its magnitude
+          is the margin or the speed of the win
+empties   the number of pieces that can still be placed, a measure of the remaining search
 
-Every function has a default, so that every game can be solved.
+Every function has a default, so every game can be solved.
 """
 
 from __future__ import annotations
@@ -20,75 +20,75 @@ from zerolab.rules.rules import MAX_PLIES, Game, State, actions, legal, outcome
 HINTS = CompiledInterface("game")
 
 UNKNOWN_EMPTIES = 1 << 14
-"""Result of `empties` for games that do not implement it: more than any board has."""
+"""Result of `empties` for games that do not implement it, larger than any board."""
 
 
 @HINTS.function
 def empties(game: Game, state: State) -> int:
-    """Return how many pieces can still be placed at most; it never grows during a game.
+    """Return the maximum number of pieces that can still be placed, by default UNKNOWN_EMPTIES.
 
-    By default UNKNOWN_EMPTIES.
+    It never increases during a game.
     """
     raise AssertionError
 
 
 @HINTS.function
 def max_plies(game: Game) -> int:
-    """Return an upper bound of the plies of a game, passes included; by default MAX_PLIES."""
+    """Return an upper bound on the plies of a game, including passes; by default MAX_PLIES."""
     raise AssertionError
 
 
 @HINTS.function
 def score(game: Game, state: State) -> int:
-    """Return the mover's final score in a finished game, by default the outcome."""
+    """Return the score for the mover in a finished game, by default the outcome."""
     raise AssertionError
 
 
 @HINTS.function
 def score_is_distance(game: Game) -> bool:
-    """Return whether scores measure the speed of a win, as `win_score` does; by default False."""
+    """Return True if scores measure the speed of a win, like `win_score`; by default False."""
     raise AssertionError
 
 
 @HINTS.function
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
-    """Return a lower and an upper bound of the mover's final score in an ongoing game.
+    """Return a lower and an upper bound on the final score for the mover in an ongoing game.
 
-    By default -1 and 1.
+    By default, they are -1 and 1.
     """
     raise AssertionError
 
 
 @HINTS.function
 def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
-    """Write the legal actions that a solver must try, promising ones first; return their number.
+    """Write the legal actions that a solver must try to `out`, best first; return their number.
 
-    At least one action of the highest value must be among them. `state` is ongoing; `out` is
-    int16[actions]. By default all legal actions.
+    They must include at least one action of the highest value; by default, they are all legal
+    actions. `state` is ongoing, and `out` is int16[actions].
     """
     raise AssertionError
 
 
 @HINTS.function
 def move_ordering_score(game: Game, state: State) -> int:
-    """Return how good a state looks for the player who has just moved, by default 0.
+    """Return a heuristic value of a state for the player who has just moved, by default 0.
 
-    Solvers try the children of a position from the highest to the lowest.
+    Solvers try the children of a position in descending order of this value.
     """
     raise AssertionError
 
 
 @inlined
 def win_score(empty):
-    """Return the score of a win that leaves `empty` cells empty: floor(empty / 2) + 1.
+    """Return the score of a win with `empty` empty cells: floor(empty / 2) + 1.
 
-    In games where only winning counts, it makes perfect players win fast and lose slowly [Pons].
+    In games without margins, it makes perfect players win quickly and lose slowly [Pons].
     """
     return max(empty, 0) // 2 + 1
 
 
 class SolverHints:
-    """Base of a game's hints, derived from its rules."""
+    """Base class of hints, with defaults derived from the rules."""
 
     @staticmethod
     def empties(game, state):

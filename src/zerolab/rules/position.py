@@ -1,4 +1,4 @@
-"""Positions for people: actions have names, and a position prints as a board."""
+"""Positions with named moves that can be printed as a board."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class Origin(NamedTuple):
     """A position set up by hand, from which a game starts."""
 
     state: State
+    """uint64[words]"""
     first_to_move: bool
+    """True if X is to move."""
 
 
 class Position:
@@ -34,9 +36,9 @@ class Position:
         history: tuple[int, ...] = (),
         origin: Origin | None = None,
     ) -> None:
-        """Create a position of a state, uint64[words], and the actions that led to it.
+        """Create a position from a state, uint64[words], and the actions that led to it.
 
-        The actions started from `origin`, or from the first position of the game.
+        The first action was played in `origin`, by default the initial position of the game.
         """
         self.game = game
         self.state = state.copy()
@@ -46,31 +48,32 @@ class Position:
 
     @classmethod
     def start(cls, game: Game | str) -> Position:
-        """Return the first position of a game, given by name or value.
+        """Return the initial position of a game, given by name or value.
 
         Raises UserError for anything else.
         """
-        chosen = game if is_game(game) else parse_game(game)
-        return cls(chosen, python.start(chosen))
+        game_value = game if is_game(game) else parse_game(game)
+        return cls(game_value, python.start(game_value))
 
     @classmethod
     def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
-        """Return a position set up by hand; `board` is int8[rows, columns], as that of `board`.
+        """Return a position with the given pieces on the board.
 
-        Raises UserError for a board that no game can lead to, as far as its notation can detect it,
-        and for games whose positions cannot be set up.
+        `board` is int8[rows, columns], as returned by the method `board`. Raises UserError for
+        boards that the notation of the game recognises as unreachable, and for games without
+        support for setting up positions.
         """
-        chosen = game if is_game(game) else parse_game(game)
-        if board.shape != chosen[:2]:
-            shape, size = ("x".join(map(str, each)) for each in (board.shape, chosen[:2]))
-            raise UserError(f"a board of {shape} cells: expected {size}")
+        game_value = game if is_game(game) else parse_game(game)
+        if board.shape != game_value[:2]:
+            shape, size = ("x".join(map(str, each)) for each in (board.shape, game_value[:2]))
+            raise UserError(f"the board has {shape} cells: expected {size}")
         own = board.astype(np.int8) if first_to_move else -board.astype(np.int8)
-        state = notation_of(chosen).set_up(chosen, own, first_to_move)
-        return cls(chosen, state, (), Origin(state, first_to_move))
+        state = notation_of(game_value).set_up(game_value, own, first_to_move)
+        return cls(game_value, state, (), Origin(state, first_to_move))
 
     @property
     def ply(self) -> int:
-        """The number of actions played since the start, or since the position was set up."""
+        """Number of actions played since the start, or since the position was set up."""
         return len(self.history)
 
     @property
@@ -80,39 +83,39 @@ class Position:
 
     @property
     def outcome(self) -> int | None:
-        """The result for the player to move: 1, 0 or -1; None while the game is ongoing."""
+        """Result for the player to move: 1, 0 or -1; None if the game is ongoing."""
         result = python.outcome(self.game, self.state)
         return None if result == ONGOING else result
 
     @property
     def first_player_outcome(self) -> int | None:
-        """The result for the player who made the first action, or None."""
+        """Result for the player who made the first action; None if the game is ongoing."""
         result = self.outcome
         return result if result is None or self.first_to_move else -result
 
     @property
     def legal_mask(self) -> NDArray[np.bool_]:
-        """Legal actions, bool[actions]; none once the game is over."""
+        """Mask of legal actions, bool[actions]; all False if the game is over."""
         if self.outcome is not None:
             return np.zeros(rules.actions(self.game), np.bool_)
         return python.legal(self.game, self.state)
 
     @property
     def legal_actions(self) -> list[int]:
-        """The legal actions in ascending order; empty once the game is over."""
+        """Legal actions in ascending order; empty if the game is over."""
         return [int(action) for action in np.flatnonzero(self.legal_mask)]
 
     @property
     def legal_moves(self) -> list[str]:
-        """The names of the legal actions."""
+        """Names of the legal actions."""
         return [self.name(action) for action in self.legal_actions]
 
     def name(self, action: int) -> str:
-        """Return an action's name, such as "c2" or "pass"."""
+        """Return the name of an action, such as "c2" or "pass"."""
         return notation_of(self.game).action_name(self.game, action)
 
     def parse(self, text: str) -> int:
-        """Return the legal action that a text names; raise UserError otherwise."""
+        """Return the legal action with a given name; raise UserError if there is none."""
         require("move", text, str, 'a name, such as "c2"')
         action = notation_of(self.game).parse_action(self.game, text.strip())
         if action in self.legal_actions:
@@ -124,21 +127,24 @@ class Position:
         raise UserError(f"{quoted(text)} is not a legal move here: expected one of {moves}{hint}")
 
     def play(self, action: int | str) -> Position:
-        """Return the position after an action or its name; raise UserError if it is not legal."""
+        """Return the position after an action, given by number or name.
+
+        Raises UserError if the action is not legal.
+        """
         number = self.parse(action if isinstance(action, str) else str(action))
         state = python.apply(self.game, self.state, number)
         return Position(self.game, state, (*self.history, number), self.origin)
 
     def line(self) -> list[Position]:
-        """Return all positions of the game up to this one, the first and this one included."""
+        """Return all positions of the game from the first up to and including this one."""
         state = python.start(self.game) if self.origin is None else self.origin.state
-        passed = [Position(self.game, state, (), self.origin)]
+        positions = [Position(self.game, state, (), self.origin)]
         for action in self.history:
-            passed.append(passed[-1].play(action))
-        return passed
+            positions.append(positions[-1].play(action))
+        return positions
 
     def planes(self) -> NDArray[np.float32]:
-        """Return the planes that a network sees, float32[planes, rows, columns]."""
+        """Return the input planes for a network, float32[planes, rows, columns]."""
         return python.encode(self.game, self.state)
 
     def board(self) -> NDArray[np.int8]:
@@ -147,19 +153,21 @@ class Position:
         return sign * notation_of(self.game).board(self.game, self.state)
 
     def render(self, colour: bool = False) -> str:
-        """Draw the board, X for the first player, with the player to move and the last action."""
+        """Draw the board, with X for the first player, and the last move.
+
+        The drawing also shows the player to move, or the result of a finished game.
+        """
         symbols = COLOURED if colour else PLAIN
         lines = notation_of(self.game).draw(self.game, self.board(), symbols)
-        lines[1] += f"   {self._status()}"
+        result = self.first_player_outcome
+        if result is None:
+            status = "X to move" if self.first_to_move else "O to move"
+        else:
+            status = {1: "X has won", 0: "draw", -1: "O has won"}[result]
+        lines[1] += f"   {status}"
         if self.history:
             lines[min(2, len(lines) - 1)] += f"   last move {self.name(self.history[-1])}"
         return "\n".join(lines)
-
-    def _status(self) -> str:
-        result = self.first_player_outcome
-        if result is None:
-            return f"{'X' if self.first_to_move else 'O'} to move"
-        return {1: "X has won", 0: "draw", -1: "O has won"}[result]
 
     def __str__(self) -> str:
         return self.render()

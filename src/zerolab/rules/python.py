@@ -1,10 +1,10 @@
-"""The rules from Python: functions for states and batches that call the compiled interface.
+"""Python functions for states and batches that call the compiled interfaces.
 
 Kernels call the functions of `rules.rules`, `rules.encoding` and `rules.hints` directly. Plain
-Python must not call them with states, because a word that leaves compiled code becomes an unbounded
-Python integer. It calls the functions here: ``legal`` returns what `rules.legal` writes, for one
-state, uint64[words]; ``write_legal`` writes it into an array of the caller; and functions named
-``..._batch`` take many states, uint64[N, words].
+Python must not pass states to them, because a word returned from compiled code becomes an unbounded
+Python integer. It calls the functions of this module instead. For a single state, uint64[words],
+there are functions such as ``legal``, which returns a new array, and ``write_legal``, which writes
+to an array of the caller. Functions named ``..._batch`` take many states, uint64[N, words].
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zerolab.rules.rules import (
 
 
 def start(game: Game) -> State:
-    """Return the first position, uint64[words]."""
+    """Return the initial state of a game, uint64[words]."""
     state = np.empty(rules.words(game), np.uint64)
     write_start(game, state)
     return state
@@ -39,12 +39,12 @@ def start(game: Game) -> State:
 
 @kernel
 def write_start(game, out):
-    """Write the first position into `out`, uint64[words]."""
+    """Write the initial state of a game to `out`, uint64[words]."""
     rules.start(game, out)
 
 
 def legal(game: Game, state: State) -> Mask:
-    """Return which actions are legal in an ongoing state, bool[actions]."""
+    """Return bool[actions]: the mask of legal actions in an ongoing state."""
     mask = np.empty(rules.actions(game), np.bool_)
     write_legal(game, state, mask)
     return mask
@@ -52,12 +52,12 @@ def legal(game: Game, state: State) -> Mask:
 
 @kernel
 def write_legal(game, state, mask):
-    """Write into `mask`, bool[actions], which actions are legal in an ongoing state."""
+    """Write the legal actions in an ongoing state to `mask`, bool[actions]."""
     rules.legal(game, state, mask)
 
 
 def apply(game: Game, state: State, action: int) -> State:
-    """Return the state after a legal action, seen by the next mover."""
+    """Return the state after a legal action, from the next mover's point of view."""
     out = np.empty_like(state)
     write_apply(game, state, action, out)
     return out
@@ -65,7 +65,7 @@ def apply(game: Game, state: State, action: int) -> State:
 
 @kernel
 def write_apply(game, state, action, out):
-    """Write the state after a legal action into `out`, uint64[words]; it may be `state`."""
+    """Write the state after a legal action to `out`, uint64[words], which can be `state`."""
     rules.apply(game, state, action, out)
 
 
@@ -93,23 +93,23 @@ def transform(game: Game, state: State, symmetry: int) -> State:
 
 @kernel
 def write_transform(game, state, symmetry, out):
-    """Write the image of a state under a symmetry into `out`, another uint64[words]."""
+    """Write the image of a state under a symmetry to `out`, a different uint64[words]."""
     encoding.transform(game, state, symmetry, out)
 
 
 def symmetry_tables(game: Game) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return where the S symmetries move cells, int32[S, cells], and actions, int32[S, actions]."""
+    """Return int32[S, cells] and int32[S, actions]: images of cells and actions by symmetry."""
     symmetries = range(encoding.symmetries(game))
     cells, actions = range(game[0] * game[1]), range(rules.actions(game))
-    moved_cells = [[encoding.transform_cell(game, s, cell) for cell in cells] for s in symmetries]
-    moved_actions = [
+    cell_images = [[encoding.transform_cell(game, s, cell) for cell in cells] for s in symmetries]
+    action_images = [
         [encoding.transform_action(game, s, action) for action in actions] for s in symmetries
     ]
-    return np.array(moved_cells, np.int32), np.array(moved_actions, np.int32)
+    return np.array(cell_images, np.int32), np.array(action_images, np.int32)
 
 
 def empties(game: Game, state: State) -> int:
-    """Return how many pieces can still be placed at most."""
+    """Return the maximum number of pieces that can still be placed."""
     return int(_empties(game, state))
 
 
@@ -119,7 +119,7 @@ def _empties(game, state):
 
 
 def max_plies(game: Game) -> int:
-    """Return an upper bound of the length of a game in plies."""
+    """Return an upper bound on the length of a game in plies."""
     return int(_max_plies(game))
 
 
@@ -129,7 +129,7 @@ def _max_plies(game):
 
 
 def score(game: Game, state: State) -> int:
-    """Return the mover's final score in a finished state."""
+    """Return the score for the mover in a finished state."""
     return int(_score(game, state))
 
 
@@ -139,7 +139,7 @@ def _score(game, state):
 
 
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
-    """Return a lower and an upper bound of the final score of an ongoing state."""
+    """Return a lower and an upper bound on the final score for the mover in an ongoing state."""
     low, high = _score_bounds(game, state)
     return int(low), int(high)
 
@@ -150,7 +150,7 @@ def _score_bounds(game, state):
 
 
 def solver_moves(game: Game, state: State) -> list[int]:
-    """Return the actions that a solver must try in an ongoing state, promising ones first."""
+    """Return the actions that a solver must try in an ongoing state, best first."""
     out = np.empty(rules.actions(game), np.int16)
     return [int(action) for action in out[: _solver_moves(game, state, out)]]
 
@@ -161,7 +161,7 @@ def _solver_moves(game, state, out):
 
 
 def move_ordering_score(game: Game, state: State) -> int:
-    """Return how good a state looks for the player who has just moved."""
+    """Return a heuristic value of a state for the player who has just moved."""
     return int(_move_ordering_score(game, state))
 
 
@@ -173,9 +173,10 @@ def _move_ordering_score(game, state):
 def apply_batch(
     game: Game, states: NDArray[np.uint64], rows: NDArray[np.int64], actions: NDArray[np.int64]
 ) -> NDArray[np.int8]:
-    """Apply actions int64[n] to the `rows`, int64[n], of uint64[N, words], in place.
+    """Apply one action to each of the states at `rows`, in place; return int8[n] outcomes.
 
-    Returns ONGOING or the outcome for the next mover, int8[n].
+    `states` is uint64[N, words]; `rows` and `actions` are int64[n]. Each result is ONGOING or the
+    outcome for the next mover.
     """
     outcomes = np.empty(len(rows), np.int8)
     _apply_batch(game, states, rows, actions, outcomes)
@@ -193,9 +194,9 @@ def _apply_batch(game, states, rows, actions, outcomes):
 def encode_batch(
     game: Game, states: NDArray[np.uint64], padded: int | None = None
 ) -> NDArray[np.float32]:
-    """Return the planes of uint64[N, words] states, float32[N, planes, rows, columns].
+    """Return float32[N, planes, rows, columns]: the planes of states, uint64[N, words].
 
-    With `padded`, the batch is padded with empty planes to that length.
+    If `padded` is given, the batch is padded to that length with empty planes.
     """
     cells = game[0] * game[1]
     out = np.zeros((padded or len(states), encoding.planes(game), cells), np.float32)
@@ -205,7 +206,7 @@ def encode_batch(
 
 @kernel
 def write_encode_batch(game, states, out):
-    """Write the planes of uint64[N, words] states into `out`, float32[N, planes, cells]."""
+    """Write the planes of states, uint64[N, words], to `out`, float32[N, planes, cells]."""
     for i in range(states.shape[0]):
         encoding.encode(game, states[i], out[i])
 
@@ -217,14 +218,14 @@ def playout_batch(
     count: int = 1,
     threads: int = 1,
 ) -> NDArray[np.float32]:
-    """Return the mean outcome of `count` random playouts from each of uint64[N, words] states.
+    """Return float32[N]: mean outcomes of `count` random playouts for the mover of each state.
 
-    The result is float32[N], for the mover of each state. Playout j of state i uses the stream
-    `fold(keys[i], j)`, `keys` being uint64[N], so neither the batch nor `threads` matters. Raises
-    ValueError unless there is one key per state, UserError for other numbers below 1.
+    `states` is uint64[N, words], and `keys` is uint64[N]. Playout j of state i uses the stream
+    `fold(keys[i], j)`, so results do not depend on the batch or on `threads`. Raises ValueError
+    unless there is one key per state, and UserError if `count` or `threads` is less than 1.
     """
     if states.shape != (len(keys), rules.words(game)):
-        raise ValueError(f"{len(keys)} keys for states of the shape {states.shape}")
+        raise ValueError(f"{len(keys)} keys for states of shape {states.shape}")
     for name, number in (("count", count), ("threads", threads)):
         if number < 1:
             raise UserError(f"{name} = {number}: expected at least 1")
@@ -248,10 +249,10 @@ def _playout_batch(game, states, keys, count, means):
 def smallest_images(
     game: Game, states: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the smallest image of each state uint64[n, words], and the symmetry int64[n] to it.
+    """Return uint64[n, words] and int64[n]: the smallest images of states and their symmetries.
 
-    Images are compared word by word. Two states have the same one exactly if a symmetry takes one
-    to the other.
+    `states` is uint64[n, words], and images are compared word by word. Two states have the same
+    smallest image if and only if they are symmetric to each other.
     """
     images, symmetries = np.empty_like(states), np.empty(len(states), np.int64)
     _smallest(game, states, images, symmetries, np.empty(states.shape[1], np.uint64))
@@ -265,16 +266,22 @@ def _smallest(game, states, images, symmetries, workspace):
 
 
 class Count(NamedTuple):
-    """The number of sequences of exactly `depth` plies, and of those that end the game there."""
+    """Counts of action sequences of one length."""
 
     depth: int
+    """Length of the sequences in plies."""
     leaves: int
+    """Number of sequences."""
     ended: int
+    """Number of sequences after which the game is over."""
 
 
 @kernel
 def _count(game, depth, states, masks):
-    """Walk all sequences depth first; row d of `states` and `masks` belongs to ply d."""
+    """Return the numbers of all sequences and of those that end the game, by depth-first search.
+
+    Row d of `states` and `masks` is the workspace of ply d.
+    """
     leaves = 0
     ended = 0
     action = np.zeros(depth + 1, np.int64)
@@ -284,16 +291,16 @@ def _count(game, depth, states, masks):
         if action[ply] == masks.shape[1]:
             ply -= 1
             continue
-        chosen = action[ply]
+        current = action[ply]
         action[ply] += 1
-        if not masks[ply, chosen]:
+        if not masks[ply, current]:
             continue
-        rules.apply(game, states[ply], chosen, states[ply + 1])
-        over = rules.outcome(game, states[ply + 1]) != ONGOING
+        rules.apply(game, states[ply], current, states[ply + 1])
+        is_over = rules.outcome(game, states[ply + 1]) != ONGOING
         if ply + 1 == depth:
             leaves += 1
-            ended += over
-        elif not over:
+            ended += is_over
+        elif not is_over:
             ply += 1
             rules.legal(game, states[ply], masks[ply])
             action[ply] = 0
@@ -303,7 +310,7 @@ def _count(game, depth, states, masks):
 def perft(game: Game, depth: int) -> Iterator[Count]:
     """Yield the counts for 1..depth plies; a pass is a ply.
 
-    Finished games are not continued: Othello 8x8 has 24,571,056 sequences of 10 plies; some
+    Games that end earlier are not counted. Othello 8x8 has 24,571,056 sequences of 10 plies; some
     published tables add the 228 games that end at ply 9.
     """
     states = np.empty((depth + 1, rules.words(game)), np.uint64)

@@ -1,27 +1,27 @@
-"""The rules interface: the functions that every game provides and every search calls.
+"""Rules interface: the functions that every game provides and every search calls.
 
 Glossary
 --------
 game      a NamedTuple that determines the rules, such as ``Othello(rows=6, columns=6)``
-state     uint64[words]: a position, always seen by the player to move; opaque outside the game
-action    an int in [0, actions), whose meaning is up to the game
-ply       one action by one player; the mover alternates on every ply, a pass included
+state     uint64[words]: a position from the mover's point of view; opaque outside the game
+action    an integer in [0, actions), whose meaning depends on the game
+ply       one action by one player; players alternate on every ply, including passes
 mover     the player to move
-outcome   ONGOING, or the result of the finished game for the mover: WIN, DRAW or LOSS
-value     a real number in [-1, 1]: the outcome that the mover expects
+outcome   ONGOING, or the result of a finished game for the mover: WIN, DRAW or LOSS
+value     a real number in [-1, 1], the expected outcome for the mover
 policy    a probability for every action; the prior is the policy before the search
-playout   a game played to the end by random moves
-cell      a square of the board, row * columns + column, row 0 at the top
-plane     one number for every cell; a network sees one or more planes
-symmetry  a permutation of the cells that maps positions to positions of the same value
+playout   a game played to the end with random moves
+cell      a square of the board, row * columns + column; row 0 is at the top
+plane     one number for every cell; the input of a network is one or more planes
+symmetry  a permutation of the cells that preserves the value of every position
 
 Parts
 -----
-A game is one short file: a NamedTuple, a class of static methods for each part, derived from the
-base class of the part, and a call of `rules.catalogue.register_game` (``docs/add-a-game.md``).
+A game is one short file with a NamedTuple, a class of static methods for each part, which extends
+the base class of the part, and a call of `rules.catalogue.register_game` (``docs/add-a-game.md``).
 
 ========  ====================  =====================  ===========================================
-Part      Base class            Required               Optional: the base class has a default
+Part      Base class            Required               Optional, with a default in the base class
 ========  ====================  =====================  ===========================================
 play      `rules.Rules`         words, actions,        check, random_action, playout
                                 start, legal, apply,
@@ -36,8 +36,8 @@ hints     `hints.SolverHints`   nothing                empties, max_plies, score
                                                        move_ordering_score
 ========  ====================  =====================  ===========================================
 
-Play, encoding and hints run in kernels and in plain Python; notation is for people and is never
-compiled. Games whose actions are cells inherit most of it from `rules.squares`. Outside
+Play, encoding and hints run in kernels and in plain Python. Notation is for users and is never
+compiled. Games whose actions are cells can inherit most methods from `rules.squares`. Outside
 kernels, call the functions of `rules.python`.
 """
 
@@ -58,10 +58,10 @@ DRAW = 0
 LOSS = -1
 
 MAX_PLIES = 1000
-"""The length of the longest games in plies, passes included."""
+"""Maximum length of a game in plies, including passes."""
 
 Game = Any
-"""A NamedTuple whose type is registered as a game."""
+"""NamedTuple whose type is registered as a game."""
 
 State = NDArray[np.uint64]
 """uint64[words]"""
@@ -86,22 +86,25 @@ def actions(game: Game) -> int:
 
 @GAMES.function
 def start(game: Game, out: State) -> None:
-    """Write the first position into `out`, uint64[words]."""
+    """Write the initial state to `out`, uint64[words]."""
     raise AssertionError
 
 
 @GAMES.function
 def legal(game: Game, state: State, mask: Mask) -> None:
-    """Write into `mask`, bool[actions], whether the mover may choose each action.
+    """Write the legal actions of the mover to `mask`, bool[actions].
 
-    At least one action of an ongoing state is legal. Never called for finished games.
+    An ongoing state has at least one legal action. This is never called for finished games.
     """
     raise AssertionError
 
 
 @GAMES.function
 def apply(game: Game, state: State, action: int, out: State) -> None:
-    """Write the state after a legal action, seen by the next mover; `out` may be `state`."""
+    """Write the state after a legal action, from the next mover's point of view, to `out`.
+
+    `out` can be the same array as `state`.
+    """
     raise AssertionError
 
 
@@ -113,7 +116,7 @@ def outcome(game: Game, state: State) -> int:
 
 @GAMES.function
 def random_action(game: Game, state: State, random: int) -> int:
-    """Return a legal action, chosen uniformly by 64 random bits."""
+    """Return a uniformly random legal action, using 64 random bits."""
     raise AssertionError
 
 
@@ -122,17 +125,18 @@ def playout(game: Game, state: State, key: int, out: State, moves: NDArray[np.in
     """Play uniformly random legal actions to the end; return the outcome for the mover of `state`.
 
     The actions depend only on the state and the random stream `key`. `out`, uint64[words], is
-    overwritten. `moves`, int32[1 + MAX_PLIES], receives the number of plies, then the actions.
+    overwritten. The number of plies and then the actions are written to `moves`,
+    int32[1 + MAX_PLIES].
     """
     raise AssertionError
 
 
 class Rules:
-    """Base of a game's rules."""
+    """Base class of rules."""
 
     @staticmethod
     def check(game: Game) -> None:
-        """Raise ValueError if the fields of a game contradict each other."""
+        """Raise ValueError if the fields of a game are inconsistent."""
 
     @staticmethod
     def random_action(game, state, random):
@@ -141,12 +145,12 @@ class Rules:
         count = 0
         for action in range(mask.shape[0]):
             count += mask[action]
-        chosen = streams.below(random, count)
+        remaining = streams.below(random, count)
         for action in range(mask.shape[0]):
             if mask[action]:
-                if chosen == 0:
+                if remaining == 0:
                     return action
-                chosen -= 1
+                remaining -= 1
         return -1
 
     @staticmethod
@@ -166,12 +170,12 @@ class Rules:
 
 
 _PLAYOUTS_PER_THREAD = 1000
-"""Fewest playouts that are worth a thread, which takes about 50 microseconds to wake."""
+"""Smallest number of playouts worth another thread, which takes about 50 microseconds to wake."""
 
 
 @inlined
 def playout_bits(key, ply, previous):
-    """Return 64 bits for a ply, of which the upper 32 are random: `streams.below` uses no others.
+    """Return 64 bits for a ply, the upper 32 of which are random and used by `streams.below`.
 
     Two plies share one draw of the stream `key`; `previous` is the result for ply - 1.
     """
@@ -180,7 +184,7 @@ def playout_bits(key, ply, previous):
 
 @inlined
 def win_after(plies):
-    """Return the outcome for the first mover if the last of `plies` plies wins."""
+    """Return the outcome for the first player to move if the last of `plies` plies wins."""
     return WIN if plies & 1 else LOSS
 
 
@@ -188,8 +192,8 @@ def win_after(plies):
 def mean_playout(game, state, count, key, out, moves):
     """Return the mean outcome of `count` playouts for the mover of `state`.
 
-    Playout j uses the stream `fold(key, j)`. `out` and `moves` are as for `rules.playout`;
-    `moves` keeps the last playout.
+    Playout j uses the stream `fold(key, j)`. `out` and `moves` are the same as for `playout`;
+    afterwards, `moves` contains the last playout.
     """
     total = 0
     for number in range(count):
@@ -198,5 +202,5 @@ def mean_playout(game, state, count, key, out, moves):
 
 
 def threads_for_playouts(playouts: int, threads: int) -> int:
-    """Return how many of `threads` threads are worth waking for a number of playouts."""
+    """Return the number of threads, at most `threads`, worth waking for a number of playouts."""
     return min(threads, 1 + playouts // _PLAYOUTS_PER_THREAD)

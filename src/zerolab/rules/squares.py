@@ -1,12 +1,12 @@
 """Defaults for games whose actions are the cells of a board, and solver hints for K in a row.
 
-A state begins with two words: the mover's pieces, then the other player's. Bit
-row * columns + column of each is cell (row, column), so that boards have up to 64 cells. Games have
-the fields ``rows`` and ``columns``. Symmetries map further actions, such as a pass, to themselves.
-A game overrides what differs.
+A state begins with two words, the mover's pieces and the opponent's pieces. Cell (row, column) is
+bit row * columns + column of each word, so boards have up to 64 cells. Games have the fields
+``rows`` and ``columns``. Symmetries do not change further actions, such as a pass. Games can
+override any method.
 
-The functions ``line_...`` are hints for games that K pieces in a row win, and in which a fast win
-is worth more. Their `rows` and `columns` are those of the words.
+The functions ``line_...`` are hints for games that are won with K pieces in a row and in which
+faster wins have higher scores. Their arguments `rows` and `columns` describe the layout of a word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zerolab.rules.rules import LOSS, Rules, State
 
 
 class SquareRules(Rules):
-    """Rules of placing a piece on any empty cell of a board that is empty at the start."""
+    """Rules for placing a piece on any empty cell of an initially empty board."""
 
     @staticmethod
     def words(game):
@@ -45,9 +45,9 @@ class SquareRules(Rules):
 
     @staticmethod
     def legal(game, state, mask):
-        taken = state[0] | state[1]
+        occupied = state[0] | state[1]
         for cell in range(game.rows * game.columns):
-            mask[cell] = not boards.test_bit(taken, cell)
+            mask[cell] = not boards.test_bit(occupied, cell)
 
     @staticmethod
     def random_action(game, state, random):
@@ -56,7 +56,7 @@ class SquareRules(Rules):
 
 
 class SquareEncoding(Encoding):
-    """One plane of pieces, and the symmetries of a square or another rectangle."""
+    """Encoding with one plane of pieces and the symmetries of a rectangle or square."""
 
     actions_over = "cells"
 
@@ -90,58 +90,62 @@ class SquareEncoding(Encoding):
 
 
 class SquareNotation(Notation):
-    """Names of cells: the letter of the column, then the number of the row from the top."""
+    """Notation of cells by the letter of the column and the number of the row from the top."""
 
     @staticmethod
     def action_name(game: Any, action: int) -> str:
-        """Return a cell's name, such as "c2"."""
+        """Return the name of a cell, such as "c2"."""
         row, column = divmod(action, game.columns)
         return f"{string.ascii_lowercase[column]}{row + 1}"
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
-        """Read a cell's name such as "c2", or the number of an action."""
-        named = re.fullmatch(r"([a-z])([1-9]\d?)", text.lower())
-        if named is None:
+        """Parse the name of a cell, such as "c2", or the number of an action."""
+        match = re.fullmatch(r"([a-z])([1-9]\d?)", text.lower())
+        if match is None:
             return super().parse_action(game, text)
-        row, column = int(named[2]) - 1, string.ascii_lowercase.index(named[1])
+        row, column = int(match[2]) - 1, string.ascii_lowercase.index(match[1])
         return row * game.columns + column if row < game.rows and column < game.columns else None
 
 
 class AlternatingNotation(SquareNotation):
-    """Notation of games in which every move adds a piece, and none is captured or turned."""
+    """Notation of games in which every move adds a piece and pieces are never captured."""
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board on which the pieces alternate."""
+        """Return the state of a board; require numbers of pieces that alternating moves produce."""
         require_alternate(board, first_to_move)
         require_undecided(game, packed(-board), first_to_move)
         return packed(board)
 
 
 def packed(board: NDArray[np.int8]) -> State:
-    """Return (own pieces, other's pieces), uint64[2], of a board int8[rows, columns]."""
+    """Return uint64[2] of a board int8[rows, columns]: own pieces, opponent's pieces."""
     cells = np.uint64(1) << np.arange(board.size, dtype=np.uint64)
     flat = board.ravel()
     return np.array([cells[flat == 1].sum(), cells[flat == -1].sum()], np.uint64)
 
 
-def require_undecided(game: Any, seen_by_other: State, first_to_move: bool) -> None:
-    """Raise UserError if the player to move has won already; the state is as the other sees it."""
-    if python.outcome(game, seen_by_other) == LOSS:
+def require_undecided(game: Any, opponent_view: State, first_to_move: bool) -> None:
+    """Raise UserError if the player to move has already won.
+
+    `opponent_view` is the state from the opponent's point of view.
+    """
+    if python.outcome(game, opponent_view) == LOSS:
         mover = "X" if first_to_move else "O"
-        raise UserError(f"{mover} has won already, and is to move: expected an unfinished game")
+        raise UserError(f"{mover} has already won but is to move: expected an unfinished game")
 
 
 def require_alternate(board: NDArray[np.int8], first_to_move: bool) -> None:
-    """Raise UserError unless the numbers of pieces fit the player to move."""
-    mine, theirs = int((board == 1).sum()), int((board == -1).sum())
-    first, second = (mine, theirs) if first_to_move else (theirs, mine)
+    """Raise UserError unless alternating moves can produce these numbers of pieces."""
+    own, other = int((board == 1).sum()), int((board == -1).sum())
+    first, second = (own, other) if first_to_move else (other, own)
     expected = second if first_to_move else second + 1
     if first != expected:
         mover = "X" if first_to_move else "O"
         raise UserError(
-            f"{first} pieces of X and {second} of O with {mover} to move: expected {expected} of X"
+            f"{first} X pieces and {second} O pieces with {mover} to move: expected {expected} X"
+            " pieces"
         )
 
 
@@ -165,7 +169,7 @@ def empty_cells(state, rows, columns):
 
 @inlined
 def line_score(state, rows, columns, length):
-    """Return the mover's score in a finished game, which only the last player can have won."""
+    """Return the score for the mover in a finished game; only the opponent can have won."""
     if boards.has_run(state[1], rows, columns, length):
         return -win_score(boards.popcount(empty_cells(state, rows, columns)))
     return 0
@@ -173,22 +177,22 @@ def line_score(state, rows, columns, length):
 
 @inlined
 def line_score_bounds(state, rows, columns, length):
-    """Return bounds of the score: a player can win only on a line without pieces of the other."""
+    """Return bounds on the score, since a player can win only on a line without opposing pieces."""
     board = boards.full_board(rows, columns)
-    left = boards.popcount(empty_cells(state, rows, columns))
+    empty = boards.popcount(empty_cells(state, rows, columns))
     low = 0
     high = 0
     if boards.has_run(board & ~state[1], rows, columns, length):
-        high = win_score(left - 1)
+        high = win_score(empty - 1)
     if boards.has_run(board & ~state[0], rows, columns, length):
-        low = -win_score(left - 2)
+        low = -win_score(empty - 2)
     return low, high
 
 
 @inlined
 def line_ordering_score(state, rows, columns, length):
-    """Return 8 for each threat of the last player, minus the lines still open to the mover."""
+    """Return 8 per threat of the player who has just moved, minus the mover's open lines."""
     threats = boards.winning_cells(state[1], rows, columns, length)
-    made = boards.popcount(threats & empty_cells(state, rows, columns))
+    count = boards.popcount(threats & empty_cells(state, rows, columns))
     free = boards.full_board(rows, columns) & ~state[1]
-    return 8 * made - boards.count_lines(free, rows, columns, length)
+    return 8 * count - boards.count_lines(free, rows, columns, length)
