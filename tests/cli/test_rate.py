@@ -113,7 +113,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
         (["one.pgn"], "no finished game between two players"),
         (["unfinished.pgn"], "no finished game between two players"),
         (["unknown.pgn"], 'unknown.pgn, game 1: Result "2-0"'),
-        (["empty.pgn"], "holds no games"),
+        (["empty.pgn"], "contains no games"),
         (["none.pgn"], "does not exist"),
         ([], "no files"),
         (["good.pgn", "--json", "--csv"], "expected one of them"),

@@ -65,7 +65,7 @@ def test_a_node_counts_all_games_through_its_position_whichever_way_they_came(at
     for each, node in nodes.items():
         assert (node.visits, node.worth) == (visits[each], worth[each])
         if node.is_expanded:
-            assert node.chosen.sum() == node.visits
+            assert node.action_visits.sum() == node.visits
 
 
 def test_every_move_has_the_highest_score():

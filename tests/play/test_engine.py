@@ -228,7 +228,7 @@ def test_programs_are_closed_when_games_are_over_or_fail():
 
 def test_an_interrupt_ends_what_a_program_waits_for_and_says_for_whom(monkeypatch):
     """As Ctrl-C does, which comes while the progress is shown."""
-    monkeypatch.setattr(engine, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "_SLOW_SECONDS", 0.0)
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
     interrupted = threading.Event()
 

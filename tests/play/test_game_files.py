@@ -75,10 +75,10 @@ def test_games_without_moves_are_told_apart_by_their_tags():
         (GAME + GAME.replace('[Black "B"]\n', ""), "games.pgn, game 2: the tag Black is missing"),
         (GAME.replace('"B"', '""'), "game 1: the tag Black is missing"),
         (GAME + '[White "A"]', "games.pgn, game 2: the tag Black is missing"),
-        (GAME + "{ never ends" + GAME, "game 1: a comment { is never closed"),
-        (GAME + '[White "A"] { never ends', "game 2: a comment { is never closed"),
-        ("", "holds no games"),
-        ("1. e4 e5 1-0", "holds no games"),
+        (GAME + "{ never ends" + GAME, "game 1: unclosed comment"),
+        (GAME + '[White "A"] { never ends', "game 2: unclosed comment"),
+        ("", "contains no games"),
+        ("1. e4 e5 1-0", "contains no games"),
     ],
 )
 def test_wrong_files_are_told_in_one_line(text, message):

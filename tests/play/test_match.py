@@ -250,7 +250,7 @@ def test_a_sequential_test_does_not_depend_on_how_many_games_are_played_at_once(
     agents = parse_agents(["mcts:40", "random"], game)
     found = []
     for count in (8, 64):
-        monkeypatch.setattr("zerolab.play.match._GAMES_AT_ONCE", count)
+        monkeypatch.setattr("zerolab.play.match._GAMES_PER_ROUND", count)
         found.append(play_sprt(game, *agents, Sprt(0, 100), 400, 3, openings=2))
     assert found[0] == found[1]
     assert found[0].verdict.state == "accept H1"

@@ -70,7 +70,7 @@ def test_a_cycle_by_points_alone_is_counted_but_not_called_significant():
 def test_a_repeated_game_is_no_evidence():
     """Twenty wins by one and the same game with either colour are two games."""
     once = [
-        PairResult(p.first, p.second, p.score, Score(*(min(n, 2) for n in p.score)), p.led)
+        PairResult(p.first, p.second, p.score, Score(*(min(n, 2) for n in p.score)), p.moved_first)
         for p in ROCK_PAPER_SCISSORS
     ]
     found = find_cycles(once)

@@ -23,9 +23,9 @@ GAMES = [
 
 def test_pairs_are_seen_from_the_first_name():
     bob, cid = pair_results(GAMES)
-    assert (bob.first, bob.second, bob.score, bob.led) == ("ann", "bob", Score(2, 1, 1), 1)
+    assert (bob.first, bob.second, bob.score, bob.moved_first) == ("ann", "bob", Score(2, 1, 1), 1)
     assert bob.distinct == Score(1, 1, 1)  # games 0 and 2 are one; 1 has other colours
-    assert (cid.score, cid.distinct, cid.led) == (Score(2, 0, 0), Score(2, 0, 0), 1)
+    assert (cid.score, cid.distinct, cid.moved_first) == (Score(2, 0, 0), Score(2, 0, 0), 1)
 
 
 def test_the_overview_counts_forfeits_by_who_gave_up():

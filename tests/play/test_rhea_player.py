@@ -22,7 +22,7 @@ def test_moves_asked_for_together_are_thought_about_in_turn():
     player.submit(slots[2:], states[2:], keys[2:])
     turns = []
     while not turns or turns[-1][0].size:
-        turns.append(player.poll())
+        turns.append(player.step())
     assert [len(decided) for decided, _ in turns] == [2, 2, 1, 0]
     assert np.concatenate([decided for decided, _ in turns]).tolist() == slots.tolist()
     actions = np.concatenate([chosen for _, chosen in turns])

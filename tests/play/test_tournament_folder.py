@@ -191,7 +191,7 @@ def test_a_second_process_is_refused(tmp_path):
         ({"seed": 5}, "seed = 5 differs from 4"),
         ({"openings": 3}, "openings = 3 differs from 2"),
         ({"game": "connect_four:5x5"}, 'game = "connect_four:5x5" differs from "connect_four:4x4"'),
-        ({"players": {"random": "another"}}, "random is not the player of that name"),
+        ({"players": {"random": "another"}}, "random differs"),
     ],
 )
 def test_other_settings_are_refused(tmp_path, changes, expected):

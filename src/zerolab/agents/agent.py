@@ -70,7 +70,7 @@ class AsyncPlayer(Player, Protocol):
         """Start to search a move in the given slots; the arguments are those of `choose`."""
         ...
 
-    def poll(self) -> tuple[Slots, Actions]:
+    def step(self) -> tuple[Slots, Actions]:
         """Search one step; return the slots that it decided and their actions."""
         ...
 
@@ -80,7 +80,7 @@ class LeafPlayer(AsyncPlayer, Protocol):
     """An asynchronous player whose leaves the caller may evaluate.
 
     Players of one evaluator share its batches this way: the caller collects the leaves of all of
-    them, evaluates them at once, and hands each player its part. `poll` makes both calls, with the
+    them, evaluates them at once, and hands each player its part. `step` makes both calls, with the
     player's own evaluator in between.
     """
 
@@ -93,7 +93,7 @@ class LeafPlayer(AsyncPlayer, Protocol):
         ...
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
-        """End the step with the evaluations of its states; see `poll`."""
+        """End the step with the evaluations of its states; see `step`."""
         ...
 
 

@@ -106,7 +106,7 @@ class SearchPlayer:
         noise = np.full(len(slots), self._noise)
         self.search.start_search(slots, keys, keys, simulations, noise)
 
-    def poll(self) -> tuple[Slots, Actions]:
+    def step(self) -> tuple[Slots, Actions]:
         slots = self._decided(self.search.step())
         return slots, self.decide(slots)
 

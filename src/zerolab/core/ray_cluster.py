@@ -145,8 +145,8 @@ class Cluster:
                     ) from None
         return results
 
-    def require_equal_nodes(self, precision: Callable[[], str]) -> None:
-        """Raise UserError, with the name of the first different node, unless all nodes are equal.
+    def require_equal_machines(self, precision: Callable[[], str]) -> None:
+        """Raise UserError, naming the first machine that differs, unless all machines are equal.
 
         Compares the properties that can affect results (`node_facts`). For nodes with GPUs, it
         compares the models of the GPUs instead of processor and precision.

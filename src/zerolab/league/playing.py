@@ -112,10 +112,10 @@ class LeaguePlayer(SelfPlayer):
         trees = self._to_move(slots)
         super().submit(trees, states, keys)
         if isinstance(self.budget, Clock):  # who slips has not thought
-            self.budget.spent[trees[self._starts.are_at_random(trees)]] = 1
+            self.budget.spent[trees[self._starts.is_random(trees)]] = 1
 
-    def poll(self) -> tuple[Slots, Actions]:
-        trees, actions = super().poll()
+    def step(self) -> tuple[Slots, Actions]:
+        trees, actions = super().step()
         return trees // 2, actions
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:

@@ -1,7 +1,7 @@
-"""Self-play as the simulations of one tree over whole games (see `BigTreeMode`).
+"""Self-play games as simulations of a single large tree (see `BigTreeMode`).
 
-This tree differs from that of `search.tree`, where every simulation adds one leaf and a second has
-millions of them: here every new node costs a whole search.
+Unlike in `search.tree`, where a simulation adds a leaf and takes about a microsecond, every new
+node here requires a complete search.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from zerolab.store.games import GameRecord
 
 
 class Node:
-    """A position that games have reached."""
+    """A position reached by at least one game."""
 
-    __slots__ = ("actions", "chosen", "outcome", "priors", "state", "visits", "worth")
+    __slots__ = ("action_visits", "actions", "outcome", "priors", "state", "visits", "worth")
 
     def __init__(self, state: NDArray[np.uint64], outcome: int) -> None:
         self.state = state
         """uint64[words]"""
         self.outcome = outcome
-        """ONGOING, or the result for the mover."""
+        """ONGOING, or the result for the side to move."""
         self.visits = 0
-        """N(s): games through this position, including unfinished ones."""
+        """N(s): number of games through this position, including unfinished ones."""
         self.worth = 0
-        """Sum of their results for the mover; an unfinished game counts as won, and so as lost for
-        the player who chose to come here."""
+        """Sum of the results of these games for the side to move. An unfinished game counts as a
+        win, and thus as a loss for the player who moved here."""
         self.actions = np.empty(0, np.int64)
         """int64[k]: legal actions; empty before `TranspositionTree.expand`."""
         self.priors = np.empty(0, np.float32)
-        """float32[k]"""
-        self.chosen = np.empty(0, np.int64)
-        """int64[k]: N(s, a), visits of each action."""
+        """float32[k]: prior of each legal action."""
+        self.action_visits = np.empty(0, np.int64)
+        """int64[k]: N(s, a), visit count of each action."""
 
     @property
     def is_expanded(self) -> bool:
-        """True once the node has its actions and priors."""
+        """True once actions and priors are set."""
         return len(self.actions) > 0
 
 
@@ -64,7 +64,7 @@ class TranspositionTree:
         return len(self._nodes)
 
     def begin(self) -> Node:
-        """Begin a game; return the first position."""
+        """Begin a game; return the node of the start position."""
         state = python.start(self._game)
         return self._visit(state, ONGOING)
 
@@ -72,23 +72,23 @@ class TranspositionTree:
         """Set a node's actions and priors from the policy of a search, float32[actions]."""
         node.actions = np.flatnonzero(python.legal(self._game, node.state))
         node.priors = policy[node.actions]
-        node.chosen = np.zeros(len(node.actions), np.int64)
+        node.action_visits = np.zeros(len(node.actions), np.int64)
 
     def descend(self, node: Node) -> tuple[int, Node]:
-        """Return the action of highest score, the lowest one of a tie, and the node behind it.
+        """Return the action with the highest score and the node that it leads to.
 
-        The node must be expanded.
+        Ties go to the lowest action number. The node must be expanded.
         """
         states = np.repeat(node.state[None], len(node.actions), axis=0)
         rows = np.arange(len(states))
         outcomes = python.apply_batch(self._game, states, rows, node.actions)
-        behind = [self._nodes.get(state.tobytes()) for state in states]
-        visits = np.array([child.visits if child else 0 for child in behind])
-        worth = np.array([child.worth if child else 0 for child in behind])
+        children = [self._nodes.get(state.tobytes()) for state in states]
+        visits = np.array([child.visits if child else 0 for child in children])
+        worth = np.array([child.worth if child else 0 for child in children])
         values = np.where(visits > 0, -worth / np.maximum(visits, 1), self._first_play)
-        exploration = self._c * math.sqrt(node.visits) * node.priors / (1 + node.chosen)
+        exploration = self._c * math.sqrt(node.visits) * node.priors / (1 + node.action_visits)
         best = int(np.argmax(values + exploration))
-        node.chosen[best] += 1
+        node.action_visits[best] += 1
         return int(node.actions[best]), self._visit(states[best].copy(), int(outcomes[best]))
 
     def _visit(self, state: NDArray[np.uint64], outcome: int) -> Node:
@@ -102,7 +102,7 @@ class TranspositionTree:
 
     @staticmethod
     def back_up(path: Sequence[Node]) -> None:
-        """Back up the result of a game along all its positions, the last of which is final."""
+        """Back up the result of a finished game through all its positions."""
         result = path[-1].outcome
         for node in reversed(path):
             node.worth += result - 1
@@ -110,7 +110,7 @@ class TranspositionTree:
 
 
 class _Line:
-    """A game in progress: its positions from the first one on, and the actions between them."""
+    """A game in progress, with all its positions and the actions between them."""
 
     def __init__(self, number: int, start: Node) -> None:
         self.number = number
@@ -128,10 +128,10 @@ class _Line:
 
 
 class BigTreePlayer:
-    """Plays the games of an iteration in waves, which descend together ply by ply.
+    """Player of the games of an iteration, in waves of games that descend together ply by ply.
 
-    Simulations of a wave move in the order of their numbers, and their results are backed up in
-    this order once all are over. So nothing depends on the time at which searches finish.
+    The games of a wave move in numerical order, and their results are backed up in the same order
+    once the whole wave is finished. Results therefore do not depend on the timing of searches.
     """
 
     def __init__(
@@ -164,20 +164,20 @@ class BigTreePlayer:
         return LockstepResult([line.record(self._name) for line in lines], self._examples(lines))
 
     def _play_wave(self, wave: Sequence[_Line]) -> None:
-        going = wave
-        while going:
-            self._expand(going)
-            for line in going:
+        ongoing = wave
+        while ongoing:
+            self._expand(ongoing)
+            for line in ongoing:
                 line.follow(*self.tree.descend(line.nodes[-1]))
-            self._plies += len(going)
-            going = [line for line in going if line.nodes[-1].outcome == ONGOING]
+            self._plies += len(ongoing)
+            ongoing = [line for line in ongoing if line.nodes[-1].outcome == ONGOING]
             self._show_progress()
         for line in wave:
             self.tree.back_up(line.nodes)
         self._games += len(wave)
 
     def _expand(self, lines: Sequence[_Line]) -> None:
-        """Request the searches of all new positions at once."""
+        """Search all new positions in a single request."""
         new = {line.nodes[-1]: line.number for line in lines if not line.nodes[-1].is_expanded}
         if not new:
             return

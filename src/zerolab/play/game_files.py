@@ -1,8 +1,8 @@
-"""Games as PGN or plain lines, results read from PGN and games.sqlite, and the positions of games.
+"""Game export as PGN or plain text, results from PGN and games.sqlite, and positions of games.
 
-Positions of games are those in which a move was made, so final ones are left out; mirrored ones
-differ. A 64-bit hash identifies them: among 10 million positions two collide with a probability of
-3e-6.
+The positions of a game exclude the final one, in which no move was made. Mirrored positions are
+distinct. Positions are identified by 64-bit hashes; among 10 million positions, the probability of
+a collision is 3e-6.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,23 +29,23 @@ from zerolab.store.games import GameRecord, GameStore
 
 _RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2"}
 _LINE = 79
-"""Characters of a line of moves; PGN's export format has fewer than 80."""
+"""Line width of movetext; the PGN export format requires fewer than 80 characters."""
 
 
 class PlayedGame(NamedTuple):
-    """A finished game for export."""
+    """A finished game to export."""
 
     event: str
-    """Occasion of the game, such as "runs/demo, iteration 3, gate"."""
+    """Event name, such as "runs/demo, iteration 3, gate"."""
     round: int
     first: str
     second: str
     moves: tuple[str, ...]
-    """Names of the moves."""
+    """Move names, such as "c2" or "pass"."""
     result: int
     """1, 0 or -1 for the first player."""
     forfeit: bool = False
-    """True if a player gave up."""
+    """True if a player forfeited the game."""
 
 
 def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
 
 
 def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
-    """Yield the PGN of each game: White moves first, moves have zerolab's names."""
+    """Yield the PGN of each game; White moves first, and moves have zerolab's names."""
     for each in games:
         result = _RESULT_TAGS[each.result]
         tags = {
@@ -71,11 +71,12 @@ def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
         }
         if each.forfeit:
             tags["Termination"] = "abandoned"
-        yield f"{_tags(tags)}\n{_movetext(each.moves, result)}\n\n"
+        header = "".join(f'[{name} "{_escaped(value)}"]\n' for name, value in tags.items())
+        yield f"{header}\n{_movetext(each.moves, result)}\n\n"
 
 
 def as_lines(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
-    """Yield tab-separated lines: headings, then one per game, with moves as commands take them."""
+    """Yield a header and one tab-separated line per game, with moves in command-line notation."""
     yield "game\tevent\tround\tfirst\tsecond\tresult\tmoves\n"
     name = game_name(game)
     for each in games:
@@ -85,10 +86,6 @@ def as_lines(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
             _RESULT_TAGS[each.result] + ending, ",".join(each.moves),
         ]  # fmt: skip
         yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
-
-
-def _tags(tags: Mapping[str, str]) -> str:
-    return "".join(f'[{name} "{_escaped(value)}"]\n' for name, value in tags.items())
 
 
 def _escaped(value: str) -> str:
@@ -107,58 +104,56 @@ STORE_NAME = "games.sqlite"
 _SQLITE = b"SQLite format 3\0"
 _MAX_STORE_BYTES = 1 << 36
 _MAX_PGN_BYTES = 1 << 27
-"""Bytes; what is read of the shortest games takes about five times as many."""
+"""Maximum size of a PGN file; the parsed results of very short games take about five times as
+much memory."""
 _OUTCOMES = {tag: result for result, tag in _RESULT_TAGS.items()}
 _UNFINISHED = "*"
 
 
 class Records(NamedTuple):
-    """The results read from some files, and counts of omitted games."""
+    """Results from game files, and the number of skipped games."""
 
     results: list[GameResult]
     unfinished: int = 0
-    """Games with the result "*"."""
+    """Number of games with the result "*"."""
     against_itself: int = 0
-    """Games of a player against itself, such as self-play."""
+    """Number of games of a player against itself, such as self-play games."""
 
 
 def read_records(paths: Sequence[Path]) -> Records:
-    """Read PGN files, games.sqlite files and folders that hold one; the content decides the kind.
+    """Read PGN files, games.sqlite files and folders with a games.sqlite.
 
-    Networks of a run have their usual names, ``runs/demo@12``, so that those of different runs stay
-    apart. A file reached by two paths is read once. Raises UserError, in one line, for a file that
-    cannot be read or understood.
+    The format is detected from the content. Networks get their usual names, such as
+    ``runs/demo@12``, which distinguishes networks of different runs. Duplicate paths to the same
+    file are read only once. Raises UserError for unreadable or invalid files.
     """
-    files = {os.path.realpath(path): path for path in reversed([_file(path) for path in paths])}
-    read = [_read(path) for path in reversed(files.values())]
+    resolved = [path / STORE_NAME if path.is_dir() else path for path in paths]
+    files = {os.path.realpath(path): path for path in reversed(resolved)}
+    parts = [_read(path) for path in reversed(files.values())]
     return Records(
-        [result for records in read for result in records.results],
-        sum(records.unfinished for records in read),
-        sum(records.against_itself for records in read),
+        [result for records in parts for result in records.results],
+        sum(records.unfinished for records in parts),
+        sum(records.against_itself for records in parts),
     )
-
-
-def _file(path: Path) -> Path:
-    return path / STORE_NAME if path.is_dir() else path
 
 
 def _read(path: Path) -> Records:
     if not path.exists():
         raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
     check_file(path, _MAX_STORE_BYTES)
-    # Closing the file drops the locks of a database that the process has open elsewhere (see
-    # store/checks.py). Only `zerolab rate` reads records, and it has no database open.
+    # Closing the file releases this process's locks on the database (see store/checks.py). This is
+    # safe because the only caller, `zerolab rate`, has no database open.
     with reading(path), open(path, "rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if is_store or path.name == STORE_NAME:
-        # A file copied out of its run gives its own name to networks.
+        # Networks in a renamed copy of games.sqlite are named after the file instead of the run.
         run = path.parent if path.name == STORE_NAME else path
         return read_store(GameStore(path, run))
     return read_pgn(read_limited(path, _MAX_PGN_BYTES), str(path))
 
 
 def read_store(store: GameStore) -> Records:
-    """Return the results of all stages."""
+    """Return the results of all stages of a game store."""
     games = [game for stage in store.stages() for game in store.games(*stage)]
     for game in games:
         if game.result not in (1, 0, -1):
@@ -172,10 +167,10 @@ def read_store(store: GameStore) -> Records:
 
 
 def read_pgn(content: bytes, source: str) -> Records:
-    """Return the results of a PGN file; White is the player who moves first.
+    """Return the results in a PGN file; White moves first.
 
-    UTF-8 and Latin-1 are understood. Only the tags White, Black and Result are read. Raises
-    UserError naming `source` and the game where a tag is missing or the result is unknown.
+    The encoding is UTF-8 or Latin-1. Only the tags White, Black and Result are used. Raises
+    UserError, naming `source` and the game, if a tag is missing or the result is unknown.
     """
     results, unfinished = [], 0
     for number, tags in enumerate(_games(_decoded(content), source), start=1):
@@ -187,19 +182,22 @@ def read_pgn(content: bytes, source: str) -> Records:
             results.append(GameResult(first, second, _OUTCOMES[text]))
         else:
             known = [*_OUTCOMES, _UNFINISHED]
+            excerpt = text if len(text) <= _SHORT else text[:_SHORT] + "..."
             raise UserError(
-                f'{where}: Result "{_short(text)}": expected {", ".join(known[:-1])}'
+                f'{where}: Result "{excerpt}": expected {", ".join(known[:-1])}'
                 f" or {known[-1]}{nearest(text[:_SHORT], known)}"
             )
     if not results and not unfinished:
-        raise UserError(f"{source} holds no games: expected PGN, with tags White, Black and Result")
+        raise UserError(
+            f"{source} contains no games: expected PGN with the tags White, Black and Result"
+        )
     return _without_self_play(results)._replace(unfinished=unfinished)
 
 
 def _without_self_play(results: Iterable[GameResult]) -> Records:
-    listed = list(results)
-    kept = [result for result in listed if result.first != result.second]
-    return Records(kept, against_itself=len(listed) - len(kept))
+    everything = list(results)
+    between_players = [result for result in everything if result.first != result.second]
+    return Records(between_players, against_itself=len(everything) - len(between_players))
 
 
 def _tag(tags: dict[str, str], name: str, where: str) -> str:
@@ -211,17 +209,11 @@ def _tag(tags: dict[str, str], name: str, where: str) -> str:
 _SHORT = 40
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _SHORT else text[:_SHORT] + "..."
-
-
 def _decoded(content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = content.decode(
-            "latin-1"
-        )  # the encoding that PGN prescribes; every byte is valid in it
+        text = content.decode("latin-1")  # required by the PGN standard; accepts every byte
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -238,9 +230,9 @@ _TOKENS = re.compile(
 def _games(text: str, source: str) -> Iterator[dict[str, str]]:
     """Yield the tags of every game.
 
-    A game begins with the first tag after moves, or in files without moves with a tag that the
-    former game already has. Comments are skipped. A value may hold unescaped quotes if its tag has
-    its own line.
+    A game begins at the first tag after movetext. In files without movetext, it begins at a tag
+    that the previous game already has. Comments are skipped. Tag values can contain unescaped
+    quotes if the tag is on a separate line.
     """
     tags: dict[str, str] = {}
     games, end = 0, 0
@@ -256,28 +248,30 @@ def _games(text: str, source: str) -> Iterator[dict[str, str]]:
             tags[name] = _unescaped(token["value"] or token["loose_value"] or "")
         elif token["comment"].startswith("{") and not token["closed"]:
             number = max(1, games + bool(tags))
-            raise UserError(f"{source}, game {number}: a comment {{ is never closed")
+            raise UserError(f"{source}, game {number}: unclosed comment, expected }} after {{")
     if tags:
         yield tags
 
 
 def _unescaped(value: str) -> str:
-    """Return a tag's value without escapes, control characters and repeated spaces."""
+    """Return a tag value without escapes, control characters and repeated spaces."""
     printable = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", re.sub(r'\\(["\\])', r"\1", value))
     return " ".join(printable.split())
 
 
 class ReachedPositions(NamedTuple):
-    """The N positions of some games, ply by ply."""
+    """N positions of several games, ordered by ply."""
 
     hashes: NDArray[np.uint64]  # [N]
-    games: NDArray[np.int64]  # [N] the game's place among those given
+    games: NDArray[np.int64]  # [N] index of the game in the list of records
     plies: NDArray[np.int64]  # [N]
 
 
 def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPositions:
-    """Return the positions of games, whose records must be legal."""
-    found = [ReachedPositions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
+    """Return the positions of games with legal moves."""
+    chunks = [
+        ReachedPositions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+    ]
     states = np.empty((len(records), rules.words(game)), np.uint64)
     states[:] = python.start(game)
     lengths = np.array([len(record.actions) for record in records], np.int64)
@@ -285,7 +279,7 @@ def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPosit
         playing = np.flatnonzero(lengths > ply)
         hashes = np.empty(len(playing), np.uint64)
         hash_states(states[playing], hashes)
-        found.append(ReachedPositions(hashes, playing, np.full(len(playing), ply)))
+        chunks.append(ReachedPositions(hashes, playing, np.full(len(playing), ply)))
         actions = np.array([records[at].actions[ply] for at in playing.tolist()], np.int64)
         python.apply_batch(game, states, playing, actions)
-    return ReachedPositions(*map(np.concatenate, zip(*found, strict=True)))
+    return ReachedPositions(*map(np.concatenate, zip(*chunks, strict=True)))

@@ -1,4 +1,4 @@
-"""Games in lockstep: every ply of all of them is one request to the search service."""
+"""Games played in lockstep, with one search service request per ply for all of them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ Ints = NDArray[np.int64]
 
 
 class LockstepGame(NamedTuple):
-    """A game to play after the given actions."""
+    """A game to play."""
 
     number: int
     opening: tuple[int, ...] = ()
+    """Actions to play before the searches begin."""
 
 
 class LockstepResult(NamedTuple):
     """Finished games, ordered by number, and an example for every move.
 
-    Columns of the examples that depend on the end of a game are still 0. Moves without a search,
-    those of openings and random ones, are never learnt from: such a row has the move alone as its
-    policy and NaN in the other columns of a search.
+    Example columns that depend on the end of the game are still 0. Opening and random moves are
+    played without a search and never used for training: their rows have all policy weight on the
+    move played and NaN in the other search columns.
     """
 
     games: list[GameRecord]
@@ -45,7 +46,7 @@ class LockstepResult(NamedTuple):
 
 
 class Lockstep:
-    """Plays games by the results of a search service; chooses moves as in episodic mode."""
+    """Player of games with a search service, with moves chosen as in episodic mode."""
 
     def __init__(
         self,
@@ -67,43 +68,43 @@ class Lockstep:
         self._games = self._plies = 0
 
     def opening(self, number: int, plies: int) -> tuple[int, ...]:
-        """Return `plies` random actions for a game; fewer where the next one would end it."""
+        """Return `plies` random actions for a game, fewer if the next one would end it."""
         game, ply = np.array([number]), np.zeros(1, np.int64)
         return random_opening(self._game, plies, self._keys(game, ply, streams.SELF_PLAY_START)[0])
 
-    def play(self, begun: Sequence[LockstepGame]) -> LockstepResult:
-        """Play games from the start to their ends."""
-        moves: list[list[int]] = [[] for _ in begun]
-        numbers = np.array([game.number for game in begun], np.int64)
-        states = np.repeat(python.start(self._game)[None], len(begun), axis=0)
-        starts = RandomOpeningPlies(self._game, self._settings.random_opening_plies, len(begun))
-        outcomes = np.full(len(begun), ONGOING, np.int8)
+    def play(self, games: Sequence[LockstepGame]) -> LockstepResult:
+        """Play games from the start position to the end."""
+        moves: list[list[int]] = [[] for _ in games]
+        numbers = np.array([game.number for game in games], np.int64)
+        states = np.repeat(python.start(self._game)[None], len(games), axis=0)
+        starts = RandomOpeningPlies(self._game, self._settings.random_opening_plies, len(games))
+        outcomes = np.full(len(games), ONGOING, np.int8)
         chunks: list[Examples] = []
         for ply in range(MAX_PLIES):
-            going = np.flatnonzero(outcomes == ONGOING)
-            if not going.size:
+            ongoing = np.flatnonzero(outcomes == ONGOING)
+            if not ongoing.size:
                 break
-            plies = np.full(len(going), ply)
-            keys = self._keys(numbers[going], np.zeros_like(plies), streams.SELF_PLAY_START)
-            at_random = starts.begin(going, states[going], plies, keys)
-            actions = starts.replace(going, self._scripted(begun, going, ply))
-            searched = ~at_random & (actions == NO_ACTION)
-            found = self._decide(states[going], numbers[going], plies, searched, actions)
+            plies = np.full(len(ongoing), ply)
+            keys = self._keys(numbers[ongoing], np.zeros_like(plies), streams.SELF_PLAY_START)
+            is_random = starts.begin(ongoing, states[ongoing], plies, keys)
+            actions = starts.replace(ongoing, self._opening_actions(games, ongoing, ply))
+            searched = ~is_random & (actions == NO_ACTION)
+            results = self._decide(states[ongoing], numbers[ongoing], plies, searched, actions)
             chunks.append(
-                example_rows(states[going], numbers[going], plies, actions, found, searched)
+                example_rows(states[ongoing], numbers[ongoing], plies, actions, results, searched)
             )
-            outcomes[going] = python.apply_batch(self._game, states, going, actions)
-            for at, action in zip(going.tolist(), actions.tolist(), strict=True):
+            outcomes[ongoing] = python.apply_batch(self._game, states, ongoing, actions)
+            for at, action in zip(ongoing.tolist(), actions.tolist(), strict=True):
                 moves[at].append(action)
-            self._plies += len(going)
-            self._games += int((outcomes[going] != ONGOING).sum())
+            self._plies += len(ongoing)
+            self._games += int((outcomes[ongoing] != ONGOING).sum())
             self._show_progress()
-        return LockstepResult(sorted(self._records(begun, moves, outcomes)), in_game_order(chunks))
+        return LockstepResult(sorted(self._records(games, moves, outcomes)), in_game_order(chunks))
 
     @staticmethod
-    def _scripted(begun: Sequence[LockstepGame], going: Ints, ply: int) -> Ints:
-        """Return the actions of openings at a ply, NO_ACTION for games past theirs."""
-        openings = [begun[at].opening for at in going.tolist()]
+    def _opening_actions(games: Sequence[LockstepGame], ongoing: Ints, ply: int) -> Ints:
+        """Return opening actions at a ply, NO_ACTION for games past their opening."""
+        openings = [games[at].opening for at in ongoing.tolist()]
         return np.array([each[ply] if ply < len(each) else NO_ACTION for each in openings])
 
     def _keys(self, numbers: Ints, plies: Ints, purpose: int) -> NDArray[np.uint64]:
@@ -111,14 +112,14 @@ class Lockstep:
 
     def _records(
         self,
-        begun: Sequence[LockstepGame],
+        games: Sequence[LockstepGame],
         moves: Sequence[Sequence[int]],
         outcomes: NDArray[np.int8],
     ) -> Iterator[GameRecord]:
-        """Yield the records of games; outcomes are for the players to move at the ends."""
-        for game, played, outcome in zip(begun, moves, outcomes.tolist(), strict=True):
-            result = -outcome if len(played) % 2 else outcome
-            yield GameRecord(game.number, self._name, self._name, tuple(played), result)
+        """Yield game records; outcomes are for the side to move in the final position."""
+        for game, actions, outcome in zip(games, moves, outcomes.tolist(), strict=True):
+            result = -outcome if len(actions) % 2 else outcome
+            yield GameRecord(game.number, self._name, self._name, tuple(actions), result)
 
     def _decide(
         self,
@@ -128,7 +129,7 @@ class Lockstep:
         searched: NDArray[np.bool_],
         actions: Ints,
     ) -> PositionResults:
-        """Write the actions where `searched`; return the results of those states."""
+        """Search the states with `searched` set, write their actions, and return the results."""
         results = self._service.search(states[searched], numbers[searched], self._show_progress)
         if searched.any():
             keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
@@ -146,21 +147,21 @@ def example_rows(
     numbers: Ints,
     plies: Ints,
     actions: Ints,
-    found: PositionResults,
+    results: PositionResults,
     searched: NDArray[np.bool_],
 ) -> Examples:
-    """Return the examples of moves; `found` has the results of those that were `searched`.
+    """Return examples of moves; `results` contains only rows with `searched` set.
 
-    Columns that depend on the end of a game are still 0.
+    Columns that depend on the end of the game are still 0.
     """
     count = len(actions)
-    facts = SearchFacts.unknown(count, found.policies.shape[1])
+    facts = SearchFacts.unknown(count, results.policies.shape[1])
     facts["policies"][:] = 0
     facts["policies"][np.arange(count), actions] = 1
     for name, column in facts.items():
-        column[searched] = getattr(found, name)
+        column[searched] = getattr(results, name)
     full = np.zeros(count, np.bool_)
-    full[searched] = found.full
+    full[searched] = results.full
     return Examples(
         **facts,
         states=states,
@@ -174,7 +175,7 @@ def example_rows(
 
 
 class Branch(NamedTuple):
-    """A move to try in place of the one that a game played."""
+    """An alternative move to try in place of one that was played."""
 
     game: GameRecord
     """The lost game."""
@@ -183,12 +184,12 @@ class Branch(NamedTuple):
 
     @property
     def opening(self) -> tuple[int, ...]:
-        """The actions of the new game up to this move."""
+        """Actions of the new game up to and including the alternative move."""
         return (*self.game.actions[: self.ply], self.action)
 
 
 def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepResult:
-    """Play `games` games: openings, rounds of retries, and openings again while games are left.
+    """Play `games` games, alternating between openings and rounds of retries.
 
     Games are numbered in the order in which they begin.
     """
@@ -210,19 +211,19 @@ def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepRes
             branches = finder.branches(latest, games - begun)
             if not branches:
                 break
-            latest = _played_on(lockstep, branches, latest.examples, begun)
+            latest = _play_branches(lockstep, branches, latest.examples, begun)
             parts.append(latest)
             begun += len(branches)
     everything = in_game_order([part.examples for part in parts])
     return LockstepResult(sorted(game for part in parts for game in part.games), everything)
 
 
-def _played_on(
-    lockstep: Lockstep, branches: Sequence[Branch], former: Examples, first: int
+def _play_branches(
+    lockstep: Lockstep, branches: Sequence[Branch], originals: Examples, first: int
 ) -> LockstepResult:
-    """Play new games from branches of earlier ones, whose examples are `former`.
+    """Play new games from branches of games with the examples `originals`.
 
-    Results of searches up to the branch are taken over.
+    Search results up to and including the branching position are copied from the original games.
     """
     numbers = range(first, first + len(branches))
     played = lockstep.play(
@@ -232,39 +233,38 @@ def _played_on(
         ]
     )
     for number, branch in zip(numbers, branches, strict=True):
-        own, other = (
-            _rows_of_games(played.examples, number),
-            _rows_of_games(former, branch.game.number),
-        )
+        target = _game_rows(played.examples, number)
+        source = _game_rows(originals, branch.game.number)
         for name in SearchFacts.forms():
-            column, source = getattr(played.examples, name), getattr(former, name)
-            column[own][: branch.ply + 1] = source[other][: branch.ply + 1]
+            column, original = getattr(played.examples, name), getattr(originals, name)
+            column[target][: branch.ply + 1] = original[source][: branch.ply + 1]
     return played
 
 
 class BranchFinder:
-    """Finds the plies where games were lost, and untried moves there."""
+    """Finder of untried moves at the plies where games were lost."""
 
-    def __init__(self, most: int) -> None:
-        """Find at most `most` branches of a game."""
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        """Limit the number of branches per game."""
+        self._limit = limit
         self._tried: defaultdict[bytes, set[int]] = defaultdict(set)
 
-    def branches(self, played: LockstepResult, most: int) -> list[Branch]:
-        """Return at most `most` branches of the games, in the order of their numbers."""
+    def branches(self, played: LockstepResult, limit: int) -> list[Branch]:
+        """Return at most `limit` branches of the games, ordered by game number."""
         examples = played.examples
-        known = np.flatnonzero(~np.isnan(examples.root_values))
-        for row, action in zip(known.tolist(), examples.actions[known].tolist(), strict=True):
+        searched = np.flatnonzero(~np.isnan(examples.root_values))
+        for row, action in zip(searched.tolist(), examples.actions[searched].tolist(), strict=True):
             self._tried[examples.states[row].tobytes()].add(action)
-        found: list[Branch] = []
+        branches: list[Branch] = []
         for game in played.games:
-            if len(found) < most and game.result:
-                found += self._of_game(game, examples, min(self._most, most - len(found)))
-        return found
+            if len(branches) < limit and game.result:
+                remaining = limit - len(branches)
+                branches += self._game_branches(game, examples, min(self._limit, remaining))
+        return branches
 
-    def _of_game(self, game: GameRecord, examples: Examples, most: int) -> Iterator[Branch]:
-        """Yield the best untried moves at the largest drop that has any, and mark them as tried."""
-        rows = _rows_of_games(examples, game.number)
+    def _game_branches(self, game: GameRecord, examples: Examples, limit: int) -> Iterator[Branch]:
+        """Yield the best untried moves at the largest drop with any, and mark them as tried."""
+        rows = _game_rows(examples, game.number)
         loser = 0 if game.result < 0 else 1
         for ply in value_drops(examples.root_values[rows], loser):
             policy = examples.policies[rows][ply]
@@ -272,26 +272,26 @@ class BranchFinder:
             best_first = np.argsort(-policy, kind="stable").tolist()
             untried = [each for each in best_first if policy[each] > 0 and each not in tried]
             if untried:
-                tried.update(untried[:most])
-                yield from (Branch(game, ply, action) for action in untried[:most])
+                tried.update(untried[:limit])
+                yield from (Branch(game, ply, action) for action in untried[:limit])
                 return
 
 
 def value_drops(root_values: NDArray[np.float16], loser: int) -> list[int]:
-    """Return the plies from which the loser's prospects fell, the largest drop first.
+    """Return the plies after which the loser's expected score dropped, largest drop first.
 
-    `root_values`, float16[plies], are for the players to move, NaN where unknown; plies of parity
-    `loser` are the loser's. Its prospects, win + 0.5 draw, are (1 + value) / 2, and 0 at the end of
-    the game. Of equal drops the earliest comes first.
+    `root_values`, float16[plies], are for the side to move, NaN if unknown. The loser moves at
+    plies of parity `loser`. The expected score, P(win) + 0.5 P(draw), is (1 + value) / 2, and 0 at
+    the end of the game. Equal drops are ordered by ply.
     """
     plies = np.arange(loser, len(root_values), 2)
     plies = plies[~np.isnan(root_values[plies])]
-    prospects = np.append((1 + root_values[plies].astype(np.float64)) / 2, 0.0)
-    fallen = prospects[:-1] - prospects[1:]
-    order = np.argsort(-fallen, kind="stable")
-    return [int(plies[at]) for at in order if fallen[at] > 0]
+    expected_scores = np.append((1 + root_values[plies].astype(np.float64)) / 2, 0.0)
+    drops = expected_scores[:-1] - expected_scores[1:]
+    order = np.argsort(-drops, kind="stable")
+    return [int(plies[at]) for at in order if drops[at] > 0]
 
 
-def _rows_of_games(examples: Examples, number: int) -> slice:
-    """Return the rows of a game, in examples ordered by game."""
+def _game_rows(examples: Examples, number: int) -> slice:
+    """Return the rows of a game in examples ordered by game."""
     return slice(*np.searchsorted(examples.games, (number, number + 1)).tolist())

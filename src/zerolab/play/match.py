@@ -1,4 +1,4 @@
-"""Matches between two agents, of fixed length or sequential."""
+"""Matches between two agents, of fixed length or with a sequential test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
 from zerolab.play.observers import Recorder
-from zerolab.play.pairings import Pairing, colours_in_turn, with_openings
+from zerolab.play.pairings import Pairing, alternating_colours, with_openings
 from zerolab.ratings.bayes import Difference, rate
 from zerolab.ratings.results import Score, distinct_games, score_of
 from zerolab.ratings.sprt import Sprt, Verdict
@@ -26,20 +26,20 @@ class Match:
     a: str
     b: str
     games: list[GameRecord]
-    """Ordered by number; A moves first in those of even number."""
+    """Games ordered by number; A moves first in even-numbered games."""
 
     @property
     def score(self) -> Score:
-        """The result of all games for A."""
+        """Score of A over all games."""
         return score_of(self.a, self.games)
 
     @property
     def distinct(self) -> int:
-        """The number of distinct games: deterministic agents repeat theirs."""
+        """Number of distinct games; deterministic agents can repeat games."""
         return len(distinct_games(self.games))
 
     def difference(self) -> Difference:
-        """Return the lead of A over B in Elo; repeated games count once."""
+        """Return the Elo difference between A and B; repeated games count once."""
         return rate(self.games).difference(self.a, self.b)
 
 
@@ -56,16 +56,17 @@ def play_match(
     begin: int = 0,
     threads: int | None = None,
 ) -> Match:
-    """Play the games `begin` to `begin + games - 1` of a match, A first in those of even number.
+    """Play games `begin` to `begin + games - 1` of a match; A moves first in even-numbered games.
 
-    Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend on (seed,
-    iteration, game number, ply) alone. The default of `threads` is all cores. An agent that plays
-    itself is "NAME #2" as B. Raises UserError where openings are longer than games.
+    Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend only on
+    (seed, iteration, game number, ply). By default, `threads` is the number of cores. If both
+    agents have the same name, B is called "NAME #2". Raises UserError if games are too short for
+    the openings.
     """
     agents = with_different_names([a, b])
     threads = threads or available_cores()
     first, second = (agent.name for agent in agents)
-    pairings = colours_in_turn(first, second, range(begin, begin + games))
+    pairings = alternating_colours(first, second, range(begin, begin + games))
     pairings = with_openings(game, pairings, openings, seed, iteration)
     recorder = Recorder()
     setup = EngineSetup(
@@ -76,7 +77,7 @@ def play_match(
 
 
 def _batches(pairings: list[Pairing], threads: int) -> list[list[Pairing]]:
-    """Deal games to threads, games 2j and 2j + 1 to the same one."""
+    """Distribute games among threads, with games 2j and 2j + 1 in the same thread."""
     batches = [
         [game for game in pairings if game.number // 2 % threads == thread]
         for thread in range(threads)
@@ -84,22 +85,22 @@ def _batches(pairings: list[Pairing], threads: int) -> list[list[Pairing]]:
     return [batch for batch in batches if batch]
 
 
-_GAMES_AT_ONCE = 64
+_GAMES_PER_ROUND = 64
 
 
 class TestedMatch(NamedTuple):
-    """A match up to the pair of games that ended its sequential test."""
+    """A match up to the game pair that ended its sequential test, and the verdict."""
 
     match: Match
     verdict: Verdict
 
 
 def require_variety(a: Agent, b: Agent, openings: int) -> None:
-    """Raise UserError where a match would repeat the same two games."""
+    """Raise UserError if a match would repeat the same two games."""
     if not openings and not a.varies and not b.varies:
         raise UserError(
-            f"openings = 0: {a.name} and {b.name} play without randomness, so they would repeat"
-            " their games; expected at least 1, as in --openings 4"
+            f"openings = 0: {a.name} and {b.name} play without randomness, so games would repeat;"
+            " expected at least 1, as in --openings 4"
         )
 
 
@@ -114,11 +115,11 @@ def play_sprt(
     *,
     openings: int,
 ) -> TestedMatch:
-    """Play until the test ends, at most `games` games.
+    """Play until the test ends, but at most `games` games.
 
-    Pairs are judged one by one, so that the verdict does not depend on how many games are played at
-    once; pairs with a repeated game are no evidence (see `ratings.sprt`). Raises UserError for
-    bounds that no test can have, and for deterministic agents without openings.
+    Game pairs are evaluated one at a time, so the verdict does not depend on how many games are
+    played in parallel. Pairs with a repeated game are ignored (see `ratings.sprt`). Raises
+    UserError for invalid bounds and for deterministic agents without openings.
     """
     test.check()
     require_variety(a, b, openings)
@@ -127,7 +128,7 @@ def play_sprt(
         begin = len(match.games) if match else 0
         note = f"log-likelihood ratio {verdict.llr:.2f}" if match else ""
         more = play_match(
-            game, a, b, min(_GAMES_AT_ONCE, games - begin), seed,
+            game, a, b, min(_GAMES_PER_ROUND, games - begin), seed,
             progress=lambda done, waiting, begin=begin, note=note: progress(  # type: ignore[misc]
                 begin + done, waiting or note
             ),

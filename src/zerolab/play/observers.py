@@ -1,4 +1,4 @@
-"""Observers of games in progress: of every move, or of every finished game."""
+"""Observers of moves and of finished games."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from zerolab.store.games import GameRecord
 
 
 class Histories:
-    """The actions that led to some positions, looked up on demand."""
+    """Actions that led to n positions, looked up on demand."""
 
-    def __init__(self, played: Sequence[Sequence[int]], slots: NDArray[np.int64]) -> None:
-        """Take the actions of all games in progress, and the slots of the n positions, int64[n]."""
-        self._played = played
+    def __init__(self, actions: Sequence[Sequence[int]], slots: NDArray[np.int64]) -> None:
+        """Wrap the actions of all games in progress, for the n positions in `slots` int64[n]."""
+        self._actions = actions
         self._slots = slots
 
     def __getitem__(self, at: int) -> Sequence[int]:
-        """Return the actions of one position."""
-        return self._played[self._slots[at]]
+        """Return the actions that led to position `at`."""
+        return self._actions[self._slots[at]]
 
 
 class Moves(NamedTuple):
-    """Moves that one player has decided, before they are played."""
+    """Moves chosen by one player, before they are played."""
 
     player: Player
-    """The player, which may know more about the moves, such as the visits of its search."""
+    """Player, for access to further data such as the visit counts of its search."""
     slots: Slots
-    """int64[n]: the player's game slots."""
+    """int64[n]: game slots of the player."""
     numbers: NDArray[np.int64]
-    """int64[n]: the numbers of the games."""
+    """int64[n]: game numbers."""
     plies: NDArray[np.int64]
-    """int64[n]: the number of moves played before."""
+    """int64[n]: number of previous moves in each game."""
     states: NDArray[np.uint64]
-    """uint64[n, words]: the positions."""
+    """uint64[n, words]: positions before the moves."""
     histories: Histories
-    """n lists of the actions that led there. They change as games continue, so an observer that
-    keeps one must copy it."""
+    """Previous actions of each game. They change as the games continue, so observers must copy
+    the ones that they store."""
     actions: Actions
     """int64[n]: legal actions, or FORFEIT."""
 
 
 class MoveObserver(Protocol):
-    """Observer of every move; called by several threads of the engine at once."""
+    """Observer of every move; several engine threads can call it concurrently."""
 
     def decided(self, moves: Moves) -> None:
         """Receive moves of one player."""
@@ -54,18 +54,18 @@ class MoveObserver(Protocol):
 
 
 class GameObserver(Protocol):
-    """Observer of every finished game; called by the thread that called `play_pairings`."""
+    """Observer of finished games; called in the thread that called `play_pairings`."""
 
     def finished(self, games: Sequence[GameRecord]) -> None:
-        """Receive the games that have ended since the last call.
+        """Receive the games that finished since the previous call.
 
-        The result of a game that ended at its limit of plies is ONGOING.
+        The result of a game that reached its ply limit is ONGOING.
         """
         ...
 
 
 class Recorder:
-    """`GameObserver` that keeps the records of finished games."""
+    """`GameObserver` that collects the records of finished games."""
 
     def __init__(self) -> None:
         self._games: list[GameRecord] = []
@@ -75,5 +75,5 @@ class Recorder:
 
     @property
     def games(self) -> list[GameRecord]:
-        """All games, by number."""
+        """All finished games, ordered by number."""
         return sorted(self._games)

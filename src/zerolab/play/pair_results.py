@@ -1,7 +1,8 @@
-"""Results by pair: points, cross tables, cycles, and how far ratings explain them.
+"""Pairwise results: points, cross tables, cycles, and goodness of fit of the ratings.
 
-A rating can say that A is stronger than B, not that A beats B, B beats C and C beats A. So a
-tournament is searched for such cycles, and its pairs are compared with what the ratings expect.
+Ratings order players linearly and cannot express that A beats B, B beats C and C beats A. This
+module finds such cycles in a tournament and compares pairwise results with those that the ratings
+predict.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ class PairResult(NamedTuple):
     """The results of all games between two agents."""
 
     first: str
-    """The agent whose name comes first in the alphabet; not the one who moves first."""
+    """Agent with the alphabetically smaller name, regardless of who moves first."""
     second: str
     score: Score
     """Score of `first`."""
     distinct: Score
-    """Score of `first` with repeated games counted once."""
-    led: int
-    """Distinct games in which `first` moved first."""
+    """Score of `first`, with repeated games counted once."""
+    moved_first: int
+    """Number of distinct games in which `first` moved first."""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the score rate, from the distinct games.
+        """Wilson 95 % confidence interval of the score rate, from distinct games.
 
-        A repeated game neither narrows nor moves it, so the score rate of all games may lie outside
-        where some games are repeated more often than others.
+        Repeated games do not affect the interval. If some games are repeated more often than
+        others, the score rate of all games can therefore be outside it.
         """
         return self.distinct.interval()
 
@@ -50,15 +51,16 @@ class GameStatistics(NamedTuple):
 
     games: int
     distinct: int
-    """Distinct games; equal moves of another pair or with colours exchanged count again."""
+    """Number of distinct games. The same moves by another pair, or with colours swapped, count as a
+    different game."""
     moving_first: Score
-    """Score of the agents who moved first."""
+    """Total score of the first players."""
     forfeits: dict[str, int]
-    """Games that each agent gave up; agents who gave up none are left out."""
+    """Number of forfeited games by agent, without agents that forfeited none."""
 
 
 def game_statistics(games: Sequence[GameRecord]) -> GameStatistics:
-    """Count games, distinct games, results of the first player, and forfeits."""
+    """Count games, distinct games, results for the first player, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.actions[-1:] == (FORFEIT,))
     results = [game.result for game in games]
     moving_first = Score(results.count(1), results.count(0), results.count(-1))
@@ -68,22 +70,22 @@ def game_statistics(games: Sequence[GameRecord]) -> GameStatistics:
 
 
 def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
-    """Return the results of every pair that met, in alphabetical order."""
+    """Return the results of all pairs that played each other, in alphabetical order."""
     pairs: dict[tuple[str, str], list[GameRecord]] = {}
     for game in games:
         pairs.setdefault((min(game[1:3]), max(game[1:3])), []).append(game)
-    return [pair_result(*names, met) for names, met in sorted(pairs.items())]
+    return [pair_result(*names, played) for names, played in sorted(pairs.items())]
 
 
 def pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairResult:
-    """Return the result of a pair's games for `first`."""
+    """Return the result of a pair's games from the view of `first`."""
     distinct = distinct_games(games)
-    led = sum(game.first == first for game in distinct)
-    return PairResult(first, second, score_of(first, games), score_of(first, distinct), led)
+    moved_first = sum(game.first == first for game in distinct)
+    return PairResult(first, second, score_of(first, games), score_of(first, distinct), moved_first)
 
 
 def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
-    """Return float64[n, n]: points per game of agent i against j, NaN where they have not met."""
+    """Return points per game of agent i against agent j, float64[n, n]; NaN without games."""
     number = {name: i for i, name in enumerate(agents)}
     table = np.full((len(agents), len(agents)), np.nan)
     for pair in pairs:
@@ -93,40 +95,38 @@ def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
 
 
 LEVEL = 0.05
-"""Probability of calling a pair decided although both players are equal."""
-
-_FloatArray = NDArray[np.float64]
+"""Significance level of sign tests."""
 
 
 class Cycle(NamedTuple):
-    """Three players: each one beats the next, and the last the first."""
+    """Three players, each of whom beats the next, while the last beats the first."""
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]
-    """P-values of the sign tests of the three pairs, in the order of the players."""
+    """P-values of the sign tests of the three pairs, in player order."""
 
 
 class Cycles(NamedTuple):
-    """Cycles among all triples of players who met one another."""
+    """Cycles among all triples of players who played each other."""
 
     triples: int
     decided: int
-    """Triples in which every pair has a winner by points."""
+    """Number of triples in which every pair has a winner on points."""
     cyclic: int
-    """Decided triples that form a cycle by points, significant or not."""
+    """Number of decided triples that form a cycle on points, significant or not."""
     significant: list[Cycle]
-    """Cycles in which every sign test rejects equality, the strongest evidence first."""
+    """Cycles in which every sign test rejects equality, strongest evidence first."""
     by_chance: float
-    """Upper bound of the expected number of significant cycles if all players are equal."""
+    """Upper bound on the expected number of significant cycles if all players are equal."""
 
     @property
     def cyclic_fraction(self) -> float | None:
-        """Fraction of cyclic triples among decided ones; 1/4 if every pair tossed a coin."""
+        """Fraction of decided triples that are cyclic; 1/4 if results were coin tosses."""
         return self.cyclic / self.decided if self.decided else None
 
 
 def sign_test(score: Score) -> float:
-    """Return the exact two-sided p-value of equally likely wins and losses; draws do not count."""
+    """Return the exact two-sided p-value for equally likely wins and losses, ignoring draws."""
     decisive = score.wins + score.losses
     extreme = max(score.wins, score.losses)
     tail = sum(math.comb(decisive, k) for k in range(extreme, decisive + 1))
@@ -134,11 +134,11 @@ def sign_test(score: Score) -> float:
 
 
 def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
-    """Find cycles among all triples of players; sign tests use distinct games."""
+    """Find cycles among all triples of players, using distinct games in sign tests."""
     players = sorted({name for pair in pairs for name in pair[:2]})
     points = cross_table(players, pairs)
-    met = ~np.isnan(points)
-    beats = met & (np.nan_to_num(points) > 0.5)
+    has_games = ~np.isnan(points)
+    beats = has_games & (np.nan_to_num(points) > 0.5)
     p_values, stronger = _sign_tests(players, pairs, level)
     significant = [
         Cycle(
@@ -146,11 +146,11 @@ def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
         )
         for i, j, k in _directed_triangles(stronger)
     ]
-    triples = _triangles(met) // 6
+    triples = _closed_walks(has_games) // 6
     return Cycles(
         triples,
-        _triangles(beats | beats.T) // 6,
-        _triangles(beats) // 3,
+        _closed_walks(beats | beats.T) // 6,
+        _closed_walks(beats) // 3,
         sorted(significant, key=lambda cycle: max(cycle.p_values)),
         triples * 2 * (level / 2) ** 3,
     )
@@ -158,8 +158,8 @@ def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
 
 def _sign_tests(
     players: Sequence[str], pairs: Sequence[PairResult], level: float
-) -> tuple[_FloatArray, NDArray[np.bool_]]:
-    """Return p-values float64[n, n], 1 for pairs that never met, and bool[n, n]: i is stronger."""
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return p-values float64[n, n], 1 for pairs without games, and bool[n, n]: i is stronger."""
     number = {name: i for i, name in enumerate(players)}
     p_values = np.ones((len(players), len(players)))
     stronger = np.zeros(p_values.shape, np.bool_)
@@ -171,24 +171,24 @@ def _sign_tests(
     return p_values, stronger
 
 
-def _triangles(edges: NDArray[np.bool_]) -> int:
-    """Return the number of closed walks of three steps."""
+def _closed_walks(edges: NDArray[np.bool_]) -> int:
+    """Return the number of closed walks of length three."""
     steps = edges.astype(np.int64)
     return int(np.trace(steps @ steps @ steps))
 
 
 def _directed_triangles(edges: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Return every cycle of three once, from its lowest number."""
-    found = []
+    """Return all directed cycles of length three, each starting at its lowest index."""
+    triangles = []
     for i, j in zip(*(side.tolist() for side in np.nonzero(edges)), strict=True):
         if i < j:
             ends = np.flatnonzero(edges[j] & edges[:, i]).tolist()
-            found += [(i, j, k) for k in ends if k > i]
-    return found
+            triangles += [(i, j, k) for k in ends if k > i]
+    return triangles
 
 
 class Residual(NamedTuple):
-    """Deviation of a pair's points from those that the ratings expect."""
+    """Deviation of a pair's points from the prediction of the ratings."""
 
     first: str
     second: str
@@ -196,21 +196,21 @@ class Residual(NamedTuple):
     """Points of `first`."""
     expected: float
     deviation: float
-    """Points above expectation, in standard errors."""
+    """Points above the prediction, in standard errors."""
 
 
 class RatingFit(NamedTuple):
-    """Goodness of fit of the ratings to the results of pairs."""
+    """Goodness of fit of the ratings to pairwise results."""
 
     residuals: list[Residual]
-    """Ordered by the size of the deviation, the largest first."""
+    """Residuals in descending order of absolute deviation."""
     chi_square: float
     freedom: int
-    """Degrees of freedom: pairs less fitted parameters."""
+    """Degrees of freedom: number of pairs minus number of fitted parameters."""
 
     @property
     def p_value(self) -> float | None:
-        """Probability of a fit as bad by chance; None without degrees of freedom."""
+        """Probability of an equally bad or worse fit by chance; None without degrees of freedom."""
         if self.freedom <= 0:
             return None
         from scipy.special import chdtrc  # noqa: PLC0415  slow to import
@@ -218,11 +218,11 @@ class RatingFit(NamedTuple):
         return float(chdtrc(self.freedom, self.chi_square))
 
 
-_FITTED = 2  # advantage and draw_elo; of the strengths all but one are free
+_FITTED = 2  # advantage and draw_elo; in addition, all strengths but one are fitted
 
 
 def fit_of_ratings(pairs: Sequence[PairResult], ratings: Ratings) -> RatingFit:
-    """Compare pairs with the ratings fitted to the same distinct games."""
+    """Compare pairwise results with ratings fitted to the same distinct games."""
     elo = {rating.player: rating.elo_model for rating in ratings.players}
     residuals = sorted(
         (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
@@ -233,23 +233,23 @@ def fit_of_ratings(pairs: Sequence[PairResult], ratings: Ratings) -> RatingFit:
 
 
 def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:
-    leading, mean_1, variance_1 = pair.led, *_expectation(difference, ratings)
-    following = pair.distinct.games - pair.led
+    moved_first, mean_1, variance_1 = pair.moved_first, *_expectation(difference, ratings)
+    moved_second = pair.distinct.games - pair.moved_first
     mean_2, variance_2 = _expectation(-difference, ratings)
-    expected = leading * mean_1 + following * (1.0 - mean_2)
-    spread = math.sqrt(leading * variance_1 + following * variance_2)
+    expected = moved_first * mean_1 + moved_second * (1.0 - mean_2)
+    spread = math.sqrt(moved_first * variance_1 + moved_second * variance_2)
     points = pair.distinct.score_rate * pair.distinct.games
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 
 _MIN_VARIANCE = 1e-12
-"""Variance where players are so far apart that floating point makes the result certain."""
+"""Lower bound for players so far apart that rounding makes the result certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
-    """Return mean and variance of the first player's points in one game.
+    """Return the mean and variance of the first player's points in one game.
 
-    `difference` is the first player's lead in Elo.
+    `difference` is the Elo of the first player minus that of the second.
     """
     lead = difference + ratings.model.advantage
     win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO))

@@ -1,4 +1,4 @@
-"""Players of one engine thread: their game slots, and the order in which they search."""
+"""Players of an engine thread, with their game slots and search order."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ Ints = NDArray[np.int64]
 
 _FREE = -1
 _SPARE = 2
-"""Factor of a player's slots over those it needs if all have equally many games in progress."""
+"""Ratio of a player's slots to its share if all players have the same number of games."""
 _PATIENCE = 4
-"""A group's turn ends when another group has more than this many times its pending games."""
+"""Ratio of pending games in another group to those in the current group that ends its turn."""
 
 
 class Decision(NamedTuple):
-    """A player's choices in some of its games."""
+    """Actions chosen by a player in some of its games."""
 
     pool: PlayerPool
     slots: Ints
-    """int64[n]: the player's game slots."""
+    """int64[n]: game slots of the player."""
     actions: Actions
 
 
 class PlayerPool:
-    """A player, its free slots, and the engine's slots that its other slots belong to."""
+    """A player with its free slots and the engine slots assigned to the others."""
 
     def __init__(self, agent: str, player: Player, slots: int) -> None:
         self.agent = agent
         self.player = player
-        # Checked once: isinstance of a protocol takes longer than a small batch.
+        # Cached because isinstance with a protocol takes longer than a small batch.
         self.async_player = player if isinstance(player, AsyncPlayer) else None
         self.leaf_player = player if isinstance(player, LeafPlayer) else None
         self.seated_player = player if isinstance(player, SeatedPlayer) else None
         self.pending = 0
-        """Games submitted and not decided yet."""
+        """Number of submitted games without a decision."""
         self._engine_slots = np.full(slots, _FREE, np.int64)
         self._free = list(range(slots))
 
     @property
     def is_full(self) -> bool:
-        """True if no slot is free."""
+        """True if there are no free slots."""
         return not self._free
 
     def take(self, engine_slot: int) -> int:
-        """Occupy the lowest free slot."""
+        """Assign the lowest free slot to an engine slot and return it."""
         slot = heapq.heappop(self._free)
         self._engine_slots[slot] = engine_slot
         return slot
@@ -63,29 +63,29 @@ class PlayerPool:
         heapq.heappush(self._free, slot)
 
     def engine_slots(self, slots: Ints) -> Ints:
-        """Return the engine's slots, int64[n], for slots of the player."""
+        """Return the engine slots, int64[n], of some player slots."""
         return self._engine_slots[slots]
 
 
 class SearchGroups:
-    """Asynchronous players in groups that share the batches of one evaluator."""
+    """Groups of asynchronous players that share the batches of one evaluator."""
 
     def __init__(self, pools: Sequence[PlayerPool]) -> None:
         groups: dict[Hashable, list[PlayerPool]] = {}
         for pool in pools:
             if leaf_player := pool.leaf_player:
-                shared = id(leaf_player.evaluator), leaf_player.extra_outputs
-                groups.setdefault(shared, []).append(pool)
+                key = id(leaf_player.evaluator), leaf_player.extra_outputs
+                groups.setdefault(key, []).append(pool)
             elif pool.async_player:
                 groups.setdefault(id(pool), []).append(pool)
         self._groups = list(groups.values())
         self._current: int | None = None
 
     def step(self) -> Iterator[Decision]:
-        """Let one group search one step; yield the decisions of its players.
+        """Run one search step of one group; yield the decisions of its players.
 
-        The group with the most pending games keeps its turn for a while, and meanwhile games gather
-        at the others. If all took turns, their batches would be half as large.
+        The group with the most pending games keeps its turn for a while, so that games accumulate
+        in the other groups. Strictly alternating turns would halve the batch size.
         """
         if not self._groups:
             return
@@ -94,29 +94,29 @@ class SearchGroups:
         if self._current is None or _PATIENCE * pending[self._current] < pending[fullest]:
             self._current = fullest
         busy = [pool for pool in self._groups[self._current] if pool.pending]
-        for pool, (slots, actions) in zip(busy, _poll(busy), strict=True):
+        for pool, (slots, actions) in zip(busy, _step_players(busy), strict=True):
             pool.pending -= len(slots)
             if len(slots):
                 yield Decision(pool, slots, actions)
 
 
-def _poll(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
-    """Run one step of every player; several have their leaves evaluated in one batch."""
+def _step_players(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
+    """Run one step of every player; the leaves of several players are evaluated in one batch."""
     players = [pool.async_player for pool in pools if pool.async_player]
     if not players:
         return
     if len(players) == 1:
-        yield players[0].poll()
+        yield players[0].step()
         return
-    together = [pool.leaf_player for pool in pools if pool.leaf_player]
-    leaves = [player.select_leaves() for player in together]
+    leaf_players = [pool.leaf_player for pool in pools if pool.leaf_player]
+    leaves = [player.select_leaves() for player in leaf_players]
     ends = np.cumsum([len(each) for each in leaves])
     states = np.concatenate(leaves)
     if len(states):
-        evaluation = evaluate(together[0].evaluator, states, together[0].extra_outputs)
+        evaluation = evaluate(leaf_players[0].evaluator, states, leaf_players[0].extra_outputs)
     else:
         evaluation = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
-    for player, end, each in zip(together, ends, leaves, strict=True):
+    for player, end, each in zip(leaf_players, ends, leaves, strict=True):
         rows = slice(end - len(each), end)
         yield player.expand_and_backup(evaluation.rows(rows))
 
@@ -124,11 +124,11 @@ def _poll(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
 def slots_needed(
     agents: Mapping[str, Agent], games: Sequence[Pairing], slots: int
 ) -> dict[str, int]:
-    """Return the game slots that each agent's player needs for games, `slots` of them at a time."""
+    """Return the number of slots per agent for some games, `slots` of them in parallel."""
     counts = Counter(name for game in games for name in {game.first, game.second})
-    fair = -(-_SPARE * 2 * slots // len(counts)) if counts else 0
+    share = -(-_SPARE * 2 * slots // len(counts)) if counts else 0
     order = {name: number for number, name in enumerate(agents)}
     return {
-        name: min(counts[name], slots, fair, agents[name].max_games)
+        name: min(counts[name], slots, share, agents[name].max_games)
         for name in sorted(counts, key=order.__getitem__)
     }

@@ -1,4 +1,4 @@
-"""Searches of positions outside any game, their results, and a bounded cache of them."""
+"""Searches of positions independent of any game, their results, and a bounded result cache."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _FIRST_ROWS = 64
 
 @dataclass(frozen=True, eq=False)
 class PositionResults(SearchFacts):
-    """Results of the searches of N positions; values are those of the players to move."""
+    """Search results of N positions; values are for the side to move."""
 
     visits: Annotated[NDArray[np.int32], ColumnForm("int32", "action")]
-    """int32[N, actions]"""
+    """int32[N, actions]: visit counts of root actions."""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
-    """bool[N]: whether the search was full (see `Allowance`)."""
+    """bool[N]: True for full searches (see `Allowance`)."""
     best: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: weights of moves, to play one of the highest."""
+    """uint32[N, actions]: move weights for playing a move with the highest weight."""
     sampled: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: weights of moves, to draw one in proportion."""
+    """uint32[N, actions]: move weights for sampling in proportion to them."""
 
     def put(self, rows: Any, results: PositionResults) -> None:
         """Write results into some rows."""
@@ -42,7 +42,7 @@ class PositionResults(SearchFacts):
 
 
 def empty_results(count: int, actions: int) -> PositionResults:
-    """Return uninitialised results of `count` positions."""
+    """Return uninitialised results for `count` positions."""
     table = count, actions
     facts = {
         name: np.empty(table if form.per == "action" else count, np.float32)
@@ -58,15 +58,15 @@ def empty_results(count: int, actions: int) -> PositionResults:
 
 
 class ResultCache:
-    """Results by position; beyond `most`, the oldest one makes room.
+    """Cache of up to `capacity` results by position; the oldest result is replaced first.
 
-    Memory grows with what is stored.
+    Memory is allocated as the cache fills up.
     """
 
-    def __init__(self, most: int, actions: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int, actions: int) -> None:
+        self._capacity = capacity
         self._actions = actions
-        self._results = empty_results(min(most, _FIRST_ROWS), actions)
+        self._results = empty_results(min(capacity, _FIRST_ROWS), actions)
         self._rows: dict[bytes, int] = {}
         self._keys: list[bytes] = []
         self._next = 0
@@ -75,24 +75,24 @@ class ResultCache:
         return len(self._rows)
 
     def find(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
-        """Return the rows of positions, int64[n]; -1 where there is no result."""
+        """Return the rows of positions, int64[n]; -1 if not cached."""
         return np.array([self._rows.get(key, -1) for key in keys], np.int64)
 
     def read(self, rows: NDArray[np.int64]) -> PositionResults:
-        """Return copies of results."""
+        """Return copies of the results in some rows."""
         return self._results.rows(rows)
 
     def add(self, keys: Sequence[bytes], results: PositionResults) -> None:
         """Store the results of distinct new positions."""
-        kept = keys[-self._most :] if self._most else ()
-        rows = np.array([self._take(key) for key in kept], np.int64)
+        stored_keys = keys[-self._capacity :] if self._capacity else ()
+        rows = np.array([self._assign_row(key) for key in stored_keys], np.int64)
         self._grow()
-        self._results.put(rows, results.rows(np.arange(len(keys) - len(kept), len(keys))))
+        self._results.put(rows, results.rows(np.arange(len(keys) - len(stored_keys), len(keys))))
 
-    def _take(self, key: bytes) -> int:
-        """Return the row for a new position: a free one, or that of the oldest result."""
+    def _assign_row(self, key: bytes) -> int:
+        """Return a row for a new position, either unused or that of the oldest result."""
         row = self._next
-        self._next = (row + 1) % self._most
+        self._next = (row + 1) % self._capacity
         if row == len(self._keys):
             self._keys.append(key)
         else:
@@ -104,17 +104,17 @@ class ResultCache:
     def _grow(self) -> None:
         rows = len(self._results.full)
         if len(self._keys) > rows:
-            wider = empty_results(min(self._most, 2 * len(self._keys)), self._actions)
-            wider.put(np.arange(rows), self._results)
-            self._results = wider
+            larger = empty_results(min(self._capacity, 2 * len(self._keys)), self._actions)
+            larger.put(np.arange(rows), self._results)
+            self._results = larger
 
 
 class PositionSearch:
-    """Searches positions in the trees of one search; used by one thread.
+    """Search of independent positions in the trees of one `Search`, used by one thread.
 
-    The random streams of a search are keyed by the seed, the iteration and the position. So its
-    result depends neither on other positions nor on trees, if the evaluator's outputs do not depend
-    on the batch (docs/decisions/0002).
+    Random streams depend on the seed, the iteration and the position. The result of a position is
+    therefore independent of other positions and of the number of trees, provided that evaluator
+    outputs do not depend on the batch (docs/decisions/0002).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class PositionSearch:
         slots: int,
         threads: int = 1,
     ) -> None:
-        """Make `slots` trees; up to `threads` threads share the playouts of a batch of leaves."""
+        """Create `slots` trees; up to `threads` threads share the playouts of a batch."""
         self._actions = rules.actions(game)
         self._seed = seed
         self._iteration = iteration
@@ -139,31 +139,34 @@ class PositionSearch:
         self._searched = np.zeros(slots, np.int64)
 
     def run(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
-        """Search ongoing states uint64[n, words]; once `stop` is set, end early without results."""
+        """Search ongoing states uint64[n, words].
+
+        Once `stop` is set, the searches end early and the returned results are incomplete.
+        """
         count = len(states)
         results = empty_results(count, self._actions)
-        # The largest number of trees for which all rounds are about equally full.
+        # Fewer trees than slots can balance the number of positions per round.
         rounds = -(-count // self._slots)
         free = np.arange(-(-count // max(1, rounds)))
         begun = finished = 0
         while finished < count and not stop.is_set():
-            taken = free[: count - begun]
-            if taken.size:
-                self._begin(taken, states, begun)
-                begun += len(taken)
-            free = self._decided(self.search.step())
+            slots = free[: count - begun]
+            if slots.size:
+                self._begin(slots, states, begun)
+                begun += len(slots)
+            free = self._without_extended(self.search.step())
             if free.size:
-                results.put(self._searched[free], self._found(free))
+                results.put(self._searched[free], self._results(free))
                 finished += len(free)
         return results
 
     def _begin(self, slots: NDArray[np.int64], states: NDArray[np.uint64], first: int) -> None:
-        """Begin the searches of the states from `first` on."""
+        """Begin to search consecutive states, starting at row `first`."""
         rows = np.arange(first, first + len(slots))
         self._searched[slots] = rows
         hashes = np.empty(len(rows), np.uint64)
         hash_states(states[rows], hashes)
-        # 63 bits, since streams are keyed by non-negative integers.
+        # Stream keys must be non-negative int64 values.
         positions = (hashes >> np.uint64(1)).astype(np.int64)
         playouts, noise, budget = (
             streams.streams(
@@ -180,8 +183,8 @@ class PositionSearch:
         self._full[slots] = full
         self.search.start_search(slots, playouts, noise, simulations, full)
 
-    def _decided(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Extend finished searches to which the budget gives more; return the others."""
+    def _without_extended(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Extend finished searches as the budget requires, and return the others."""
         if not (slots.size and self._budget.may_extend):
             return slots
         more = self._budget.more(slots, self.search)
@@ -190,12 +193,12 @@ class PositionSearch:
             self.search.extend(slots[extended], more[extended])
         return slots[~extended]
 
-    def _found(self, slots: NDArray[np.int64]) -> PositionResults:
-        drawn = np.ones(len(slots), np.bool_)
+    def _results(self, slots: NDArray[np.int64]) -> PositionResults:
+        sample = np.ones(len(slots), np.bool_)
         return PositionResults(
             **self.search.facts(slots).columns(),
             visits=self.search.visits(slots),
             full=self._full[slots],
-            best=self.search.move_weights(slots, ~drawn).astype(np.uint32),
-            sampled=self.search.move_weights(slots, drawn).astype(np.uint32),
+            best=self.search.move_weights(slots, ~sample).astype(np.uint32),
+            sampled=self.search.move_weights(slots, sample).astype(np.uint32),
         )

@@ -1,8 +1,8 @@
-"""Search service on a Ray cluster (the extra ``cluster``).
+"""Search service on a Ray cluster (requires the extra ``cluster``).
 
-The hash of a position decides which actor searches it, so that no result is computed or cached
-twice. Positions and results travel; an actor makes its evaluator from a spec. A lost actor starts
-again with an empty cache, which changes no result.
+Positions are assigned to actors by hash, so no result is computed or cached twice. Only positions
+and results are transferred; each actor builds its evaluator from a spec. A lost actor restarts with
+an empty cache, which does not affect results.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import hash_states
 
 _POLL_SECONDS = 0.2
-_TRIES = 4
-"""Repetitions of a request whose actor is lost."""
+_MAX_RETRIES = 4
+"""Maximum number of retries of a request after its actor is lost."""
 
 
 class ActorWork(NamedTuple):
-    """Game, evaluator and settings of an actor's searches."""
+    """Game, evaluator and search settings of an actor."""
 
     game: str
     evaluator: EvaluatorSpec
@@ -46,14 +46,14 @@ class ActorWork(NamedTuple):
 
 
 class ActorUsage(NamedTuple):
-    """Counts and thread time of a request; see `SearchService`."""
+    """Search counts and thread time of a request; see `SearchService`."""
 
     counts: dict[str, int]
     seconds: dict[str, float]
 
 
 class ActorPlace(NamedTuple):
-    """Node of an actor, and its share of that node."""
+    """Node of an actor and its share of the node's resources."""
 
     node: str
     cores: int
@@ -61,11 +61,11 @@ class ActorPlace(NamedTuple):
 
 
 def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPlace]:
-    """Deal actors to nodes in turn; those of a node share its CPUs and GPUs evenly.
+    """Assign actors to nodes round-robin; actors on a node share its CPUs and GPUs equally.
 
-    Raises UserError where a node would have more actors than CPUs.
+    Raises UserError if a node would have more actors than CPUs.
     """
-    found = []
+    places = []
     for at, node in enumerate(nodes):
         actors = len(range(at, count, len(nodes)))
         cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
@@ -75,40 +75,39 @@ def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPl
                 f" of node {node['NodeManagerAddress']}; expected fewer"
             )
         if actors:
-            found += [ActorPlace(node["NodeID"], cpus // actors, gpu_share(gpus, actors))] * actors
-    return found
+            places += [ActorPlace(node["NodeID"], cpus // actors, gpu_share(gpus, actors))] * actors
+    return places
 
 
 class Actors:
-    """The actors of this process on the cluster that it has joined; they live as long as it."""
+    """Actors of this process on a Ray cluster; they live until the process ends."""
 
     current: Actors | None = None
-    """The actors used last, kept because starting a cluster and loading torch takes seconds."""
+    """Most recently used actors, kept because starting a cluster and loading torch take seconds."""
 
     def __init__(self, address: str, count: int) -> None:
-        """Join the cluster at ``HOST:PORT``, or start one here for ``local``.
+        """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
-        Raises UserError where that is impossible or nodes differ in something that results
-        depend on.
+        Raises UserError if that fails, or if nodes differ in anything that can affect results.
         """
         if ray.is_initialized():
             raise UserError(
-                f"selfplay.mode.actors = {count}: this process uses Ray already; expected 0"
+                f"selfplay.mode.actors = {count}: this process already uses Ray; expected 0"
             )
         self._key = address, count
-        here = max(count, available_cores())  # with fewer cores, actors share them
-        self._cluster = Cluster.join(address, here if address == LOCAL else 0)
+        cpus = max(count, available_cores())  # with fewer cores than actors, actors share cores
+        self._cluster = Cluster.join(address, cpus if address == LOCAL else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
             if not self._cluster.is_local:
-                self._cluster.require_equal_nodes(processor_precision)
+                self._cluster.require_equal_machines(processor_precision)
             self.places = place_actors(working_nodes(), count)
-            self.handles = [self._begun(place) for place in self.places]
+            self.handles = [self._start(place) for place in self.places]
             stack.pop_all()
 
     @classmethod
     def at(cls, address: str, count: int) -> Actors:
-        """Return the actors used last if address and count are the same, else end them first."""
+        """Return `count` actors at an address, reusing the current ones if they match."""
         if cls.current is not None and cls.current._key != (address, count):
             cls.current.end()
         if cls.current is None:
@@ -116,28 +115,28 @@ class Actors:
         return cls.current
 
     def end(self) -> None:
-        """End the actors, and a local cluster with them."""
+        """Terminate the actors and leave the cluster; a local cluster ends as well."""
         Actors.current = None
         for handle in self.handles:
             with suppress(ray.exceptions.RayError, ValueError):
                 ray.kill(handle)
         self._cluster.leave()
 
-    def _begun(self, place: ActorPlace) -> Any:
+    def _start(self, place: ActorPlace) -> Any:
         actor = ray.remote(_Actor).options(
             num_cpus=place.cores,
             num_gpus=place.gpus,
             max_restarts=-1,
-            max_task_retries=_TRIES,
+            max_task_retries=_MAX_RETRIES,
             scheduling_strategy=self._cluster.near_node(place.node),
         )
         return actor.remote()
 
 
 class RayService:
-    """`SearchService` whose searches run in actors of a Ray cluster; a context.
+    """Context manager for a `SearchService` that runs searches in actors of a Ray cluster.
 
-    The cluster is that at RAY_ADDRESS, a variable of the environment, else one of this machine.
+    It uses the cluster at the environment variable RAY_ADDRESS, or starts one on this machine.
     """
 
     def __init__(
@@ -147,24 +146,24 @@ class RayService:
         self._count = actors
         self._actions = rules.actions(parse_game(game))
         self._words = rules.words(parse_game(game))
-        self._asked = self._merged = 0
-        self._spent: list[ActorUsage] = []
-        self._sent: list[Any] = []
+        self._requested = self._merged = 0
+        self._usage: list[ActorUsage] = []
+        self._work_references: list[Any] = []
 
     def __enter__(self) -> RayService:
-        """Find or start the actors; raise UserError where that is impossible."""
+        """Find or start the actors; raise UserError on failure."""
         self._actors = Actors.at(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
-        self._sent = [ray.put(self._share(place)) for place in self._actors.places]
+        self._work_references = [ray.put(self._share(place)) for place in self._actors.places]
         nothing = np.empty((0, self._words), np.uint64), np.empty(0, np.int64)
         try:
-            self._request([nothing] * self._count)  # all make their evaluators at once
+            self._request([nothing] * self._count)  # builds all evaluators in parallel
         except BaseException:
             self._actors.end()
             raise
         return self
 
     def _share(self, place: ActorPlace) -> ActorWork:
-        """Return the work of one actor: its share of slots and cache, and a thread per core."""
+        """Return the work of an actor, with its share of slots and cache and a thread per core."""
         searches = self._work.searches
         slots, cache = -(-searches.slots // self._count), -(-searches.cache // self._count)
         part = searches._replace(slots=slots, cache=cache, threads=place.cores)
@@ -176,8 +175,8 @@ class RayService:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._sent.clear()
-        if error is not None:  # abandoned searches may still be running
+        self._work_references.clear()
+        if error is not None:  # abandoned searches can still be running
             self._actors.end()
 
     def search(
@@ -186,64 +185,64 @@ class RayService:
         near: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
-        first, which = distinct_states(states)
-        self._asked += len(states)
+        first, index = distinct_states(states)
+        self._requested += len(states)
         self._merged += len(states) - len(first)
-        different, numbers = states[first], first if near is None else near[first]
-        hashes = np.empty(len(different), np.uint64)
-        hash_states(different, hashes)
+        distinct, numbers = states[first], first if near is None else near[first]
+        hashes = np.empty(len(distinct), np.uint64)
+        hash_states(distinct, hashes)
         owners = hashes % np.uint64(self._count)
         parts = [np.flatnonzero(owners == owner) for owner in range(self._count)]
-        results = empty_results(len(different), self._actions)
-        found = self._request([(different[part], numbers[part]) for part in parts], report)
-        for part, answered in zip(parts, found, strict=True):
-            results.put(part, answered)
-        return results.rows(which)
+        results = empty_results(len(distinct), self._actions)
+        replies = self._request([(distinct[part], numbers[part]) for part in parts], report)
+        for part, reply in zip(parts, replies, strict=True):
+            results.put(part, reply)
+        return results.rows(index)
 
     def _request(
         self,
-        questions: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]],
+        requests: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]],
         report: Callable[[], object] = lambda: None,
     ) -> list[PositionResults]:
-        """Send every actor its request; raise UserError where one fails."""
-        asked = [
-            actor.search.remote(work.hex(), work, *question)
-            for actor, work, question in zip(
-                self._actors.handles, self._sent, questions, strict=True
+        """Send one request to each actor and return the results; raise UserError on failure."""
+        pending = [
+            actor.search.remote(work.hex(), work, *request)
+            for actor, work, request in zip(
+                self._actors.handles, self._work_references, requests, strict=True
             )
         ]
-        running = list(asked)
+        running = list(pending)
         try:
             while running:
-                ended, running = ray.wait(running, num_returns=len(running), timeout=_POLL_SECONDS)
-                ray.get(ended)
+                done, running = ray.wait(running, num_returns=len(running), timeout=_POLL_SECONDS)
+                ray.get(done)
                 if running:
                     report()
-            replies: list[tuple[PositionResults, ActorUsage]] = ray.get(asked)
+            replies: list[tuple[PositionResults, ActorUsage]] = ray.get(pending)
         except ray.exceptions.RayError as error:
             raise UserError(
                 f"an actor of the search service has failed ({one_line(last_line(error))}); the run"
                 " can be resumed"
             ) from None
-        self._spent += [spent for _, spent in replies]
+        self._usage += [usage for _, usage in replies]
         return [results for results, _ in replies]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts as of `SearchService.counts`, without the work of lost actors."""
+        """Counts as in `SearchService.counts`, excluding work of lost actors."""
         return {
-            **sum_by_key(spent.counts for spent in self._spent),
-            "asked": self._asked,
+            **sum_by_key(usage.counts for usage in self._usage),
+            "asked": self._requested,
             "merged": self._merged,
         }
 
     @property
     def seconds(self) -> dict[str, float]:
-        return sum_by_key(spent.seconds for spent in self._spent)
+        return sum_by_key(usage.seconds for usage in self._usage)
 
 
 class _Actor:
-    """A process of a cluster that searches positions."""
+    """Ray actor that searches positions."""
 
     def __init__(self) -> None:
         self._name = ""
@@ -252,7 +251,7 @@ class _Actor:
     def search(
         self, name: str, work: ActorWork, states: NDArray[np.uint64], near: NDArray[np.int64]
     ) -> tuple[PositionResults, ActorUsage]:
-        """Search states as `work` says; `name` identifies the work."""
+        """Search states with the settings in `work`; `name` identifies the work."""
         if name != self._name:
             self._open.close()
             service = SearchService(parse_game(work.game), work.evaluator(), work.searches)
@@ -263,5 +262,5 @@ class _Actor:
         counts, seconds = self._service.counts, self._service.seconds
         return results, ActorUsage(
             {key: number - before.counts[key] for key, number in counts.items()},
-            {key: spent - before.seconds[key] for key, spent in seconds.items()},
+            {key: total - before.seconds[key] for key, total in seconds.items()},
         )

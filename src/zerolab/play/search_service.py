@@ -1,8 +1,8 @@
-"""Search service: searches of positions on request, each position once [Clausen2021].
+"""Search service that searches each requested position only once [Clausen2021].
 
-The result for a position is a function of the position, the network, the settings and the run's
-seed and iteration: no tree outlives a request, and no random stream of a search is keyed by a game.
-So it depends neither on the caller nor on the order of requests, if the network's outputs do not
+The result for a position depends only on the position, the network, the settings, the run seed and
+the iteration: trees are discarded after each request, and random streams are independent of games.
+Callers and the order of requests therefore do not matter, provided that network outputs do not
 depend on the batch (docs/decisions/0002).
 """
 
@@ -32,16 +32,16 @@ from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 
 EvaluatorSpec = Callable[[], Evaluator]
-"""Makes an evaluator in any process; plain data or an importable function, never a closure."""
+"""Factory of an evaluator for use in any process; picklable, so never a closure."""
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """A network as data; calling it makes its evaluator, on a GPU where there is one."""
+    """Network settings and weights; calling it returns an evaluator, on the GPU if available."""
 
     game: str
     network: dict[str, Any]
-    """Settings of the network; `name` is its architecture."""
+    """Network settings, with the architecture as `name`."""
     weights: dict[str, NDArray[np.generic]]
 
     def __call__(self) -> Evaluator:
@@ -51,7 +51,7 @@ class NetworkSpec:
 
         game = parse_game(self.game)
         settings = NETWORKS[self.network["name"]].model_validate(self.network)
-        network = build_network(settings, game, seed=0)  # its weights are replaced
+        network = build_network(settings, game, seed=0)  # initial weights are replaced
         load_weights(network, self.weights)
         return NetworkEvaluator(network, game)
 
@@ -60,21 +60,21 @@ _SERVICE_POLL_SECONDS = 0.2
 
 
 class ServiceSearches(NamedTuple):
-    """Settings and limits of the searches, without network and game."""
+    """Search settings and limits, without network and game."""
 
     settings: SearchSettings
     seed: int
     iteration: int
     budget: BudgetSettings = FixedSettings()
     slots: int = 512
-    """Positions searched at once, in all threads together."""
+    """Number of positions searched in parallel, over all threads."""
     threads: int = 1
     cache: int = 1 << 17
-    """Largest number of results kept; 0 keeps none."""
+    """Maximum number of cached results; 0 disables the cache."""
 
 
 class PositionSearcher(Protocol):
-    """The service that searches positions for self-play; see `SearchService`."""
+    """Service that searches positions for self-play; see `SearchService`."""
 
     def search(
         self,
@@ -88,43 +88,46 @@ class PositionSearcher(Protocol):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Thread time of all requests so far, by part of the search."""
+        """Thread time of all requests so far in seconds, by part of the search."""
         ...
 
 
 def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of each distinct state, int64[k], and each row's index in these."""
+    """Return the first row of each distinct state, int64[k], and for each row its index in them."""
     rows: dict[bytes, int] = {}
     first: list[int] = []
-    which = np.empty(len(states), np.int64)
+    index = np.empty(len(states), np.int64)
     for row, state in enumerate(states):
         number = rows.setdefault(state.tobytes(), len(first))
         if number == len(first):
             first.append(row)
-        which[row] = number
-    return np.array(first, np.int64), which
+        index[row] = number
+    return np.array(first, np.int64), index
 
 
 def rows_by_thread(near: NDArray[np.int64], threads: int) -> list[NDArray[np.int64]]:
-    """Return the rows of each thread: equal numbers int64[n] together while shares are equal."""
+    """Divide n rows equally among threads, keeping rows with equal `near` together if possible.
+
+    `near` is int64[n].
+    """
     share = -(-len(near) // threads)
     parts: list[list[int]] = [[] for _ in range(threads)]
-    more: list[int] = []
+    excess: list[int] = []
     for row, number in enumerate((near % threads).tolist()):
-        (parts[number] if len(parts[number]) < share else more).append(row)
-    for row in more:
+        (parts[number] if len(parts[number]) < share else excess).append(row)
+    for row in excess:
         min(parts, key=len).append(row)
     return [np.array(part, np.int64) for part in parts]
 
 
 class SearchService:
-    """Searches positions in threads of this process, which end with its context."""
+    """Context manager for searches of positions in threads of this process."""
 
     def __init__(self, game: Game, evaluator: Evaluator, searches: ServiceSearches) -> None:
         self._actions = rules.actions(game)
         self._threads = searches.threads
         self._cache = ResultCache(searches.cache, self._actions)
-        self._asked = self._merged = self._searched = 0
+        self._requested = self._merged = self._searched = 0
         slots = max(1, searches.slots // searches.threads)
         cores = max(1, available_cores() // searches.threads)
         self._searches = [
@@ -158,40 +161,39 @@ class SearchService:
         near: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
-        """Search ongoing states uint64[n, words]; return their results in order.
+        """Search ongoing states uint64[n, words] and return their results in the same order.
 
-        Equal states are searched once, and those in the cache not at all. States with equal numbers
-        `near`, int64[n], such as those of one game, go to the same thread unless that exceeds its
-        share: evaluations cached in the search of one position serve that of the next. `report` is
-        called a few times per second; an exception that it raises stops the searches and ends the
-        service.
+        Equal states are searched only once, and cached states not at all. States with equal numbers
+        `near`, int64[n], such as those of one game, are assigned to the same thread up to its
+        share, so that evaluations cached while searching one position help the next. `report` is
+        called a few times per second; an exception in it stops the searches and the service.
         """
-        first, which = distinct_states(states)
-        self._asked += len(states)
+        first, index = distinct_states(states)
+        self._requested += len(states)
         self._merged += len(states) - len(first)
         numbers = first if near is None else near[first]
-        return self._results_of(states[first], numbers, report).rows(which)
+        return self._cached_search(states[first], numbers, report).rows(index)
 
-    def _results_of(
+    def _cached_search(
         self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
         """Return the results of distinct states, from the cache if possible."""
         keys = [state.tobytes() for state in states]
-        known = self._cache.find(keys)
-        new = np.flatnonzero(known < 0)
+        cached = self._cache.find(keys)
+        new = np.flatnonzero(cached < 0)
         results = empty_results(len(keys), self._actions)
-        results.put(known >= 0, self._cache.read(known[known >= 0]))
+        results.put(cached >= 0, self._cache.read(cached[cached >= 0]))
         if new.size:
-            found = self._search(states[new], near[new], report)
-            results.put(new, found)
-            self._cache.add([keys[each] for each in new.tolist()], found)
+            new_results = self._search(states[new], near[new], report)
+            results.put(new, new_results)
+            self._cache.add([keys[each] for each in new.tolist()], new_results)
             self._searched += len(new)
         return results
 
     def _search(
         self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
-        """Search distinct states."""
+        """Search distinct states in all threads."""
         parts = rows_by_thread(near, self._threads)
         futures = [
             self._pool.submit(search.run, states[part], self._stop)
@@ -211,23 +213,23 @@ class SearchService:
     def _wait(futures: Iterable[Future[PositionResults]], report: Callable[[], object]) -> None:
         running = set(futures)
         while running:
-            ended, running = wait(running, timeout=_SERVICE_POLL_SECONDS)
-            for future in ended:
+            done, running = wait(running, timeout=_SERVICE_POLL_SECONDS)
+            for future in done:
                 future.result()
             if running:
                 report()
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of the searches (see `Search.counts`) and of the requested positions.
+        """Search counts (see `Search.counts`) and counts of requested positions.
 
-        Of the `asked` ones, `merged` were equal to another of their call, `remembered` came from
-        the cache, and `searched` were searched.
+        `asked` is the number of requested positions. Of these, `merged` were duplicates within
+        their request, `remembered` were in the cache, and `searched` were searched.
         """
-        remembered = self._asked - self._merged - self._searched
+        remembered = self._requested - self._merged - self._searched
         return {
             **sum_by_key(each.search.counts for each in self._searches),
-            "asked": self._asked,
+            "asked": self._requested,
             "merged": self._merged,
             "remembered": remembered,
             "searched": self._searched,
@@ -235,5 +237,5 @@ class SearchService:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Thread time of all requests so far, by part of the search."""
+        """Thread time of all requests so far in seconds, by part of the search."""
         return sum_by_key(each.search.seconds for each in self._searches)

@@ -1,4 +1,4 @@
-"""Self-play: an agent plays both sides of its games, and every move becomes an example."""
+"""Self-play games, in which one agent plays both sides and every move becomes an example."""
 
 from __future__ import annotations
 
@@ -35,26 +35,27 @@ _GAME_PURPOSES = (streams.SELF_PLAY_START,)
 
 
 class SelfPlayResult(NamedTuple):
-    """Games of self-play, their examples, and counts of the searches."""
+    """Self-play games, their examples, and search counts."""
 
     examples: Examples
     """One example for every move of every game."""
     games: list[GameRecord]
-    """Ordered by number."""
+    """Games ordered by number."""
     counts: dict[str, int]
-    """Counts of the searches, as in `Search.counts`."""
+    """Search counts, as in `Search.counts`."""
     seconds: dict[str, float]
-    """Thread time by part of the search."""
+    """Thread time in seconds, by part of the search."""
     moves: int
-    """Moves decided by searches. In episodic and continuous mode random plies count too, since each
-    has a simulation. Moves of a game that outlives an iteration count in the iteration that plays
-    them; moves that a game takes over from another one count there alone."""
+    """Number of moves decided by searches. In episodic and continuous mode this includes random
+    plies, which use one simulation each. Moves of a game that continues over several iterations
+    count in the iteration that played them. Moves copied from another game count only in the
+    original game."""
     unfinished: Unfinished | None = None
-    """Games to be continued in the next iteration, in continuous mode."""
+    """Games to continue in the next iteration, in continuous mode."""
 
 
 class SelfPlayProgress(NamedTuple):
-    """Finished games and played plies so far."""
+    """Numbers of finished games and played plies so far."""
 
     games: int
     plies: int
@@ -72,11 +73,11 @@ def play_episodes(
     numbers: range | None = None,
     name: str = "self-play",
 ) -> SelfPlayResult:
-    """Play the games of an iteration in episodic mode, or those with the given `numbers`.
+    """Play the games of an iteration in episodic mode, or only those with the given `numbers`.
 
-    A game depends on (seed, iteration, number) alone, so an iteration can be played in parts, which
-    `merge_results` joins. Games are dealt to `settings.threads` threads by number. `name` is the
-    agent's in the records. `report` is called a few times per second. An exception, such as
+    Games depend only on (seed, iteration, number), so an iteration can be played in parts, which
+    `merge_results` joins. Games are distributed to `settings.threads` threads by number. `name` is
+    the agent name in the records. `report` is called a few times per second. An exception, such as
     KeyboardInterrupt in `report`, stops all threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
@@ -107,22 +108,24 @@ def play_batches(
 ) -> SelfPlayResult:
     """Play batches of games, each in a thread with `slots` game slots; see `play_episodes`.
 
-    Columns of the examples that depend on the end of a game are still 0, since games may be left
-    unfinished. `new_player` replaces the players that play both sides alike.
+    Games can remain unfinished, so example columns that depend on the end of the game are still 0.
+    `new_player` creates players other than the default `SelfPlayer`.
     """
     players: list[SelfPlayer] = []
 
     def next_player() -> SelfPlayer:
         cores = max(1, available_cores() // settings.threads)
-        made = new_player() if new_player else SelfPlayer(game, settings, search, evaluator, cores)
-        players.append(made)
-        return made
+        player = (
+            new_player() if new_player else SelfPlayer(game, settings, search, evaluator, cores)
+        )
+        players.append(player)
+        return player
 
     agent = Agent(name, next_player, game=game, evaluator=lambda: evaluator)
     setup = EngineSetup(
         game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES, _GAME_PURPOSES
     )
-    moves, recorder = _SearchedMoves(), Recorder()
+    moves, recorder = _ExampleRecorder(), Recorder()
     play_pairings(
         setup, batches, moves=[moves], games=[recorder],
         progress=lambda done, note: report(SelfPlayProgress(done, moves.count)),
@@ -133,7 +136,7 @@ def play_batches(
 
 
 def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
-    """Return the results of parts of an iteration as if they had been played at once."""
+    """Combine the results of parts of an iteration, as if played together."""
     examples = in_game_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
     counts = sum_by_key(part.counts for part in parts)
@@ -142,9 +145,9 @@ def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
 
 
 class SelfPlayer(SearchPlayer):
-    """Searches both sides of its games in one tree each, with root noise.
+    """Search player for both sides of self-play games, with one tree per game and root noise.
 
-    Its keys are uint64[n, 5]: streams for `_PURPOSES` and `_GAME_PURPOSES`.
+    Its keys, uint64[n, 5], are random streams for `_PURPOSES` and `_GAME_PURPOSES`.
     """
 
     def __init__(
@@ -155,7 +158,7 @@ class SelfPlayer(SearchPlayer):
         evaluator: Evaluator,
         threads: int,
     ) -> None:
-        self._random_plies = settings.random_opening_plies  # before `start`, which `__init__` calls
+        self._random_plies = settings.random_opening_plies  # used by `start` in super().__init__
         super().__init__(
             game, "self-play", search, evaluator, settings.temperature_plies,
             noise=True, threads=threads, budget=settings.budget,
@@ -167,26 +170,26 @@ class SelfPlayer(SearchPlayer):
         self._full = np.zeros(games, np.bool_)
 
     def new_starts(self, games: int) -> RandomOpeningPlies:
-        """Return the random plies of `games` games."""
+        """Return a source of random opening plies for `games` games."""
         return RandomOpeningPlies(self._game, self._random_plies, games)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         self._keys[slots] = keys[:, 0]
         simulations, full = self.budget.begin(slots, keys[:, 3])
-        at_random = self._starts.begin(slots, states, self._plies[slots], keys[:, 4])
-        full &= ~at_random
+        is_random = self._starts.begin(slots, states, self._plies[slots], keys[:, 4])
+        full &= ~is_random
         self._full[slots] = full
-        simulations[at_random] = 1
+        simulations[is_random] = 1
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
     def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
         more = np.zeros(len(slots), np.int32)
-        searched = ~self._starts.are_at_random(slots)
+        searched = ~self._starts.is_random(slots)
         more[searched] = super().extra_simulations(slots[searched])
         return more
 
     def decide(self, slots: Slots) -> Actions:
-        """Choose the moves of finished searches, and keep their `facts`."""
+        """Choose the moves of finished searches and store their `facts`."""
         if not slots.size:
             return slots
         self.facts = self.search.facts(slots).map(lambda each: each.astype(np.float16))
@@ -195,8 +198,8 @@ class SelfPlayer(SearchPlayer):
         return self._starts.replace(slots, chosen)
 
 
-class _SearchedMoves:
-    """`MoveObserver` that keeps an example for every move."""
+class _ExampleRecorder:
+    """`MoveObserver` that collects an example for every move."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -220,30 +223,30 @@ class _SearchedMoves:
         )
 
     def examples(self) -> Examples:
-        """Return the examples; their outcomes and plies left are still 0."""
+        """Return the examples, with `outcomes` and `plies_left` still 0."""
         return in_game_order(self._chunks)
 
 
 def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
-    """Return the examples of finished games, ordered by number, with outcomes and plies left."""
-    known = np.array([game.number for game in games])
-    played = np.searchsorted(known, examples.games)
+    """Fill in `outcomes` and `plies_left` of examples of finished games, ordered by number."""
+    numbers = np.array([game.number for game in games])
+    rows = np.searchsorted(numbers, examples.games)
     results = np.array([game.result for game in games], np.int8)
     lengths = np.array([len(game.actions) for game in games], np.int16)
     signs = np.where(examples.plies % 2 == 0, 1, -1).astype(np.int8)
     return replace(
-        examples, outcomes=signs * results[played], plies_left=lengths[played] - examples.plies
+        examples, outcomes=signs * results[rows], plies_left=lengths[rows] - examples.plies
     )
 
 
 def in_game_order(parts: Sequence[Examples]) -> Examples:
-    """Return the examples of all parts ordered by game and ply."""
-    together = Examples.concatenate(parts)
-    return together.rows(np.lexsort((together.plies, together.games)))
+    """Concatenate examples and order them by game and ply."""
+    examples = Examples.concatenate(parts)
+    return examples.rows(np.lexsort((examples.plies, examples.games)))
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return tables added up key by key."""
+    """Return the sum of all tables for each key."""
     sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():
@@ -256,9 +259,9 @@ NO_ACTION = -1
 
 @kernel
 def _draw_random_plies(game, states, most, plies, keys, actions):
-    """Draw actions int64[n] for games at a random ply; write NO_ACTION for the others.
+    """Draw actions int64[n] for games at a random ply; write NO_ACTION for other games.
 
-    A game's stream draws the number of its random plies uniformly from 0 to `most`.
+    The number of random plies of each game is uniform from 0 to `most`.
     """
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
@@ -268,10 +271,10 @@ def _draw_random_plies(game, states, most, plies, keys, actions):
 
 
 class RandomOpeningPlies:
-    """Random plies at the start of a player's games."""
+    """Source of random plies at the start of games."""
 
     def __init__(self, game: Game, most: int, slots: int) -> None:
-        """Hold `slots` games at a time, each with at most `most` random plies."""
+        """Allocate `slots` game slots; each game has at most `most` random plies."""
         self._game = game
         self._most = most
         self._actions = np.full(slots, NO_ACTION, np.int64)
@@ -283,17 +286,17 @@ class RandomOpeningPlies:
         plies: NDArray[np.int64],
         keys: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Return bool[n]: whether the next move is random. `keys` uint64[n] are games' streams."""
+        """Return whether the next move is random, bool[n]; `keys` uint64[n] are random streams."""
         actions = np.empty(len(slots), np.int64)
         _draw_random_plies(self._game, states, self._most, plies, keys, actions)
         self._actions[slots] = actions
         return actions != NO_ACTION
 
     def replace(self, slots: Slots, actions: Actions) -> Actions:
-        """Return the actions, replaced by the drawn ones in games that move at random."""
+        """Return the actions, with those of random moves replaced by the drawn actions."""
         drawn = self._actions[slots]
         return np.where(drawn != NO_ACTION, drawn, actions)
 
-    def are_at_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return bool[n]: whether the last move passed to `begin` is random."""
+    def is_random(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return whether the move most recently passed to `begin` is random, bool[n]."""
         return self._actions[slots] != NO_ACTION

@@ -1,8 +1,8 @@
-"""Self-play in continuous mode, and in the modes of a search service.
+"""Self-play in continuous mode and in the modes with a search service.
 
-In continuous mode, lane l of L plays the games l, l + L, l + 2 L and so on, one after the other,
-and the same number of plies in every iteration. So the number of a game is unique in its run and
-keys its random streams in all its iterations, and no lane waits for a long game of another one.
+In continuous mode, lane l of L plays games l, l + L, l + 2 L and so on, with the same number of
+plies in every iteration. Game numbers are therefore unique in a run, a game keeps its random
+streams across iterations, and no lane has to wait for a long game in another lane.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _ALL_ITERATIONS = 0
-"""Key of random streams in place of the iteration; other modes have iterations from 1."""
+"""Stream key used in place of the iteration; in other modes, iterations start at 1."""
 
 
 def play_continuous(
@@ -53,33 +53,36 @@ def play_continuous(
     search: SearchSettings,
     evaluator: Evaluator,
     seed: int,
-    former: Unfinished | None,
+    previous: Unfinished | None,
     report: Callable[[SelfPlayProgress], None] = lambda _: None,
     *,
     name: str = "self-play",
 ) -> SelfPlayResult:
-    """Play an iteration in continuous mode; `former` has the unfinished games of the one before.
+    """Play an iteration in continuous mode.
 
-    Returns the games that have ended, with all their examples, and the unfinished ones. A game
-    depends on the seed, its number, and the networks and searches of its iterations; see
-    `play_episodes` for the rest.
+    `previous` contains the unfinished games of the previous iteration. Returns the finished games
+    with all their examples, and the unfinished games. A game depends on the seed, its number, and
+    the networks and searches of its iterations. See `play_episodes` for the other arguments.
     """
     assert isinstance(settings.mode, ContinuousMode)
-    lanes = settings.parallel_games
-    begun = former.games if former else [_unplayed(lane, name) for lane in range(lanes)]
+    lanes, plies = settings.parallel_games, settings.mode.plies
+    begun = previous.games if previous else [_unplayed(lane, name) for lane in range(lanes)]
     threads = min(settings.threads, lanes)
-    waiting = [_continued(each, name, settings.mode.plies, lanes) for each in begun]
+    pairings = [
+        Pairing(each.number, name, name, each.number, each.actions, plies, lanes) for each in begun
+    ]
     played = play_batches(
         game, settings, search, evaluator, seed, _ALL_ITERATIONS,
-        [waiting[thread::threads] for thread in range(threads)], -(-lanes // threads), name, report,
+        [pairings[thread::threads] for thread in range(threads)], -(-lanes // threads), name,
+        report,
     )  # fmt: skip
-    known = {each.number: each for each in begun}
-    games = [_with_movers(each, known.get(each.number)) for each in played.games]
-    moves = in_game_order([former.moves, played.examples]) if former else played.examples
+    begun_by_number = {each.number: each for each in begun}
+    games = [_with_movers(each, begun_by_number.get(each.number)) for each in played.games]
+    moves = in_game_order([previous.moves, played.examples]) if previous else played.examples
     finished = [each for each in games if each.result != ONGOING]
-    over = np.isin(moves.games, [each.number for each in finished])
-    examples = with_outcomes(moves.rows(over), finished)
-    unfinished = Unfinished(_in_progress(games, lanes, name), moves.rows(~over))
+    is_finished = np.isin(moves.games, [each.number for each in finished])
+    examples = with_outcomes(moves.rows(is_finished), finished)
+    unfinished = Unfinished(_in_progress(games, lanes, name), moves.rows(~is_finished))
     return played._replace(examples=examples, games=finished, unfinished=unfinished)
 
 
@@ -87,23 +90,18 @@ def _unplayed(number: int, name: str) -> GameRecord:
     return GameRecord(number, name, name, (), 0)
 
 
-def _continued(game: GameRecord, name: str, plies: int, lanes: int) -> Pairing:
-    """Return the continuation of a game, whose former moves are its opening."""
-    return Pairing(game.number, name, name, game.number, game.actions, plies, lanes)
-
-
 def _with_movers(game: GameRecord, begun: GameRecord | None) -> GameRecord:
-    """Return a game with the agents that made its moves: those of `begun`, then its own."""
+    """Return a game with the agents that made its moves, including those in `begun`."""
     if begun is None or not begun.actions:
         return game
     if begun.last_mover == game.first:
         return game._replace(movers=begun.movers)
-    former = begun.movers or ((0, begun.first),)
-    return game._replace(movers=(*former, (len(begun.actions), game.first)))
+    movers = begun.movers or ((0, begun.first),)
+    return game._replace(movers=(*movers, (len(begun.actions), game.first)))
 
 
 def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[GameRecord, ...]:
-    """Return the game in progress in every lane, ordered by number, after some have been played."""
+    """Return the game in progress in every lane after the given games, ordered by number."""
     latest = {game.number % lanes: game for game in sorted(games)}
     return tuple(
         sorted(
@@ -129,9 +127,9 @@ def play_by_service(
 ) -> SelfPlayResult:
     """Play the games of an iteration in a mode with a search service; see `play_episodes`.
 
-    The games depend on the seed, the iteration, the network and the settings, neither on threads
-    nor on the number of positions searched at once, if the network's outputs do not depend on the
-    batch. Where the mode has actors, they make the evaluator from `spec`.
+    Games depend only on the seed, the iteration, the network and the settings, not on threads or
+    the number of positions searched in parallel, provided that network outputs do not depend on the
+    batch. If the mode uses actors, they build the evaluator from `spec`.
     """
     mode = settings.mode
     assert isinstance(mode, ServiceMode)
@@ -148,10 +146,9 @@ def play_by_service(
             played = player.play(settings.episodes)
         else:
             played = lockstep.play([LockstepGame(number) for number in range(settings.episodes)])
-        decides_all = isinstance(
-            mode, BigTreeMode
-        )  # the others also take moves over or play at random
-        moves = len(played.examples.plies) if decides_all else service.counts["asked"]
+        # Other modes also play moves that were copied or drawn at random.
+        all_searched = isinstance(mode, BigTreeMode)
+        moves = len(played.examples.plies) if all_searched else service.counts["asked"]
         return SelfPlayResult(
             with_outcomes(played.examples, played.games),
             played.games,
@@ -161,8 +158,8 @@ def play_by_service(
         )
 
 
-def require_actors(mode: Variant) -> None:
-    """Raise UserError where a mode needs actors and their extra is not installed."""
+def require_ray_if_needed(mode: Variant) -> None:
+    """Raise UserError if a mode needs Ray actors and Ray is not installed."""
     if isinstance(mode, ServiceMode) and mode.actors:
         import_module("zerolab.core.ray_cluster")
 

@@ -1,4 +1,4 @@
-"""Reports on matches and tournaments: terminal, JSON, CSV and figures."""
+"""Reports on matches and tournaments for the terminal, and as JSON, CSV and figures."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_LONGEST = 30  # characters of a name
-_MAX_NUMBERED = 25  # players for whom cells are large enough for a number
+_MAX_NAME_LENGTH = 30
+_MAX_NUMBERED = 25  # number of players up to which cells have room for numbers
 
 
 def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: str) -> Figure:
-    """Draw points per game float64[n, n] of the rows' players against those of the columns."""
+    """Draw points per game, float64[n, n], of row players against column players."""
     count = len(players)
     side = 2.5 + (0.45 if count <= _MAX_NUMBERED else 0.16) * count
     figure = new_figure(side + 1.0, side)
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu", vmin=0.0, vmax=1.0)
-    names = [shortened(name, _LONGEST) for name in players]
+    names = [shortened(name, _MAX_NAME_LENGTH) for name in players]
     size = 9 if count <= _MAX_NUMBERED else 6
     axes.set_xticks(range(count), names, rotation=90, fontsize=size, parse_math=False)
     axes.set_yticks(range(count), names, fontsize=size, parse_math=False)
@@ -64,22 +64,22 @@ def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: 
             colour = "white" if dark else "black"
             points = f"{table[i, j]:.0%}"
             axes.text(j, i, points, ha="center", va="center", fontsize=8, color=colour)
-    figure.colorbar(image, label="points per game of the row's player", shrink=0.7)
+    figure.colorbar(image, label="points per game of the row player", shrink=0.7)
     return figure
 
 
-_MAX_PLAYERS_IN_TABLE = 12  # players of a cross table that fits a terminal
+_MAX_PLAYERS_IN_TABLE = 12  # number of players up to which the cross table fits in a terminal
 _MAX_PAIRS = 30
 _MAX_CYCLES = 10
 _MAX_RESIDUALS = 5
-_VARIETY = "--openings 4, or ?temperature_plies=4 after a network, makes games differ"
+_VARIETY_HINT = "use --openings 4, or ?temperature_plies=4 after a network, to vary games"
 
 
 @dataclass(frozen=True)
 class MatchReport:
     """Result of a match for agent A; repeated games count once in intervals and Elo.
 
-    Elo is on BayesElo's scale; JSON also has it on the model's own scale, as `elo_model`.
+    Elo is on the BayesElo scale; JSON also contains it on the scale of the model as `elo_model`.
     """
 
     pair: PairResult
@@ -124,13 +124,14 @@ class MatchReport:
         }
 
     def lines(self) -> list[str]:
-        """Return the lines that a terminal shows."""
+        """Return the lines to print in a terminal."""
         (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
         low, high = self.pair.interval
+        has_repeats = self.pair.distinct.games < score.games
+        distinct = f", of distinct games {self.pair.distinct.score_rate:.1%}" if has_repeats else ""
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
-            f"score rate {score.score_rate:.1%}{self._of_distinct}"
-            f" (95 % interval {low:.1%} to {high:.1%})",
+            f"score rate {score.score_rate:.1%}{distinct} (95 % interval {low:.1%} to {high:.1%})",
             f"Elo difference {elo.elo:+.1f} (95 % interval {elo.low:+.1f} to {elo.high:+.1f});"
             f" likelihood of superiority {elo.los:.1%}",
             f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
@@ -138,16 +139,11 @@ class MatchReport:
         ]
         return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
 
-    @property
-    def _of_distinct(self) -> str:
-        """The score rate of distinct games, where games were repeated."""
-        repeats = self.pair.distinct.games < self.pair.score.games
-        return f", of distinct games {self.pair.distinct.score_rate:.1%}" if repeats else ""
-
 
 def _repetition(counts: GameStatistics) -> str:
-    repeats = counts.distinct < counts.games
-    return f": repeated games count once in intervals and Elo; {_VARIETY}" if repeats else ""
+    has_repeats = counts.distinct < counts.games
+    note = f": repeated games count once in intervals and Elo; {_VARIETY_HINT}"
+    return note if has_repeats else ""
 
 
 def _forfeits(counts: GameStatistics) -> list[str]:
@@ -158,27 +154,27 @@ def _forfeits(counts: GameStatistics) -> list[str]:
 
 
 def _describe_verdict(verdict: Verdict) -> str:
-    ends = {
+    conclusions = {
         "accept H0": "sequential test ended: the smaller difference is accepted",
         "accept H1": "sequential test ended: the larger difference is accepted",
         "continue": "sequential test undecided: play more games",
     }
     return (
-        f"{ends[verdict.state]} (log-likelihood ratio {verdict.llr:.2f},"
+        f"{conclusions[verdict.state]} (log-likelihood ratio {verdict.llr:.2f},"
         f" bounds {verdict.lower:.2f} and {verdict.upper:.2f})"
     )
 
 
 @dataclass(frozen=True)
 class TournamentReport:
-    """Ratings, pairs, cycles and fit derived from the games of a tournament."""
+    """Ratings, pairwise results, cycles and goodness of fit of a tournament."""
 
     tournament: Tournament
     ratings: Ratings
     overview: GameStatistics
     pairs: list[PairResult]
     table: Floats
-    """float64[n, n]: points per game of the row's player, strongest players first."""
+    """float64[n, n]: points per game of the row player, strongest players first."""
     cycles: Cycles
     fit: RatingFit
 
@@ -195,7 +191,7 @@ class TournamentReport:
 
     @property
     def players(self) -> list[str]:
-        """The names from the strongest to the weakest."""
+        """Player names from strongest to weakest."""
         return [rating.player for rating in self.ratings.players]
 
     def as_dict(self) -> dict[str, Any]:
@@ -206,7 +202,9 @@ class TournamentReport:
             **ratings_json(self.ratings),
             "games_played": self.overview.games,
             "distinct_games": self.overview.distinct,
-            "moving_first": _moving_first(self.overview),
+            "moving_first": _score_dict(
+                self.overview.moving_first, *_moving_first_interval(self.overview)
+            ),
             "forfeits": self.overview.forfeits,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
@@ -223,7 +221,7 @@ class TournamentReport:
         }
 
     def save(self) -> None:
-        """Write tables and figures into the tournament's folder."""
+        """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
         title = f"{self.tournament.settings.game}, {self.overview.games} games"
         write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
@@ -247,7 +245,7 @@ class TournamentReport:
         return csv_rows([list(rows[0]), *(list(row.values()) for row in rows)])
 
     def show(self, console: Console) -> None:
-        """Print ratings, tables and findings."""
+        """Print ratings, tables and statistics."""
         print_table(console, ratings_table(self.ratings))
         if len(self.players) <= _MAX_PLAYERS_IN_TABLE:
             print_table(console, self._cross_table())
@@ -293,19 +291,19 @@ class TournamentReport:
         ]
 
     def _describe_cycles(self) -> list[str]:
-        found = self.cycles
-        if not found.triples:
+        cycles = self.cycles
+        if not cycles.triples:
             return []
-        fraction = found.cyclic_fraction
-        rate = "" if fraction is None else f" ({fraction:.1%}; 25 % if pairs tossed coins)"
-        count = len(found.significant)
+        fraction = cycles.cyclic_fraction
+        rate = "" if fraction is None else f" ({fraction:.1%}; 25 % if results were coin tosses)"
+        count = len(cycles.significant)
         lines = [
-            f"cycles: {found.triples} triples of players looked at, {found.decided} without an"
-            f" even pair, {found.cyclic} of these a cycle by points{rate}",
-            f"significant cycles: {count} (three exact tests at 95 % each, equal games counted"
-            f" once; at most {found.by_chance:.2g} expected by chance among equal players)",
+            f"cycles: {cycles.triples} triples of players, {cycles.decided} of them without tied"
+            f" pairs, {cycles.cyclic} of these cyclic on points{rate}",
+            f"significant cycles: {count} (three exact tests at 95 % each, repeated games counted"
+            f" once; at most {cycles.by_chance:.2g} expected by chance among equal players)",
         ]
-        for players, values in found.significant[:_MAX_CYCLES]:
+        for players, values in cycles.significant[:_MAX_CYCLES]:
             chain = " beats ".join([*players, players[0]])
             lines.append(f"  {chain} (p = {', '.join(f'{value:.2g}' for value in values)})")
         if count > _MAX_CYCLES:
@@ -316,7 +314,7 @@ class TournamentReport:
         if self.fit.p_value is None:
             return []
         lines = [
-            f"fit of the ratings to the pairs: chi-square {self.fit.chi_square:.1f} with"
+            f"fit of the ratings to pairwise results: chi-square {self.fit.chi_square:.1f} with"
             f" {self.fit.freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
             " largest deviations:"
         ]
@@ -326,11 +324,6 @@ class TournamentReport:
                 f" {each.expected:.1f} expected ({each.deviation:+.1f} standard errors)"
             )
         return lines
-
-
-def _moving_first(counts: GameStatistics) -> dict[str, Any]:
-    low, high = _moving_first_interval(counts)
-    return _score_dict(counts.moving_first, low, high)
 
 
 def _moving_first_interval(counts: GameStatistics) -> tuple[float, float]:

@@ -82,7 +82,7 @@ class RayWorkers:
         self._stack.callback(self.cluster.leave)
         with self._stack:
             if not self.cluster.is_local:
-                self.cluster.require_equal_nodes(processor_precision)
+                self.cluster.require_equal_machines(processor_precision)
             self._probe = self._stack.enter_context(_locked_probe(self._folder))
             for node, is_shared in self.cluster.call_on_nodes(_shares, self._probe):
                 if not is_shared:

@@ -14,7 +14,7 @@ from zerolab.core.processes import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import best_device
 from zerolab.play.pairings import check_openings
-from zerolab.play.selfplay_modes import require_actors
+from zerolab.play.selfplay_modes import require_ray_if_needed
 from zerolab.rules.rules import Game
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
@@ -213,7 +213,7 @@ def check_new_run(settings: TrainSettings) -> RunInputs:
     inputs = find_inputs(settings)
     if inputs.split is not None:
         check_heads(settings.network, inputs.split.training)
-    require_actors(settings.selfplay.mode)
+    require_ray_if_needed(settings.selfplay.mode)
     _check_openings(settings, inputs.game)
     check_baselines(settings, inputs.game)
     return inputs

@@ -245,4 +245,4 @@ def _new_player(agent: Agent) -> Player:
 def _search_for_a_turn(player: SearchPlayer) -> None:
     until = time.perf_counter() + _TURN_SECONDS
     while player.search.active and time.perf_counter() < until:
-        player.poll()
+        player.step()

@@ -137,7 +137,7 @@ class RheaPlayer(StatelessPlayer):
         self._states = np.concatenate([self._states, states])
         self._keys = np.concatenate([self._keys, keys])
 
-    def poll(self) -> tuple[Slots, Actions]:
+    def step(self) -> tuple[Slots, Actions]:
         """Decide as many moves as take a fraction of a second."""
         count = max(1, _PLAYOUTS_PER_POLL // self._settings.playouts)
         slots, self._slots = self._slots[:count], self._slots[count:]
