@@ -190,7 +190,7 @@ def test_mistakes_in_specs_get_one_line(spec, expected, work):
 
 
 def test_a_file_of_another_game_does_not_meet_others():
-    with pytest.raises(UserError, match=r"agent\.zerolab plays gobang:3x3:3, but the game"):
+    with pytest.raises(UserError, match=r"agent\.zerolab plays gobang:3x3:3, but the requested game"):
         parse_agents(["agent.zerolab", "random"], parse_game("othello:4x4"))
 
 
@@ -323,7 +323,7 @@ def test_nesting_without_end_is_refused(content):
         ({"game": "othello:6x6"}, "it: these weights are of another network"),
         ({"game": 3}, "it: game = 3: expected a string"),
         ({"game": "x" * 300}, "it: game ="),
-        ({"network": {"channels": 8}}, "it does not say which network its weights are of"),
+        ({"network": {"channels": 8}}, "network: no name"),
         ({"network": {"name": "mlp"}}, 'it: unknown network "mlp"'),
         ({"network": {"name": "conv", "filters": 3}}, 'unknown setting "filters"'),
         ({"network": {"name": "resnet"}}, "it: these weights are of another network"),

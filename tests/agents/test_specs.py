@@ -133,7 +133,7 @@ def test_a_network_is_known_by_its_weights(runs):
     assert one.identity == same.identity != other.identity
     assert one == same != other
     other.evaluator()
-    with pytest.raises(UserError, match="runs/again@0 was trained again meanwhile"):
+    with pytest.raises(UserError, match="runs/again@0 has been retrained"):
         one.evaluator()
 
 
@@ -266,7 +266,7 @@ def test_options_of_an_evolution_reach_it():
 def test_two_games_do_not_meet():
     with pytest.raises(UserError, match="runs/other plays gobang:4x4:3, but runs/demo plays"):
         parse_agents(["random", "runs/demo", "runs/other"])
-    with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but the game asked for is"):
+    with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but the requested game is"):
         parse_agent("runs/demo", parse_game("othello:6x6"))
 
 

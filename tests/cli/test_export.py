@@ -75,7 +75,7 @@ def test_a_file_with_other_content_stays(capsys, tmp_path):
     before = path.read_bytes()
     assert output(capsys, "export", "runs/demo@0", str(path)) == first
     line = refusal(capsys, "export", "runs/demo@1", str(path))
-    assert "exists, with other content: expected another name, or --overwrite" in line
+    assert "exists with different content" in line
     assert path.read_bytes() == before
     output(capsys, "export", "runs/demo@1", str(path), "--overwrite")
     assert path.read_bytes() == Path("agent.zerolab").read_bytes()
@@ -87,10 +87,10 @@ def test_a_file_with_other_content_stays(capsys, tmp_path):
         (["runs/dmo", "x.zerolab"], 'did you mean "runs/demo"?'),
         (["runs/demo@7", "x.zerolab"], "has no network 7: expected one of 0, 1"),
         (["runs/demo@x", "x.zerolab"], "expected a whole number after @"),
-        (["runs/demo?simulations=3", "x.zerolab"], "options are for"),
+        (["runs/demo?simulations=3", "x.zerolab"], "options apply only to play"),
         (["random", "x.zerolab"], '"random" has no network: expected a run'),
         (["mcts:5", "x.onnx"], '"mcts:5" has no network: expected a run'),
-        (["agent.zerolab", "x.zerolab"], "already: expected a run, or .onnx"),
+        (["agent.zerolab", "x.zerolab"], "is already an agent file"),
         (["agnet.zerolab", "x.onnx"], 'did you mean "agent.zerolab"?'),
         (["runs/demo", "x.zerolb"], 'in .zerolab or .onnx; did you mean ".zerolab"?'),
         (["runs/demo", "x"], "x: expected a file ending in .zerolab or .onnx"),

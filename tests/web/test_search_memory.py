@@ -65,7 +65,7 @@ def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
     memory = player.search._memory
     cache = {id(each.base): each.base for each in memory.cache if each.base is not None}
     own = sum(each.nbytes for each in memory.cache if each.base is None)
-    assert agent.kept_bytes == own + sum(each.nbytes for each in cache.values())
+    assert agent.bytes_per_player == own + sum(each.nbytes for each in cache.values())
     forest, used = memory.forest, memory.forest.used[0]
     trees = sum(each[0, :used].nbytes for each in (forest.nodes, forest.statistics, forest.states))
     assert 0.2 * agent.bytes_per_game <= trees <= agent.bytes_per_game

@@ -1,8 +1,8 @@
-"""Agents, and the players that move for them.
+"""Interfaces of agents and their players.
 
-A spec such as ``mcts:100`` names an agent. An agent makes players, one per thread, each of which
-plays many games at once. A new kind of agent is one new file in `agents/kinds`, or a module of
-another package that a plug-in entry point names (see `core.registry`).
+A spec such as ``mcts:100`` names an agent. An agent creates one player per thread, and each player
+can play many games in parallel. To add a kind of agent, add a file to `agents/kinds`, or register a
+module of another package as a plug-in entry point (see `core.registry`).
 """
 
 from __future__ import annotations
@@ -21,187 +21,188 @@ from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, Evaluator, ExtraOutput
 
 FORFEIT = -1
-"""Returned instead of an action by a player that gives up, such as a program that crashed."""
+"""Value returned in place of an action to forfeit the game, for example if a program crashed."""
 
 Slots = NDArray[np.int64]
-"""int64[n]: game slots of a player, which holds each of its games in one."""
+"""int64[n]: game slots of a player, one per game."""
 Actions = NDArray[np.int64]
-"""int64[n]: an action per game slot."""
+"""int64[n]: one action per game slot."""
 
 
 class Player(Protocol):
-    """Chooses moves in a batch of games, each in its own slot.
+    """Player that chooses moves in a batch of games, each in a separate slot.
 
-    `advance` reports every move of its games to a player: those of an opening, its own and the
-    opponent's. Slots are independent: their games may be at different plies.
+    `advance` must report every move to the player, including opening moves, its own moves and the
+    opponent's moves. Slots are independent, and their games can be at different plies.
     """
 
     name: str
 
     def start(self, games: int) -> None:
-        """Forget all games and begin `games` new ones, in the slots 0 to games - 1."""
+        """Drop all games and begin `games` new ones in slots 0 to games - 1."""
         ...
 
     def reset(self, slots: Slots) -> None:
-        """Begin new games, from the first position, in the given slots."""
+        """Begin new games from the start position in the given slots."""
         ...
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """Return legal actions, or FORFEIT, in ongoing states uint64[n, words].
+        """Return legal actions, or FORFEIT, for ongoing states uint64[n, words].
 
-        `keys` are random streams uint64[n], different for every game, ply and match.
+        `keys` uint64[n] are random streams, unique to each game, ply and match.
         """
         ...
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """Follow the moves just played in the given slots."""
+        """Apply the moves just played in the given slots."""
         ...
 
 
 @runtime_checkable
 class AsyncPlayer(Player, Protocol):
-    """A player that accepts further positions while it is still searching others.
+    """Player that accepts new positions while others are still being searched.
 
-    This keeps the batches of its network large, and lets a thread stop between two of them. A slot
-    that has been submitted is not submitted again until it is decided.
+    This keeps network batches large and allows a thread to stop between batches. A submitted slot
+    must not be submitted again before its move is decided.
     """
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """Start to search a move in the given slots; the arguments are those of `choose`."""
+        """Start to search for moves in the given slots; see `choose` for the arguments."""
         ...
 
     def step(self) -> tuple[Slots, Actions]:
-        """Search one step; return the slots that it decided and their actions."""
+        """Run one search step; return the slots with a decision and their actions."""
         ...
 
 
 @runtime_checkable
 class LeafPlayer(AsyncPlayer, Protocol):
-    """An asynchronous player whose leaves the caller may evaluate.
+    """Asynchronous player whose leaves can be evaluated by the caller.
 
-    Players of one evaluator share its batches this way: the caller collects the leaves of all of
-    them, evaluates them at once, and hands each player its part. `step` makes both calls, with the
-    player's own evaluator in between.
+    This allows several players with the same evaluator to share batches: the caller collects the
+    leaves of all players, evaluates them in one batch, and distributes the evaluations. `step`
+    combines `select_leaves` and `expand_and_backup`, with an evaluation in between.
     """
 
     evaluator: Evaluator
     extra_outputs: frozenset[ExtraOutput]
-    """Outputs needed besides priors and values; see `search.evaluator.evaluate`."""
+    """Required outputs in addition to priors and values; see `search.evaluator.evaluate`."""
 
     def select_leaves(self) -> NDArray[np.uint64]:
         """Begin a step; return the states to evaluate, uint64[n, words], n >= 0."""
         ...
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
-        """End the step with the evaluations of its states; see `step`."""
+        """End a step with the evaluations of its states; see `step` for the result."""
         ...
 
 
 @runtime_checkable
 class SeatedPlayer(Player, Protocol):
-    """A player whose settings differ from game to game, such as that of a league."""
+    """Player with different settings in each game, such as a league player."""
 
     def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
-        """Assign the games of these numbers, int64[n], to slots; called before `reset`."""
+        """Assign games to slots by their numbers, int64[n]; called before `reset`."""
         ...
 
 
 @runtime_checkable
 class PlacedPlayer(Player, Protocol):
-    """A player whose games can begin at any position."""
+    """Player whose games can begin at any position."""
 
     def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
-        """Begin new games, from ongoing states uint64[n, words], in the given slots."""
+        """Begin new games from ongoing states uint64[n, words] in the given slots."""
         ...
 
 
 @runtime_checkable
 class ProgramPlayer(Protocol):
-    """A player that runs an outside program."""
+    """Player that runs an external program."""
 
     def interrupt(self) -> None:
-        """End the program and any call that waits for it at once; called by another thread."""
+        """Terminate the program and any call waiting for it; called from another thread."""
         ...
 
     def close(self) -> None:
-        """End the program; called when the player's games are over."""
+        """Terminate the program; called when the player's games are finished."""
         ...
 
 
 class StatelessPlayer:
-    """Base class of players that look at the position alone."""
+    """Base class of players that use only the current position."""
 
     def start(self, games: int) -> None:
-        """Do nothing: there are no games to forget."""
+        """Do nothing, because no game data is stored."""
 
     def reset(self, slots: Slots) -> None:
-        """Do nothing: every position is new."""
+        """Do nothing, because no game data is stored."""
 
     def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
-        """Do nothing: every position is new."""
+        """Do nothing, because no game data is stored."""
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        """Do nothing: every position is new."""
+        """Do nothing, because no game data is stored."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent as named by a spec; `new_player` makes a player for a thread.
+    """An agent as named by a spec; `new_player` creates a player for one thread.
 
-    Players made by one agent play alike and may share what they only read, such as a network.
-    Agents are equal if their names, games and identities are. An agent is pickled as its name and
-    that of its game (`specs` registers this) and is parsed again in the other process: its name
-    must be a spec, and a relative path in it must lead to the same folder there.
+    Players of the same agent play alike and can share read-only data, such as a network. Agents are
+    equal if their names, games and identities are equal. Pickling stores only the names of the
+    agent and the game (see `specs`), and unpickling parses them again. The name must therefore be a
+    valid spec, and relative paths in it must refer to the same folder in the other process.
     """
 
     name: str
-    """The canonical spec: `specs.parse_agent` makes an equal agent of it."""
+    """Canonical spec, from which `specs.parse_agent` creates an equal agent."""
     new_player: Callable[[], Player] = field(compare=False, repr=False)
     bytes_per_game: int = field(default=0, compare=False)
-    """Approximate memory that a player needs for each of its game slots."""
-    kept_bytes: int = field(default=0, compare=False)
-    """Bytes that a player needs beside its game slots, such as for cached evaluations."""
+    """Approximate memory per game slot of a player, in bytes."""
+    bytes_per_player: int = field(default=0, compare=False)
+    """Memory per player in addition to its game slots, such as cached evaluations, in bytes."""
     settings: Settings | None = field(default=None, compare=False, repr=False)
-    """Resolved settings of its search; None if it does not search. Web pages check them against
-    their bounds."""
+    """Resolved search settings, or None without a search. Web pages check them against bounds."""
     max_games: int = field(default=1 << 30, compare=False)
-    """Largest number of games that a player holds at once."""
+    """Maximum number of parallel games per player."""
     game: Game = None
     identity: str = ""
-    """Equal for equal agents; differs between networks of one name with different weights."""
+    """Identifier that is equal for equal agents and differs between networks with the same name but
+    different weights."""
     evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
-    """Loads its network; None without one."""
+    """Function that loads the network, or None without a network."""
     network: NetworkSettings | None = field(default=None, compare=False, repr=False)
-    """Settings of its network; None without one."""
+    """Network settings, or None without a network."""
     varies: bool = field(default=True, compare=False)
-    """True if it draws moves or playouts at random, so that its games differ without openings."""
+    """True if moves or playouts are random, so that games differ even without openings."""
 
 
 Access = Literal["nothing", "path", "program"]
 
 
 class AgentKind:
-    """A kind of agent, registered under the name that its specs begin with.
+    """A kind of agent, registered under the first word of its specs.
 
-    `argument` is what follows that name and its colon, or the whole spec of a claimed one.
+    `argument` is the part of a spec after the name and colon, or the whole spec if the kind
+    recognises it with `claims`.
     """
 
     form: str
-    """Form of its specs, such as ``mcts:N``, for help texts."""
+    """Form of its specs for help texts, such as ``mcts:N``."""
     access: Access = "nothing"
-    """Resources of an agent: nothing but itself, the file or folder that its argument names,
-    or a program. Web pages may name no programs, and only paths that are served to them."""
+    """External resources of its agents: nothing, the file or folder named by the argument, or a
+    program. Web pages must not name programs, and can only name paths served to them."""
 
     def claims(self, spec: str) -> bool:
-        """Return whether a spec without the name of a kind, such as a path, is of this kind."""
+        """Return whether a spec without a kind name, such as a path, is of this kind."""
         return False
 
     def game(self, argument: str) -> Game | None:
-        """Return the game that such an agent brings with it; None if it plays any."""
+        """Return the game that determines the agent, or None if the agent plays any game."""
         return None
 
     def agent(self, argument: str, game: Game) -> Agent:
-        """Return the agent; raise UserError for every mistake in `argument`."""
+        """Return the agent; raise UserError for any error in `argument`."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Analysis of one position by an agent: moves with visits, values and priors, and its best line."""
+"""Position analysis by agents: moves with visits, values and priors, and the best line."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ _SLOT = np.zeros(1, np.int64)
 
 
 class MoveAnalysis(NamedTuple):
-    """One legal move; numbers that its agent does not provide are None."""
+    """Analysis of a legal move; numbers that the agent does not provide are None."""
 
     action: int
     name: str
-    """As in "c2"."""
+    """Move name, such as "c2"."""
     visits: int | None = None
-    """Simulations that chose it at the root."""
+    """Visit count at the root."""
     value: float | None = None
-    """For the player to move: the expected result of a search, in [-1, 1], or the exact score of
-    perfect play (see `oracles.oracle.Oracle`)."""
+    """Value for the side to move: the expected result in [-1, 1] from a search, or the exact score
+    of perfect play (see `oracles.oracle.Oracle`)."""
     prior: float | None = None
-    """Its probability in the network's policy."""
+    """Probability in the network's policy."""
 
 
 class Analysis(NamedTuple):
-    """An agent's view of an ongoing position."""
+    """Analysis of an ongoing position by an agent."""
 
     agent: str
-    """The agent's canonical name."""
+    """Canonical name of the agent."""
     position: Position
     best: MoveAnalysis
-    """The move that the agent plays."""
+    """Move that the agent plays."""
     moves: list[MoveAnalysis]
-    """All legal moves, the best first: by visits, exact values or priors."""
+    """All legal moves in descending order of visits, exact values or priors."""
     value: float | None
-    """Value of the position for the player to move, on the scale of the moves' values."""
+    """Value of the position for the side to move, on the same scale as move values."""
     principal_variation: tuple[str, ...]
-    """The line that the agent expects, its own move first; empty if it does not look ahead."""
+    """Expected line, starting with the agent's move; empty if the agent does not search."""
 
 
 def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
-    """Return an agent's analysis of a position, reached by the moves that led there.
+    """Return an agent's analysis of a position, taking its move history into account.
 
-    Random streams depend on (seed, ply) alone. Raises UserError for a finished game, for a
-    position of another game, and where the agent gives up.
+    Random streams depend only on (seed, ply). Raises UserError for a finished game, for a position
+    of a different game, and if the agent forfeits.
     """
     if game_name(agent.game) != game_name(position.game):
         raise UserError(
-            f"{agent.name} plays {game_name(agent.game)}: expected a position of it,"
+            f"{agent.name} plays {game_name(agent.game)}: expected a position of this game,"
             f" not of {game_name(position.game)}"
         )
     if position.outcome is not None:
@@ -73,20 +73,21 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
 
 
 def move_keys(position: Position, seed: int) -> NDArray[np.uint64]:
-    """Return the random stream of a move, uint64[1], which depends on (seed, ply) alone."""
+    """Return the random stream of a move, uint64[1], which depends only on (seed, ply)."""
     return np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
 
 
 def replay_moves(player: Player, position: Position) -> None:
-    """Replay in a player's slot 0 the game that led to a position.
+    """Replay the moves that led to a position in slot 0 of a player.
 
-    Raises UserError where the game began at a position that the player cannot begin at.
+    Raises UserError if the game has a custom start position and the player does not support it.
     """
     player.start(1)
     if position.origin is not None:
         if not isinstance(player, PlacedPlayer):
             raise UserError(
-                f"{player.name} cannot begin at a position that is set up: expected moves"
+                f"{player.name} cannot start from a custom position: expected a position reached by"
+                " moves from the start"
             )
         player.place(_SLOT, position.origin.state[None])
     for action in position.history:
@@ -96,30 +97,31 @@ def replay_moves(player: Player, position: Position) -> None:
 def analyse_as_player(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
     """Return a player's analysis of an ongoing position.
 
-    Its slot 0 must hold the game that led there (see `replay_moves`). `keys` is the random stream,
-    uint64[1]. Raises UserError where the player gives up.
+    Slot 0 must contain the game that led to the position (see `replay_moves`). `keys` is the random
+    stream, uint64[1]. Raises UserError if the player forfeits.
     """
-    chosen, moves, value, line = _look(player, position, keys)
+    chosen, moves, value, line = _view(player, position, keys)
     if chosen == FORFEIT:
-        raise UserError(f"{player.name} gave up")
+        raise UserError(f"{player.name} forfeits the game")
     best = next(move for move in moves if move.action == chosen)
     return Analysis(player.name, position, best, moves, value, line)
 
 
 def analyse_unfinished(player: SearchPlayer, position: Position) -> Analysis:
-    """Return the analysis of a position by a search still running in the player's slot 0.
+    """Return an intermediate analysis by the search still running in slot 0 of a player.
 
-    Its move is the first one of its line, or before the first simulation that of highest prior.
+    The best move is the first move of the principal variation, or the move with the highest prior
+    before the first simulation.
     """
-    found = player.search.result(0)
-    chosen = found.best_action if found.principal_variation else int(found.priors.argmax())
-    _, moves, value, line = _searched(chosen, found, position)
+    result = player.search.result(0)
+    chosen = result.best_action if result.principal_variation else int(result.priors.argmax())
+    _, moves, value, line = _search_view(chosen, result, position)
     best = next((move for move in moves if move.action == chosen), moves[0])
     return Analysis(player.name, position, best, moves, value, line)
 
 
 class _View(NamedTuple):
-    """Fields of an analysis that depend on the kind of player."""
+    """Analysis fields that depend on the type of player."""
 
     chosen: int
     moves: list[MoveAnalysis]
@@ -127,7 +129,7 @@ class _View(NamedTuple):
     line: tuple[str, ...] = ()
 
 
-def _look(player: Player, position: Position, keys: NDArray[np.uint64]) -> _View:
+def _view(player: Player, position: Position, keys: NDArray[np.uint64]) -> _View:
     states = position.state[None]
     if isinstance(player, PerfectPlayer):
         exact = player.oracle.action_values(states)
@@ -142,31 +144,31 @@ def _look(player: Player, position: Position, keys: NDArray[np.uint64]) -> _View
         return _View(chosen, moves, float(values[0]))
     chosen = int(player.choose(_SLOT, states, keys)[0])
     if isinstance(player, SearchPlayer):
-        return _searched(chosen, player.search.result(0), position)
+        return _search_view(chosen, player.search.result(0), position)
     legal = sorted(position.legal_actions, key=lambda action: action != chosen)
     return _View(chosen, [_move(position, action) for action in legal])
 
 
-def _searched(chosen: int, found: SearchResult, position: Position) -> _View:
+def _search_view(chosen: int, result: SearchResult, position: Position) -> _View:
     moves = []
-    for action in _ranked(position, found.visits):
-        known = {
-            "visits": found.visits[action].item(),
-            "value": found.values[action].item(),
-            "prior": found.priors[action].item(),
+    for action in _ranked(position, result.visits):
+        statistics = {
+            "visits": result.visits[action].item(),
+            "value": result.values[action].item(),
+            "prior": result.priors[action].item(),
         }
-        moves.append(_move(position, action, **known))
-    line, at = [], position
-    for action in found.principal_variation:
-        line.append(at.name(action))
-        at = at.play(action)
-    return _View(chosen, moves, float(found.value), tuple(line))
+        moves.append(_move(position, action, **statistics))
+    line, current = [], position
+    for action in result.principal_variation:
+        line.append(current.name(action))
+        current = current.play(action)
+    return _View(chosen, moves, float(result.value), tuple(line))
 
 
-def _move(position: Position, action: int, **known: Any) -> MoveAnalysis:
-    return MoveAnalysis(action, position.name(action), **known)
+def _move(position: Position, action: int, **statistics: Any) -> MoveAnalysis:
+    return MoveAnalysis(action, position.name(action), **statistics)
 
 
-def _ranked(position: Position, worth: NDArray[Any]) -> list[int]:
-    """Return the legal actions by worth[action], the highest first."""
-    return sorted(position.legal_actions, key=lambda action: -worth[action])
+def _ranked(position: Position, scores: NDArray[Any]) -> list[int]:
+    """Return the legal actions in descending order of scores[action]."""
+    return sorted(position.legal_actions, key=lambda action: -scores[action])

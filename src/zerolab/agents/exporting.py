@@ -18,7 +18,6 @@ from zerolab.networks.catalogue import build_network
 from zerolab.rules import python, rules
 from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.encoding import plane_names
-from zerolab.rules.rules import Game
 from zerolab.store.arrays import AGENT_SUFFIX, encode_agent
 from zerolab.testing.samples import ongoing_positions
 
@@ -28,29 +27,30 @@ if TYPE_CHECKING:
 
 ONNX = ".onnx"
 _SCHEMA = 1
-_LARGEST = 1 << 31  # bytes: the limit of the ONNX format
+_MAX_BYTES = 1 << 31  # limit of the ONNX format
 
 
 class Exported(NamedTuple):
-    """A file that was written, and its content."""
+    """An exported file and the agent in it."""
 
     path: Path
     size: int
-    """Bytes."""
+    """File size in bytes."""
     agent: SharedAgent
     agreement: Agreement | None
     """Agreement of an ONNX model with its network; None for an agent file."""
 
 
 def export(source: str, target: Path, *, overwrite: bool = False) -> Exported:
-    """Write the network that RUN, RUN@N or FILE.zerolab names to a file.
+    """Export the network named by RUN, RUN@N or FILE.zerolab to a file.
 
-    The ending of `target` decides the format: ``.zerolab`` is an agent file, ``.onnx`` a model. An
-    existing file with other content is replaced only if `overwrite` is set. Raises UserError,
-    having written nothing, for every mistake, and for a model that does not agree with its network.
+    The suffix of `target` selects the format: ``.zerolab`` for an agent file, ``.onnx`` for an ONNX
+    model. An existing file with different content is replaced only if `overwrite` is set. Raises
+    UserError, without writing anything, for invalid input and if the model does not agree with its
+    network.
     """
-    _check(target)
-    agent = _agent(source, target)
+    _check_target(target)
+    agent = _load_agent(source, target)
     agreement = None
     if target.suffix == ONNX:
         content, agreement = _model(agent)
@@ -61,8 +61,8 @@ def export(source: str, target: Path, *, overwrite: bool = False) -> Exported:
     return Exported(target, len(content), agent, agreement)
 
 
-def _check(target: Path) -> None:
-    """Raise UserError for mistakes that are known before any work."""
+def _check_target(target: Path) -> None:
+    """Raise UserError for problems with the target that can be detected in advance."""
     if target.suffix not in (AGENT_SUFFIX, ONNX):
         hint = nearest(target.suffix, (AGENT_SUFFIX, ONNX)) if target.suffix else ""
         raise UserError(
@@ -75,59 +75,58 @@ def _check(target: Path) -> None:
         require_packages()
 
 
-def _agent(source: str, target: Path) -> SharedAgent:
-    """Return the network that a source names; raise UserError for anything else."""
+def _load_agent(source: str, target: Path) -> SharedAgent:
+    """Return the network named by a source; raise UserError for any other source."""
     kind, argument = kind_and_argument(source)
     head, options = split_options(argument)
     if options is not None:
-        raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options are for playing")
+        raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options apply only to play")
     if kind is AGENT_KINDS["run"]:
         return run_as_shared(*find_network(head))
     if kind is not AGENT_KINDS["file"]:
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
     if target.suffix == AGENT_SUFFIX:
-        raise UserError(f"{quoted(source)} is an agent file already: expected a run, or {ONNX}")
+        raise UserError(
+            f"{quoted(source)} is already an agent file: expected a run, or a target ending in"
+            f" {ONNX}"
+        )
     return read_file(head)[1]
 
 
 def _already_has(target: Path, content: bytes) -> bool:
-    """Return whether a file already has this content; raise UserError if it has another one."""
+    """Return whether a file exists with this content; raise UserError for different content."""
     if not target.exists():
         return False
-    if read_limited(target, _LARGEST) == content:
+    if read_limited(target, _MAX_BYTES) == content:
         return True
     raise UserError(
-        f"{quoted(target)} exists, with other content: expected another name, or --overwrite"
+        f"{quoted(target)} exists with different content: expected a new file, or --overwrite"
     )
 
 
 def _model(agent: SharedAgent) -> tuple[bytes, Agreement]:
-    """Return an agent's network as an ONNX model, and how well it agrees with the network."""
+    """Return an agent's network as an ONNX model, and its agreement with the network."""
     from zerolab.networks.network import load_weights
     from zerolab.networks.onnx_export import compare, onnx_model
 
-    network = build_network(agent.network, agent.game, seed=0)  # its weights are replaced
+    network = build_network(agent.network, agent.game, seed=0)  # initial weights are replaced
     load_weights(network, agent.weights)
     states = np.unique([each.state for each in ongoing_positions(agent.game)], axis=0)
     planes = python.encode_batch(agent.game, states)
-    content = onnx_model(network.eval(), planes, _about(agent, network))
+    content = onnx_model(network.eval(), planes, _metadata(agent, network))
     return content, compare(content, network, planes)
 
 
-def _about(agent: SharedAgent, network: Network) -> dict[str, Any]:
+def _metadata(agent: SharedAgent, network: Network) -> dict[str, Any]:
     """Return the metadata of an ONNX model."""
+    game, notation = agent.game, notation_of(agent.game)
     return {
         "schema": _SCHEMA,
-        "game": game_name(agent.game),
-        "planes": plane_names(agent.game),
-        "actions": _action_names(agent.game),
+        "game": game_name(game),
+        "planes": plane_names(game),
+        "actions": [notation.action_name(game, action) for action in range(rules.actions(game))],
         "outputs": {name: head.predicts for name, head in network.kinds.items()},
         "network": agent.network.model_dump(mode="json"),
         "origin": agent.header.origin.model_dump(mode="json"),
         "digest": agent.digest,
     }
-
-
-def _action_names(game: Game) -> list[str]:
-    """Return the names of a game's actions in their order."""
-    return [notation_of(game).action_name(game, each) for each in range(rules.actions(game))]

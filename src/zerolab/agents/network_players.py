@@ -1,4 +1,4 @@
-"""Players that search every move, or play a network's policy without search."""
+"""Players that search for every move, or play a network's policy without search."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from zerolab.search.tree import FIRST_NODES, node_bytes
 
 _FIXED = FixedSettings()
 
-_MIN_SIMULATIONS = 1000  # per move, for a single game to be searched with virtual loss
-_SIMULATIONS_PER_LEAF = 40  # as accurate as one leaf at a time (docs/results)
+_MIN_SIMULATIONS = 1000  # per move, for virtual loss in a single game
+_SIMULATIONS_PER_LEAF = 40  # ratio at which play is as strong as with one leaf (docs/results)
 _MAX_LEAVES = 256  # per step
 _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 
 
 class SearchPlayer:
-    """Plays the most visited action of a search; ties are broken at random.
+    """Player of the most visited action of a search, with random tie-breaking.
 
-    Moves of the first `temperature_plies` plies are drawn in proportion to the visits instead,
-    which makes games differ. Root noise is for self-play and left out unless `noise` is set. Up to
-    `threads` threads share the playouts of a batch of leaves; `budget` sets the simulations of a
-    move.
+    In the first `temperature_plies` plies, moves are sampled in proportion to visits, which adds
+    variety. Root noise is disabled unless `noise` is set, as in self-play. Up to `threads` threads
+    share the playouts of a batch of leaves; `budget` controls the number of simulations per move.
     """
 
     def __init__(
@@ -48,8 +47,8 @@ class SearchPlayer:
     ) -> None:
         self.name = name
         self.evaluator = evaluator
-        quiet = settings.noise.model_copy(update={"fraction": 0.0})
-        self._settings = settings if noise else settings.model_copy(update={"noise": quiet})
+        no_noise = settings.noise.model_copy(update={"fraction": 0.0})
+        self._settings = settings if noise else settings.model_copy(update={"noise": no_noise})
         self._game = game
         self._temperature_plies = temperature_plies
         self._threads = threads
@@ -58,17 +57,17 @@ class SearchPlayer:
         self.start(0)
 
     def search_with_virtual_loss(self) -> None:
-        """Fill the batches of one game's searches by virtual loss, from the next `start` on.
+        """Use virtual loss to fill the batches of a single game, beginning with the next `start`.
 
-        This applies to searches of at least 1,000 simulations whose settings have one leaf per step
-        and whose root rule does not plan ahead. Their results change but stay deterministic.
+        This applies to searches with at least 1,000 simulations, one leaf per step in their
+        settings, and a root rule that does not plan ahead. Results change but stay deterministic.
         """
         settings = self._settings
         applies = settings.simulations >= _MIN_SIMULATIONS and settings.leaves_per_step == 1
         if applies and not plans_ahead(settings.root.build()):
-            each = max(1, playouts(settings.leaf_evaluator.build()))
-            most = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // each))
-            leaves = min(most, settings.simulations // _SIMULATIONS_PER_LEAF)
+            playouts_per_leaf = max(1, playouts(settings.leaf_evaluator.build()))
+            limit = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // playouts_per_leaf))
+            leaves = min(limit, settings.simulations // _SIMULATIONS_PER_LEAF)
             self._settings = settings.model_copy(update={"leaves_per_step": leaves})
 
     def start(self, games: int) -> None:
@@ -81,7 +80,7 @@ class SearchPlayer:
         self._begin(np.arange(games))
 
     def new_search(self, games: int) -> Search:
-        """Return a search of `games` games."""
+        """Return a search for `games` games."""
         return Search(self._game, self._settings, self.evaluator, games, self._threads)
 
     def reset(self, slots: Slots) -> None:
@@ -97,7 +96,7 @@ class SearchPlayer:
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         self.submit(slots, states, keys)
         while self.search.active:
-            self._decided(self.search.step())
+            self._without_extended(self.search.step())
         return self.decide(slots)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
@@ -107,7 +106,7 @@ class SearchPlayer:
         self.search.start_search(slots, keys, keys, simulations, noise)
 
     def step(self) -> tuple[Slots, Actions]:
-        slots = self._decided(self.search.step())
+        slots = self._without_extended(self.search.step())
         return slots, self.decide(slots)
 
     def select_leaves(self) -> NDArray[np.uint64]:
@@ -116,11 +115,11 @@ class SearchPlayer:
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
         if len(evaluation.values):
             self.search.expand_and_backup(evaluation)
-        slots = self._decided(self.search.finish())
+        slots = self._without_extended(self.search.finish())
         return slots, self.decide(slots)
 
-    def _decided(self, slots: Slots) -> Slots:
-        """Extend finished searches to which the budget gives more; return the others."""
+    def _without_extended(self, slots: Slots) -> Slots:
+        """Extend finished searches as the budget requires, and return the others."""
         if not (slots.size and self.budget.may_extend):
             return slots
         more = self.extra_simulations(slots)
@@ -130,17 +129,17 @@ class SearchPlayer:
         return slots[~extended]
 
     def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
-        """Return int32[n]: simulations that finished searches get beyond those that have run."""
+        """Return the number of additional simulations for finished searches, int32[n]."""
         return self.budget.more(slots, self.search)
 
     def decide(self, slots: Slots) -> Actions:
-        """Return the actions for finished searches."""
+        """Return the actions chosen by finished searches."""
         if not slots.size:
             return slots
         return self.search.choose(slots, self._keys[slots], self.sampled(slots))
 
     def sampled(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return bool[n]: whether the next move is drawn in proportion to the visits."""
+        """Return whether to sample the next move in proportion to visits, bool[n]."""
         return self._plies[slots] < self._temperature_plies
 
     def advance(self, slots: Slots, actions: Actions) -> None:
@@ -149,28 +148,28 @@ class SearchPlayer:
 
 
 def for_one_game(player: Player) -> Player:
-    """Prepare a player that plays one game at a time, such as against a person; return it."""
+    """Prepare a player for one game at a time, such as against a human, and return it."""
     if isinstance(player, SearchPlayer):
         player.search_with_virtual_loss()
     return player
 
 
 def search_bytes(game: Game, settings: SearchSettings) -> int:
-    """Estimate the bytes of one tree: every simulation adds a node's children."""
+    """Estimate the size of a tree in bytes; every simulation adds the children of one node."""
     node = node_bytes(rules.words(game), statistics_width(settings.selection.build()))
     return node * max(FIRST_NODES, settings.simulations * rules.actions(game))
 
 
-def kept_bytes(game: Game, settings: SearchSettings) -> int:
-    """Return the bytes of the evaluations that a search caches for all its trees together."""
+def evaluation_cache_bytes(game: Game, settings: SearchSettings) -> int:
+    """Return the size in bytes of the evaluation cache shared by all trees of a search."""
     words, actions = rules.words(game), rules.actions(game)
     return cache_bytes(settings.cache, words, actions, settings.extra_outputs)
 
 
 class PolicyPlayer:
-    """Plays the legal action of the highest prior; ties are broken at random.
+    """Player of the legal action with the highest prior, with random tie-breaking.
 
-    Moves of the first `temperature_plies` plies are drawn in proportion to the priors instead.
+    In the first `temperature_plies` plies, moves are sampled in proportion to the priors.
     """
 
     def __init__(
@@ -202,7 +201,7 @@ class PolicyPlayer:
         states: NDArray[np.uint64],
         keys: NDArray[np.uint64],
     ) -> Actions:
-        """Choose by the network's priors, float32[n, actions]."""
+        """Choose actions based on the network's priors, float32[n, actions]."""
         chosen = np.empty(len(slots), np.int64)
         sample = self._plies[slots] < self._temperature_plies
         _choose_by_priors(self._game, states, priors, keys, sample, chosen)
@@ -214,7 +213,7 @@ class PolicyPlayer:
 
 @kernel
 def _choose_by_priors(game, states, priors, keys, sample, chosen):
-    """Choose among the legal actions; all have equal weight if their priors are all zero."""
+    """Choose legal actions; all have equal weight if their priors are all zero."""
     weights = np.empty(priors.shape[1], np.float64)
     mask = np.empty(priors.shape[1], np.bool_)
     for i in range(states.shape[0]):
@@ -236,7 +235,7 @@ def _choose_by_priors(game, states, priors, keys, sample, chosen):
                     last = action
             total += weights[action]
         drawn = streams.uniform(keys[i], 0) * total
-        chosen[i] = last  # if rounding leaves a remainder
+        chosen[i] = last  # in case rounding leaves a remainder
         for action in range(mask.shape[0]):
             drawn -= weights[action]
             if drawn < 0.0:

@@ -1,11 +1,11 @@
-"""Agents by their specs, the texts that name them.
+"""Parsing of agent specs.
 
-A spec is one of ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect`` and
-``gtp:"COMMAND"``, or a run: ``runs/demo`` is its best network, ``runs/demo@12`` that of an
-iteration. Options follow a question mark: ``runs/demo?simulations=400&selection.c=2`` changes the
-search, ``?temperature_plies=4`` draws the first moves in proportion to the visits, and
-``?simulations=0`` lets the policy play alone. ``agent.zerolab`` is an agent in a file, with the
-same options. ``random #2`` is a second ``random`` beside the first one.
+A spec is ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"`` or a
+run: ``runs/demo`` is its best network and ``runs/demo@12`` the network of iteration 12. Options
+follow a question mark. For example, ``runs/demo?simulations=400&selection.c=2`` changes the search,
+``?temperature_plies=4`` samples the first moves in proportion to visits, and ``?simulations=0``
+plays the policy without search. ``agent.zerolab`` is an agent in a file, with the same options as a
+run. ``random #2`` is a second agent of the kind ``random``.
 """
 
 from __future__ import annotations
@@ -40,59 +40,59 @@ class _Spec(NamedTuple):
     kind: AgentKind
     argument: str
     ordinal: int | None
-    """The number after #, if one is given."""
+    """Number after #, if any."""
 
 
 def agent_forms() -> str:
-    """Return the forms of specs other than runs, for help texts and messages."""
+    """Return the forms of all specs other than runs, for help texts and messages."""
     return ", ".join(kind.form for name, kind in AGENT_KINDS.items() if name != "run")
 
 
 def parse_agent(spec: str, game: Game | None = None) -> Agent:
-    """Return the agent that a spec names; see `parse_agents`."""
+    """Return the agent named by a spec; see `parse_agents`."""
     return parse_agents([spec], game)[0]
 
 
 def parse_agents(
     specs: Sequence[str], game: Game | None = None, *, game_example: str = GAME_EXAMPLE
 ) -> list[Agent]:
-    """Return the agents that specs name, all of one game, with different names.
+    """Return the agents named by specs, all for the same game, with unique names.
 
-    A run brings its game; where no agent brings one, `game` is needed, and the error asks for it
-    with `game_example`. An agent that is named twice takes part twice, as "NAME" and "NAME #2".
-    Raises UserError for every mistake.
+    Runs determine the game. If no agent does, `game` is required, and the error message suggests
+    `game_example`. Repeated agents are named "NAME", "NAME #2" and so on. Raises UserError for
+    invalid specs.
     """
-    found = [_find(spec.strip()) for spec in specs]
-    chosen = _common_game(found, game, game_example)
-    return with_different_names([_agent(each, chosen) for each in found])
+    parsed = [_parse(spec.strip()) for spec in specs]
+    common = _common_game(parsed, game, game_example)
+    return with_unique_names([_new_agent(each, common) for each in parsed])
 
 
 def own_game(spec: str) -> Game | None:
-    """Return the game that the agent of a spec brings with it, as runs do; None if it plays any."""
-    found = _find(spec.strip())
-    return found.kind.game(found.argument)
+    """Return the game determined by the agent of a spec, such as a run; None if it plays any."""
+    parsed = _parse(spec.strip())
+    return parsed.kind.game(parsed.argument)
 
 
 def named_path(spec: str) -> str | None:
-    """Return the file or folder that a spec names, existing or not; None if it names none.
+    """Return the file or folder named by a spec, whether or not it exists; None for other specs.
 
     Raises UserError for a spec that runs a program.
     """
     if runs_program(spec):
-        raise UserError(f"{quoted(spec)} runs a program: expected an agent of another kind")
+        raise UserError(f"{quoted(spec)} runs a program: expected a different kind of agent")
     kind, argument = _kind_by_name(spec)
     is_path = kind is None or kind.access == "path"
     return split_options(argument)[0] if is_path else None
 
 
 def runs_program(spec: str) -> bool:
-    """Return whether the agent of a spec runs a program, with all rights of the user."""
+    """Return whether the agent of a spec runs a program with the user's permissions."""
     kind, _ = _kind_by_name(spec)
     return kind is not None and kind.access == "program"
 
 
 def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
-    """Return the kind that a spec begins with and its argument; for a path, None and all of it."""
+    """Return the kind named in a spec and its argument; for a path, None and the whole spec."""
     text, _ = _without_ordinal(spec.strip())
     head = _HEAD.match(text)
     if not head or head[1] not in AGENT_KINDS:
@@ -101,35 +101,35 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
 
 
 def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
-    """Return the kind of the agent that a spec names, and its argument."""
-    found = _find(spec.strip())
-    return found.kind, found.argument
+    """Return the kind of agent named by a spec, and its argument."""
+    parsed = _parse(spec.strip())
+    return parsed.kind, parsed.argument
 
 
 def agent_of_game(name: str, game: str) -> Agent:
-    """Return the agent of a canonical name for the game of a name."""
+    """Return the agent with a canonical name, for the game with the given name."""
     return parse_agent(name, parse_game(game))
 
 
-# An agent travels to another process as two names.
+# Agents are pickled as the names of the agent and the game.
 copyreg.pickle(Agent, lambda agent: (agent_of_game, (agent.name, game_name(agent.game))))
 
 
-def with_different_names(agents: Sequence[Agent]) -> list[Agent]:
-    """Return the agents, repeated names numbered: "NAME", "NAME #2", "NAME #3", ..."""
-    taken: set[str] = set()
-    different = []
+def with_unique_names(agents: Sequence[Agent]) -> list[Agent]:
+    """Return the agents with repeated names numbered: "NAME", "NAME #2", "NAME #3", ..."""
+    used_names: set[str] = set()
+    renamed = []
     for agent in agents:
         name, (plain, number) = agent.name, _without_ordinal(agent.name)
-        while name in taken:
+        while name in used_names:
             number = (number or 1) + 1
             name = f"{plain}{_ORDINAL}{number}"
-        taken.add(name)
-        different.append(replace(agent, name=name))
-    return different
+        used_names.add(name)
+        renamed.append(replace(agent, name=name))
+    return renamed
 
 
-def _find(text: str) -> _Spec:
+def _parse(text: str) -> _Spec:
     text, ordinal = _without_ordinal(text)
     head = _HEAD.match(text)
     if head and head[1] in AGENT_KINDS:
@@ -137,7 +137,8 @@ def _find(text: str) -> _Spec:
     for kind in AGENT_KINDS.values():
         if kind.claims(text):
             return _Spec(text, kind, text, ordinal)
-    known = [*(name for name in AGENT_KINDS if name != "run"), *_known_runs()]
+    runs = [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
+    known = [*(name for name in AGENT_KINDS if name != "run"), *runs]
     hint = nearest(text.partition(":")[0], known) or nearest(text, known)
     raise UserError(
         f'"{text}" is neither a run nor one of {agent_forms()}{hint or "; see zerolab runs"}'
@@ -145,44 +146,40 @@ def _find(text: str) -> _Spec:
 
 
 def _without_ordinal(text: str) -> tuple[str, int | None]:
-    """Split "random #2" into the spec and the number."""
+    """Split "random #2" into spec and number."""
     spec, mark, number = text.rpartition(_ORDINAL)
     if mark and number.isdecimal() and len(number) <= _MAX_ORDINAL_DIGITS and int(number) > 1:
         return spec, int(number)
     return text, None
 
 
-def _known_runs() -> list[str]:
-    return [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
-
-
-def _common_game(found: Sequence[_Spec], game: Game | None, game_example: str) -> Game:
-    """Return the common game of all agents; raise UserError where there are two or none."""
-    chosen, other = game, "the game asked for is"
-    for each in found:
+def _common_game(specs: Sequence[_Spec], game: Game | None, game_example: str) -> Game:
+    """Return the common game of all agents; raise UserError for a conflict or without any game."""
+    common, source = game, "the requested game is"
+    for each in specs:
         own = each.kind.game(each.argument)
         if own is None:
             continue
-        if chosen is not None and game_name(own) != game_name(chosen):
+        if common is not None and game_name(own) != game_name(common):
             raise UserError(
-                f"{each.text} plays {game_name(own)}, but {other} {game_name(chosen)}:"
-                " expected agents of one game"
+                f"{each.text} plays {game_name(own)}, but {source} {game_name(common)}:"
+                " expected agents for the same game"
             )
-        if chosen is None:
-            chosen, other = own, f"{each.text} plays"
-    if chosen is None:
-        one = found[0].text if found else "no agent"
-        raise UserError(f"{one} plays any game: expected {game_example}")
-    return chosen
+        if common is None:
+            common, source = own, f"{each.text} plays"
+    if common is None:
+        agent = specs[0].text if specs else "no agent"
+        raise UserError(f"{agent} plays any game: expected {game_example}")
+    return common
 
 
-def _agent(spec: _Spec, game: Game) -> Agent:
+def _new_agent(spec: _Spec, game: Game) -> Agent:
     try:
         agent = spec.kind.agent(spec.argument, game)
     except UserError as error:
         lines = str(error).splitlines()
-        named = (line if spec.text in line else f"{spec.text}: {line}" for line in lines)
-        raise UserError("\n".join(named)) from error
+        prefixed = (line if spec.text in line else f"{spec.text}: {line}" for line in lines)
+        raise UserError("\n".join(prefixed)) from error
     if spec.ordinal is None:
         return agent
     return replace(agent, name=f"{agent.name}{_ORDINAL}{spec.ordinal}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.specs import with_different_names
+from zerolab.agents.specs import with_unique_names
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
@@ -63,7 +63,7 @@ def play_match(
     agents have the same name, B is called "NAME #2". Raises UserError if games are too short for
     the openings.
     """
-    agents = with_different_names([a, b])
+    agents = with_unique_names([a, b])
     threads = threads or available_cores()
     first, second = (agent.name for agent in agents)
     pairings = alternating_colours(first, second, range(begin, begin + games))

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import Agent, ProgramPlayer
-from zerolab.agents.options import NetworkOptions, parse_options, require_answers, split_options
+from zerolab.agents.options import (
+    NetworkOptions,
+    parse_options,
+    require_network_outputs,
+    split_options,
+)
 from zerolab.agents.specs import parse_agents, runs_program
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.evaluation.accuracy import (
@@ -244,7 +249,7 @@ def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOption
         )
     options = parse_options(NetworkOptions, text, settings.search)
     if options.simulations:
-        require_answers(options, settings.network)
+        require_network_outputs(options, settings.network)
     return int(head), options
 
 

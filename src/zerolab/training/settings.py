@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator, model_validator
 
-from zerolab.agents.options import require_answers
+from zerolab.agents.options import require_network_outputs
 from zerolab.core.config import Settings, require_even, validate, variant_among
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.opponents import BASELINES
@@ -213,7 +213,7 @@ class TrainSettings(Settings):
         warm_search = warm_start_search(self.search, self.warm_start, 1.0)
         for where, search in (("", self.search), ("in the warm start, ", warm_search)):
             try:
-                require_answers(search, self.network)
+                require_network_outputs(search, self.network)
             except UserError as error:
                 raise ValueError(f"{where}search.{error}") from None
         return self

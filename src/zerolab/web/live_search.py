@@ -110,7 +110,7 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
 
 def search_bytes(agent: Agent) -> int:
     """Return the approximate memory of an agent's search of one position."""
-    return agent.bytes_per_game + agent.kept_bytes
+    return agent.bytes_per_game + agent.bytes_per_player
 
 
 def _require_modest(agent: Agent) -> None:

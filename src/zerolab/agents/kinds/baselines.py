@@ -39,7 +39,7 @@ def _random_actions(game, states, keys, chosen):
 
 
 class RandomPlayer(StatelessPlayer):
-    """Plays uniformly over the legal actions."""
+    """Player of uniformly random legal actions."""
 
     def __init__(self, game: Game, name: str = "random") -> None:
         self.name = name
@@ -67,7 +67,7 @@ _MAX_PLAYOUTS = 1_000_000
 
 
 class PlayoutSearch(AgentKind):
-    """Search with N random playouts per move; `settings` makes it from N."""
+    """Search with N random playouts per move; `settings` returns its settings for N."""
 
     def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
         self.form = f"{name}:N"
@@ -83,7 +83,7 @@ class PlayoutSearch(AgentKind):
                 f'leaf_evaluator = "network": {self._name} has no network;'
                 " expected leaf_evaluator=playout"
             )
-        # ?simulations=N is another spelling of the number, with the same canonical name.
+        # ?simulations=N is an alternative form with the same canonical name.
         plain = self._settings(options.simulations)
         name = f"{self._name}:{options.simulations}{options_text(options, plain)}"
 
@@ -96,7 +96,7 @@ class PlayoutSearch(AgentKind):
 
 
 def parse_playouts(name: str, head: str) -> int:
-    """Return the number in ``NAME:N``; raise UserError for another text."""
+    """Return the number in ``NAME:N``; raise UserError for any other text."""
     playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MAX_PLAYOUTS)) else 0
     if not 1 <= playouts <= _MAX_PLAYOUTS:
         raise UserError(
@@ -109,13 +109,14 @@ def parse_playouts(name: str, head: str) -> int:
 AGENT_KINDS.add("mcts", PlayoutSearch("mcts", mcts_settings))
 AGENT_KINDS.add("rave", PlayoutSearch("rave", rave_settings))
 
-_PLAYOUTS_PER_POLL = 50_000
+_PLAYOUTS_PER_STEP = 50_000
 
 
 class RheaPlayer(StatelessPlayer):
-    """Plays the first action of the best plan, and plans anew at every move [Wang2021b, Ch. 5].
+    """Player of the first action of the best plan, replanning at every move [Wang2021b, Ch. 5].
 
-    As an `AsyncPlayer` it can be stopped between moves; the kernel that evolves plans cannot.
+    It is an `AsyncPlayer` so that it can be stopped between moves; the kernel that evolves plans
+    cannot be interrupted.
     """
 
     def __init__(self, game: Game, name: str, settings: RheaSettings) -> None:
@@ -138,8 +139,8 @@ class RheaPlayer(StatelessPlayer):
         self._keys = np.concatenate([self._keys, keys])
 
     def step(self) -> tuple[Slots, Actions]:
-        """Decide as many moves as take a fraction of a second."""
-        count = max(1, _PLAYOUTS_PER_POLL // self._settings.playouts)
+        """Decide a few moves, within a fraction of a second."""
+        count = max(1, _PLAYOUTS_PER_STEP // self._settings.playouts)
         slots, self._slots = self._slots[:count], self._slots[count:]
         states, self._states = self._states[:count], self._states[count:]
         keys, self._keys = self._keys[:count], self._keys[count:]
@@ -155,7 +156,7 @@ class _Rhea(AgentKind):
         head, text = split_options(argument)
         base = _unchecked(parse_playouts("rhea", head))
         options = parse_settings(RheaSettings, text, base)
-        # ?playouts=N is another spelling of the number, with the same canonical name.
+        # ?playouts=N is an alternative form with the same canonical name.
         name = f"rhea:{options.playouts}{options_text(options, _unchecked(options.playouts))}"
         return Agent(
             name,
@@ -167,20 +168,20 @@ class _Rhea(AgentKind):
 
 
 def _unchecked(playouts: int) -> RheaSettings:
-    """Return the defaults with a budget that may be too small for the default population."""
+    """Return defaults without checking that the playouts suffice for the default population."""
     return RheaSettings.model_construct(playouts=playouts)
 
 
 AGENT_KINDS.add("rhea", _Rhea())
 
 _SOLVER_BUDGET = SolverBudget(nodes=50_000_000)
-"""About 20 seconds per position."""
+"""Solver budget, which corresponds to about 20 seconds per position."""
 
 
 class PerfectPlayer(StatelessPlayer):
-    """Plays a move of the highest value; ties are broken at random.
+    """Player of moves with the highest exact value, with random tie-breaking.
 
-    `choose` raises NotSolvedError where the oracle's budget is spent.
+    `choose` raises NotSolvedError if the oracle exceeds its budget.
     """
 
     def __init__(self, oracle: Oracle, name: str = "perfect") -> None:
@@ -191,13 +192,13 @@ class PerfectPlayer(StatelessPlayer):
         return self.choose_by(self.oracle.action_values(states), keys)
 
     def choose_by(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
-        """Choose by the oracle's values, int32[n, actions]."""
+        """Choose actions based on the oracle's values, int32[n, actions]."""
         best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
         return choose_actions(best, keys, np.zeros(len(keys), np.bool_))
 
 
 class _Perfect(AgentKind):
-    """Best moves by an exact solver, ties broken at random."""
+    """Best moves of an exact solver, with random tie-breaking."""
 
     form = "perfect"
 
@@ -207,13 +208,13 @@ class _Perfect(AgentKind):
 
 
 def perfect_agent(game: Game, oracle: Oracle) -> Agent:
-    """Return the agent that plays an oracle's best moves; its players share the oracle."""
+    """Return an agent that plays an oracle's best moves; its players share the oracle."""
     shared = _SharedOracle(game, oracle)
     return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity="perfect")
 
 
 class _SharedOracle(Oracle):
-    """An oracle shared by the players of several threads, one at a time."""
+    """Oracle shared by the players of several threads, with a lock."""
 
     def __init__(self, game: Game, oracle: Oracle) -> None:
         self._game = game
@@ -226,8 +227,8 @@ class _SharedOracle(Oracle):
                 return self._oracle.action_values(states)
         except NotSolvedError as error:
             raise NotSolvedError(
-                f"{game_name(self._game)} is too hard for perfect play from here ({error}):"
-                " expected a smaller board, or games that begin later, as with --openings 16"
+                f"{game_name(self._game)} cannot be solved from this position ({error}):"
+                " expected a smaller board or longer openings, as with --openings 16"
             ) from error
 
 

@@ -1,6 +1,7 @@
-"""``FILE.zerolab[?OPTIONS]``: an agent in a file, made from a run and checked when it comes in.
+"""Agents in files, with specs of the form ``FILE.zerolab[?OPTIONS]``.
 
-Files come from strangers. `checked_agent` is the only way in; what it returns is safe to play with.
+Agent files are exported from runs and can come from untrusted sources. All of them are validated by
+`checked_agent`, which returns only agents that are safe to use.
 """
 
 from __future__ import annotations
@@ -48,24 +49,24 @@ _UPLOAD = "the file"
 
 
 class SharedAgent(NamedTuple):
-    """A checked agent of a file."""
+    """Validated agent from a file."""
 
     game: Game
     network: NetworkSettings
     search: SearchSettings
-    """The search that the network was trained with, by default also the one it plays with."""
+    """Search settings used in training, which are also the default for play."""
     weights: Arrays
     header: AgentHeader
     digest: str
-    """Digest of everything in the file."""
+    """Digest of the whole file."""
     network_digest: str
-    """Digest of the network's file in its run, which identifies the network everywhere."""
+    """Digest of the network file in the run, which identifies the network everywhere."""
 
 
 def run_as_shared(run: RunFolder, iteration: int) -> SharedAgent:
-    """Return a run's network with everything that a file holds about it.
+    """Return a network of a run as it would be stored in an agent file.
 
-    Raises UserError where the network is missing or damaged.
+    Raises UserError if the network is missing or damaged.
     """
     weights = run.load_weights(iteration)
     stored = read_network(run.weights_path(iteration))
@@ -79,20 +80,20 @@ def run_as_shared(run: RunFolder, iteration: int) -> SharedAgent:
 
 
 def agent_file(run: RunFolder, iteration: int) -> bytes:
-    """Return the content of an agent file for a run's network.
+    """Return the content of an agent file for a network of a run.
 
-    The same network of the same run gives the same bytes. Raises UserError where the network is
-    missing, damaged or too large for a file.
+    The content is deterministic. Raises UserError if the network is missing, damaged or too large
+    for a file.
     """
     shared = run_as_shared(run, iteration)
     return encode_agent(shared.header, shared.weights)
 
 
 def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
-    """Return the agent in the content of a file, which messages call `source`.
+    """Return the agent in the content of a file; error messages refer to the file as `source`.
 
-    Raises UserError, one line for each mistake: those of `store.arrays.decode_agent`; an unknown
-    game, network or search; weights that do not fit the network or are not finite.
+    Raises UserError, with one line per error, if `store.arrays.decode_agent` fails, if the game,
+    network or search is unknown, or if the weights do not fit the network or are not finite.
     """
     stored = decode_agent(content, source)
     try:
@@ -104,10 +105,10 @@ def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
 
 
 def save_upload(folder: Path, content: bytes) -> Path:
-    """Check an uploaded agent and store it in a folder; return its path.
+    """Validate an uploaded agent, store it in a folder, and return its path.
 
-    The file is named by its digest, so that an agent uploaded twice is stored once. Raises
-    UserError, having written nothing, for everything that `checked_agent` refuses.
+    The file is named after its digest, so repeated uploads of an agent are stored only once. Raises
+    UserError, without writing anything, for content rejected by `checked_agent`.
     """
     path = folder / f"{checked_agent(content).digest}{AGENT_SUFFIX}"
     if not path.is_file():
@@ -124,11 +125,11 @@ def _checked(stored: StoredAgent) -> SharedAgent:
     if game_name(game) != header.game:
         raise UserError(f"game = {header.game}: expected {game_name(game)}")
     network = _network(header.network)
-    # The size of the cache changes no move, and the maker of a file must not choose it.
+    # The cache size does not affect moves, and an untrusted file must not control it.
     search = validate(SearchSettings, {**header.search, "cache": SearchSettings().cache})
     require_weights(network, game, stored.weights)
     require_finite(stored.weights)
-    about = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
+    facts = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
     return SharedAgent(
         game,
         network,
@@ -136,22 +137,22 @@ def _checked(stored: StoredAgent) -> SharedAgent:
         stored.weights,
         header,
         stored.digest,
-        file_digest(WEIGHTS, stored.weights, **about),
+        file_digest(WEIGHTS, stored.weights, **facts),
     )
 
 
 def _network(settings: Mapping[str, Any]) -> NetworkSettings:
     name = settings.get("name")
     if not isinstance(name, str):
-        raise UserError("it does not say which network its weights are of")
+        raise UserError("network: no name; expected the settings of the network")
     kind: type[NetworkSettings] = NETWORKS[name]
     return validate(kind, settings)
 
 
 def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
-    """Return the origin of a network as its run records it."""
+    """Return the origin of a network from the records of its run."""
     config = run.config
-    played = [
+    self_play = [
         line
         for line in run.metrics()
         if line.get("stage") == SELF_PLAY and line["iteration"] <= iteration
@@ -162,8 +163,8 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
         preset=_last_name(Path(config.get("preset", ""))),
         seed=read_playable_run(run).seed,
         iteration=iteration,
-        games=sum(line.get("games", 0) for line in played),
-        positions=sum(line.get("positions", 0) for line in played),
+        games=sum(line.get("games", 0) for line in self_play),
+        positions=sum(line.get("positions", 0) for line in self_play),
         started_from=_source(config.get("start")),
         environments=tuple(
             each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
@@ -173,7 +174,7 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
 
 
 def _source(start: Any) -> AgentSource | None:
-    """Return the network that a run began with, from its settings."""
+    """Return the initial network of a run from its setting `start`, or None."""
     if not isinstance(start, Mapping):
         return None
     folder = source_folder(str(start["source"]), start["iteration"])
@@ -182,60 +183,60 @@ def _source(start: Any) -> AgentSource | None:
 
 
 def _last_name(path: Path) -> str:
-    """Return a name without the folders above it, which are private."""
+    """Return the last component of a path; parent folders are private."""
     name = path.absolute().name if path.parts else ""
     return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT]
 
 
-_SHOWN_DIGITS = 8
+_DIGEST_DIGITS = 8
 _HEAD = re.compile(rf"(?P<path>.*{re.escape(AGENT_SUFFIX)})(@(?P<digest>[0-9a-f]+))?", re.DOTALL)
 
 
 def names_file(head: str) -> bool:
-    """Return whether a spec without its options names a file, with or without a digest."""
+    """Return whether a spec without options names an agent file, with or without a digest."""
     return AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
 
 
 def read_file(head: str) -> tuple[Path, SharedAgent]:
     """Return the path and the agent of ``FILE.zerolab[@DIGEST]``.
 
-    Raises UserError for a missing file, an unsound agent, or another digest.
+    Raises UserError for a missing file, an invalid agent, or a different digest.
     """
-    found = _HEAD.fullmatch(head)
-    if found is None:
+    match = _HEAD.fullmatch(head)
+    if match is None:
         raise UserError(
-            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, and optionally digits of"
-            f" its digest after @, as in agent{AGENT_SUFFIX}@3f2a9c1d"
+            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, optionally followed by @"
+            f" and digits of its digest, as in agent{AGENT_SUFFIX}@3f2a9c1d"
         )
-    path = Path(found["path"])
-    _require_there(path)
+    path = Path(match["path"])
+    _require_file(path)
     agent = checked_agent(read_limited(path, MAX_AGENT_BYTES), quoted(path))
-    if not agent.digest.startswith(found["digest"] or ""):
+    if not agent.digest.startswith(match["digest"] or ""):
         raise UserError(
-            f"{quoted(path)} has the digest {agent.digest[:_SHOWN_DIGITS]}, not {found['digest']}:"
-            " the file has been replaced by another agent"
+            f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not"
+            f" {match['digest']}: the file has been replaced by another agent"
         )
     return path, agent
 
 
-def _require_there(path: Path) -> None:
-    """Raise UserError, naming the most similar file in the folder, where a file is missing."""
+def _require_file(path: Path) -> None:
+    """Raise UserError, suggesting a similar file in the folder, if a file is missing."""
     check_path(path)
     if path.exists():
         return
     folder = path.parent
-    beside = folder.glob(f"*{AGENT_SUFFIX}") if folder.is_dir() else ()
+    others = folder.glob(f"*{AGENT_SUFFIX}") if folder.is_dir() else ()
     raise UserError(
-        f"{quoted(path)} does not exist: expected a file that zerolab export has written"
-        f"{nearest(path.name, (each.name for each in beside))}"
+        f"{quoted(path)} does not exist: expected a file written by zerolab export"
+        f"{nearest(path.name, (each.name for each in others))}"
     )
 
 
 def _name(path: Path, agent: SharedAgent) -> str:
-    """Return the canonical spec; the digest in it keeps two networks from sharing a name."""
-    place = canonical_folder(path)
-    prefix = "file:" if ":" in place else ""  # mcts:9.zerolab would be another kind of agent
-    return f"{prefix}{place}@{agent.digest[:_SHOWN_DIGITS]}"
+    """Return the canonical spec, including the digest to distinguish networks in the same file."""
+    location = canonical_folder(path)
+    prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would be a different kind of agent
+    return f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}"
 
 
 class _File(AgentKind):
@@ -259,10 +260,10 @@ class _File(AgentKind):
         def load() -> Arrays:
             return read_file(f"{path}@{agent.digest}")[1].weights
 
-        kept = StoredNetwork(
+        network = StoredNetwork(
             _name(path, agent), agent.game, agent.network, agent.search, agent.network_digest, load
         )
-        return network_agent(kept, options)
+        return network_agent(network, options)
 
 
 AGENT_KINDS.add("file", _File())

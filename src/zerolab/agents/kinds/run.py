@@ -1,4 +1,4 @@
-"""``FOLDER[@ITERATION][?OPTIONS]``: networks of runs as agents."""
+"""Networks of runs as agents, with specs of the form ``FOLDER[@ITERATION][?OPTIONS]``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from weakref import WeakValueDictionary
 from pydantic import ConfigDict, Field
 
 from zerolab.agents.agent import AGENT_KINDS, Access, Agent, AgentKind, Player
-from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, kept_bytes, search_bytes
+from zerolab.agents.network_players import (
+    PolicyPlayer,
+    SearchPlayer,
+    evaluation_cache_bytes,
+    search_bytes,
+)
 from zerolab.agents.options import (
     NetworkOptions,
     options_text,
     parse_options,
-    require_answers,
+    require_network_outputs,
     split_options,
 )
 from zerolab.core.config import Settings, validate, variant_among
@@ -37,44 +42,44 @@ if TYPE_CHECKING:
 
 
 class StoredNetwork(NamedTuple):
-    """A network in a run or a file, with the search that it plays with by default."""
+    """A network in a run or a file, with its default search settings."""
 
     name: str
-    """The canonical spec, without options."""
+    """Canonical spec without options."""
     game: Game
     settings: NetworkSettings
     search: SearchSettings
-    """The search it was trained with."""
+    """Search settings used in training."""
     digest: str
-    """Digest of its file in a run: identifies weights, game and network settings."""
+    """Digest of the network file in the run, which identifies weights, game and settings."""
     load: Callable[[], Arrays]
-    """Returns the weights; raises UserError where they are damaged or have been replaced."""
+    """Function that returns the weights, or raises UserError if they are damaged or replaced."""
 
 
 def evaluator_of(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
-    """Return the evaluator of a network; raise UserError where the weights do not fit it."""
+    """Return the evaluator of a network; raise UserError if the weights do not fit."""
     from zerolab.networks.inference import NetworkEvaluator
     from zerolab.networks.network import load_weights
 
-    network = build_network(settings, game, seed=0)  # its weights are replaced
+    network = build_network(settings, game, seed=0)  # initial weights are replaced
     load_weights(network, weights)
     return NetworkEvaluator(network, game)
 
 
 def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:
-    """Return a network as an agent, by default with the search it was trained with.
+    """Return a network as an agent, by default with the search settings used in training.
 
-    An agent searches without root noise; with 0 simulations, the network's policy plays alone. Its
-    identity is made from weights, network settings and search, so that a network is the same agent
-    in its run and in a file. Raises UserError where the search needs an output that no head of the
-    network has.
+    The agent searches without root noise; with 0 simulations, it plays the network's policy without
+    search. Its identity is derived from weights, network settings and search settings, so a network
+    in a run and in a file is the same agent. Raises UserError if the search needs an output that no
+    head of the network provides.
     """
     game = network.game
     chosen = options or parse_options(NetworkOptions, None, network.search)
     name = network.name + options_text(chosen, network.search)
     if chosen.simulations:
         try:
-            require_answers(chosen, network.settings)
+            require_network_outputs(chosen, network.settings)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
     draws_playouts = chosen.simulations > 0 and playouts(chosen.leaf_evaluator.build()) > 0
@@ -92,7 +97,7 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
         name,
         new_player,
         search_bytes(game, chosen) if chosen.simulations else 0,
-        kept_bytes(game, chosen) if chosen.simulations else 0,
+        evaluation_cache_bytes(game, chosen) if chosen.simulations else 0,
         chosen if chosen.simulations else None,
         game=game,
         identity=digest(json.dumps(facts, sort_keys=True).encode()),
@@ -103,10 +108,10 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
 
 
 class _Evaluators:
-    """Networks in use, each loaded once for all its players and their searches.
+    """Networks in use, each loaded only once for all players and searches.
 
-    The digest of the weights is part of the key: a network that was trained again in the same
-    folder is another one.
+    The key includes the digest of the weights, because a network can be retrained in the same
+    folder.
     """
 
     def __init__(self) -> None:
@@ -115,9 +120,9 @@ class _Evaluators:
         self._loaded = WeakValueDictionary()
 
     def load(self, network: StoredNetwork) -> NetworkEvaluator:
-        """Return the evaluator of a network, loaded unless a player holds it.
+        """Return the evaluator of a network, loading it unless a player already uses it.
 
-        Raises what `StoredNetwork.load` raises.
+        Raises UserError as `StoredNetwork.load` does.
         """
         key = network.digest, json.dumps(network.settings.model_dump())
         with self._lock:
@@ -134,7 +139,7 @@ _MAX_DIGITS = 10  # of an iteration
 
 
 class PlayableRun(Settings):
-    """Settings of a run that its networks need in order to play."""
+    """Run settings needed to play with the networks of the run."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -145,31 +150,31 @@ class PlayableRun(Settings):
     search: SearchSettings = SearchSettings()
 
     def network_of(self, iteration: int) -> NetworkSettings:
-        """Return the settings of the network of an iteration, which may have grown."""
+        """Return the network settings of an iteration, taking network growth into account."""
         settings: NetworkSettings = self.growth.network(self.network, iteration)
         return settings
 
 
 def read_playable_run(run: RunFolder) -> PlayableRun:
-    """Return the settings with which a run's networks play; raise UserError if damaged."""
+    """Return the play settings of a run's networks; raise UserError if they are damaged."""
     return validate(PlayableRun, run.config, source=str(run.path / "config.toml"))
 
 
 def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
-    """Return the evaluator of a run's network; raise UserError if it is missing or damaged."""
+    """Return the evaluator of a network of a run; raise UserError if it is missing or damaged."""
     settings = read_playable_run(run)
     network, game = settings.network_of(iteration), parse_game(settings.game)
     return evaluator_of(network, game, run.load_weights(iteration))
 
 
 def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
-    """Return a run's network as an agent; see `network_agent`."""
+    """Return a network of a run as an agent; see `network_agent`."""
     settings = read_playable_run(run)
     name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
 
     def load() -> Arrays:
         if run.weights_digest(iteration) != digest:
-            raise UserError(f"{name} was trained again meanwhile: repeat the command")
+            raise UserError(f"{name} has been retrained in the meantime: repeat the command")
         return run.load_weights(iteration)
 
     game, network = parse_game(settings.game), settings.network_of(iteration)
@@ -177,7 +182,7 @@ def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = N
 
 
 class _Run(AgentKind):
-    """Network of a run, the best one unless an iteration is given."""
+    """Network of a run, by default the best one."""
 
     form = "a run such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
     access: Access = "path"
@@ -198,22 +203,23 @@ class _Run(AgentKind):
 
 
 def names_run(head: str) -> bool:
-    """Return whether ``FOLDER[@ITERATION]`` names a folder that holds a run."""
+    """Return whether ``FOLDER[@ITERATION]`` names a run folder."""
     folder, at, _ = head.rpartition("@")
     return _is_run(head) or (bool(at) and is_run(Path(folder)))
 
 
 def _is_run(folder: str) -> bool:
-    """Return whether a folder holds a run; its own name may contain an @."""
+    """Return whether a folder contains a run; folder names can contain an @."""
     tail = folder.rpartition("@")[2]
-    too_long = tail.isdecimal() and len(tail) >= _MAX_DIGITS  # for the name of a file as well
+    too_long = tail.isdecimal() and len(tail) >= _MAX_DIGITS  # can also exceed file name limits
     return not too_long and is_run(Path(folder))
 
 
 def find_network(head: str) -> tuple[RunFolder, int]:
-    """Return the run and the iteration of the network that ``FOLDER[@ITERATION]`` names.
+    """Return the run and the iteration of the network named by ``FOLDER[@ITERATION]``.
 
-    The default iteration is that of the best network. Raises UserError where there is none.
+    By default, the iteration is that of the best network. Raises UserError if the network does not
+    exist.
     """
     folder, iteration = head, ""
     if "@" in head and not _is_run(head):
