@@ -190,7 +190,9 @@ def test_mistakes_in_specs_get_one_line(spec, expected, work):
 
 
 def test_a_file_of_another_game_does_not_meet_others():
-    with pytest.raises(UserError, match=r"agent\.zerolab plays gobang:3x3:3, but the requested game"):
+    with pytest.raises(
+        UserError, match=r"agent\.zerolab plays gobang:3x3:3, but the requested game"
+    ):
         parse_agents(["agent.zerolab", "random"], parse_game("othello:4x4"))
 
 
