@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import struct
@@ -54,29 +55,29 @@ def _read_games(folder: Path) -> Any:
 
 
 class Kind(NamedTuple):
-    """A kind of file, how it is read, and how much of it is tried."""
+    """A kind of file, its reader, and the extent of the damage tried."""
 
     name: str
     read: Callable[[Path], Any]
-    stride: int
-    guarded: bool
+    stride: int = 1
+    """Bytes per damaged one, which is drawn from them."""
+    guarded: bool = False
     """True if every single byte matters."""
 
 
 KINDS = [
-    Kind("config.toml", _read_run, 5, True),
-    Kind("state.json", _read_run, 5, False),  # layout
-    Kind("metrics.jsonl", _read_run, 5, False),  # wall-clock fields
-    Kind("checkpoints/0001.safetensors", lambda f: RunFolder.open(f).load_weights(1), 5, True),
+    Kind("config.toml", _read_run, guarded=True),
+    Kind("state.json", _read_run),  # layout
+    Kind("metrics.jsonl", _read_run),  # wall-clock fields
+    Kind("checkpoints/0001.safetensors", lambda f: RunFolder.open(f).load_weights(1), guarded=True),
     Kind(
         "checkpoints/0001.optimizer.safetensors",
         lambda f: RunFolder.open(f).load_optimizer(1),
-        5,
-        True,
+        guarded=True,
     ),
-    Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 11, False),  # dates
-    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_features(1)}, 19, False),
-    Kind("games.sqlite", _read_games, 61, False),  # unused space
+    Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 19),  # dates
+    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_features(1)}, 19),
+    Kind("games.sqlite", _read_games, 89),  # unused space
 ]
 
 
@@ -93,9 +94,11 @@ def _equal(one: Any, other: Any) -> bool:
 def test_a_changed_byte_is_reported_or_does_not_matter(folder, kind):
     path = folder / kind.name
     right, intact = kind.read(folder), path.read_bytes()
-    masks = np.random.default_rng(0).integers(1, 256, len(intact), np.uint8)
+    random, size = np.random.default_rng(0), len(intact)
+    begins = np.arange(0, size, kind.stride)
+    places = random.integers(begins, np.minimum(begins + kind.stride, size)).tolist()
+    masks = random.integers(1, 256, size, np.uint8)
     refused = 0
-    places = range(0, len(intact), kind.stride)
     for place in places:
         changed = bytearray(intact)
         changed[place] ^= int(masks[place])
@@ -108,6 +111,16 @@ def test_a_changed_byte_is_reported_or_does_not_matter(folder, kind):
             assert len(str(error).splitlines()) == 1
             assert path.read_bytes() == changed
     assert refused == len(places) if kind.guarded else refused > 0
+
+
+def test_a_changed_iteration_of_a_stage_is_reported(folder):
+    """No digest covers the name of a stage, but the file's index contains it, too."""
+    path = folder / "games.sqlite"
+    changed, count = re.subn(rb"\x02(gate[0-9a-f]{32})", rb"Z\1", path.read_bytes())
+    assert count == 1
+    path.write_bytes(changed)
+    with pytest.raises(UserError, match=r"games\.sqlite is damaged"):
+        _read_games(folder)
 
 
 def test_a_seek_to_an_offset_that_a_damaged_file_names_is_reported(tmp_path):

@@ -218,14 +218,14 @@ class GameStore:
             return connection.count("games")
 
     def rewind(self, stages: int) -> None:
-        """Check the whole file, then remove all but the first `stages` stages.
+        """Check the whole file, with its indexes, then remove all but the first `stages` stages.
 
         Raises UserError, having changed nothing, if the file is damaged or holds fewer.
         """
         with self._reading() as connection:
             found = 0
             if connection is not None:
-                faults = connection.rows("PRAGMA quick_check")
+                faults = connection.rows("PRAGMA integrity_check")
                 if faults != [("ok",)]:
                     raise damaged(self.path, faults[0][0])
                 found = connection.count("stages")
