@@ -12,8 +12,12 @@ import pytest
 
 from zerolab.cli.main import main
 from zerolab.core.setting_docs import describe_settings
-from zerolab.training.configure import WITHOUT_EFFECT
+from zerolab.store.games import SELF_PLAY
+from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import WITHOUT_EFFECT, saved_settings
 from zerolab.training.settings import TrainSettings
+
+BEYOND_ANY_GAME = 1000  # plies
 
 
 def train(*arguments: str) -> int:
@@ -24,7 +28,7 @@ def train(*arguments: str) -> int:
 def finished(tmp_path_factory):
     """A finished smoke run; copy it before changing it."""
     folder = tmp_path_factory.mktemp("runs") / "smoke"
-    more = "--set=selfplay.temperature_plies=1000"  # a threshold beyond any game is fine
+    more = f"--set=selfplay.temperature_plies={BEYOND_ANY_GAME}"
     assert train("--preset", "smoke", "--run", str(folder), more) == 0
     return folder
 
@@ -184,6 +188,12 @@ def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
     assert train("--preset", "smoke", *actors, "--run", str(tmp_path / "run")) == 2
     assert "pip install 'zerolab[cluster]'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_threshold_beyond_any_game_is_fine(finished):
+    run = RunFolder.open(finished)
+    assert saved_settings(run).selfplay.temperature_plies == BEYOND_ANY_GAME
+    assert max(len(game.actions) for game in run.games.games(1, SELF_PLAY)) < BEYOND_ANY_GAME
 
 
 def test_a_changed_setting_is_refused_on_resume(run, capsys):
