@@ -21,6 +21,9 @@ from zerolab.search.methods import leaf_value
 from zerolab.search.search_settings import SearchSettings
 
 
+GAME = "othello:4x4"
+
+
 def searched(positions, evaluator, leaf, selection="puct", simulations=60):
     settings = {"simulations": simulations, "selection": selection, "leaf_evaluator": leaf}
     return run(positions[0].game, validate(SearchSettings, settings), evaluator, positions)
@@ -31,11 +34,11 @@ def require_same_trees(one, other):
         assert np.array_equal(getattr(one._tree, field), getattr(other._tree, field)), field
 
 
-# Other tests compile these kernels for Gobang, too.
+# Tests of warm starts compile these kernels for Othello, too.
 @pytest.mark.parametrize("selection", ["puct", "rave"])
 @pytest.mark.parametrize(("weight", "plain"), [(0.0, "network"), (1.0, "playout")])
 def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(selection, weight, plain):
-    positions = some_positions("gobang:4x4:3", 3)
+    positions = some_positions(GAME, 3)
     evaluator = HashEvaluator(rules.actions(positions[0].game))
     if selection == "rave":  # which would count the moves of the mixture's playouts
         selection = {"name": "rave", "playout_moves": False}
@@ -44,9 +47,9 @@ def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(selection, weight, plai
 
 
 def test_a_mixture_weighs_network_and_playout():
-    position = Position.start("gobang:4x4:3")
+    position = Position.start(GAME)
     network, playout, mixed = (
-        searched([position], HashEvaluator(16), leaf, simulations=1)._tree.value[0, 1:17].sum()
+        searched([position], HashEvaluator(17), leaf, simulations=1)._tree.value[0, 1:17].sum()
         for leaf in ("network", "playout", {"name": "mixed", "weight": 0.75})
     )
     assert abs(playout) == 1
@@ -55,8 +58,8 @@ def test_a_mixture_weighs_network_and_playout():
 
 def test_a_bare_root_is_not_played_out():
     """So N simulations are N playouts: the root's mean is theirs and one 0."""
-    position = Position.start("gobang:4x4:3")
-    made = searched([position], UniformEvaluator(16), "playout", simulations=1)
+    position = Position.start(GAME)
+    made = searched([position], UniformEvaluator(17), "playout", simulations=1)
     child = made._tree.value[0, 1:17].sum()
     assert made.root_values(np.zeros(1, int))[0] == pytest.approx(-child / 2)
 
@@ -138,7 +141,7 @@ def test_mistakes(leaf, line):
     ("selection", "proven"), [("puct", False), ("rave", False), ("puct", True)]
 )
 def test_threads_that_share_a_batch_of_playouts_change_nothing(selection, proven):
-    positions = some_positions("gobang:4x4:3", 30)
+    positions = some_positions(GAME, 30)
     settings = validate(
         SearchSettings,
         {
@@ -149,7 +152,7 @@ def test_threads_that_share_a_batch_of_playouts_change_nothing(selection, proven
         },
     )
     one, three = (
-        run(positions[0].game, settings, HashEvaluator(16), positions, threads=threads)
+        run(positions[0].game, settings, HashEvaluator(17), positions, threads=threads)
         for threads in (1, 3)
     )
     require_same_trees(one, three)

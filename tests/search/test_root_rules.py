@@ -128,16 +128,16 @@ def test_gumbel_and_dirichlet_noise_exclude_each_other():
 
 
 def test_gumbel_plays_a_proven_win_and_avoids_proven_losses():
-    position = Position.start("gobang:3x3:3")
-    for move in ("a1", "b1", "a2", "b2"):
+    position = Position.start("connect_four:4x4")
+    for move in ("0", "1", "0", "1", "0", "1"):
         position = position.play(move)
     settings = gumbel(16, 40, proven_values=True)
-    made = run(position.game, settings, HashEvaluator(9), [position])
-    best = position.parse("a3")
+    made = run(position.game, settings, HashEvaluator(4), [position])
+    best = position.parse("0")
     assert made.policies(SLOTS[:1])[0, best] == 1
     assert made.choose(SLOTS[:1], KEYS[:1], np.zeros(1, bool))[0] == best
-    made = run(position.game, settings, HashEvaluator(9), [position.play("c3")])
-    assert made.choose(SLOTS[:1], KEYS[:1], np.zeros(1, bool))[0] == position.parse("b3")
+    made = run(position.game, settings, HashEvaluator(4), [position.play("3")])
+    assert made.choose(SLOTS[:1], KEYS[:1], np.zeros(1, bool))[0] == position.parse("1")
 
 
 FORCED = {
@@ -200,7 +200,7 @@ def test_policies_are_pruned_of_forced_playouts_and_never_of_the_best_move():
 
 
 def test_moves_proven_to_lose_are_no_measure_of_forced_playouts():
-    positions = some_positions("gobang:3x4:3", 1000, plies=8)
+    positions = some_positions("connect_four:4x4", 1000, plies=13)
     made = searched(validate(SearchSettings, {**FORCED, "proven_values": True}), positions, True)
     tree, slots = made._tree, np.arange(1000)
     visits, values = made.root_actions(slots)

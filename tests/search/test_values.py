@@ -24,11 +24,10 @@ def node_worth(node, draw_value):
 
 CASES = {
     "draws": (
-        {"draw_value": 0.383, "fpu": {"name": "parent", "reduction": 0.25}, "discount": 0.95},
-        lambda node, child: node_worth(node, 0.383) - np.float32(0.25),
+        {"draw_value": 0.383, "fpu": {"name": "fixed", "value": -0.5}, "discount": 0.95},
+        lambda node, child: -0.5,
     ),
-    "action values": ({"fpu": "action_values"}, lambda node, child: child.first_value),
-    "both": (
+    "draws and action values": (
         {"draw_value": -0.5, "fpu": "action_values"},
         lambda node, child: child.first_value + np.float32(-0.5) * node.draws,
     ),

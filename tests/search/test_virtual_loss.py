@@ -111,8 +111,8 @@ def test_trees_that_grow_keep_their_waiting_leaves():
 
 
 def test_probabilities_of_draws_are_means_too():
-    positions = some_positions("gobang:3x3:3", 2, plies=2)
-    evaluator = DetailedHashEvaluator(9)
+    positions = some_positions("connect_four:4x4", 2, plies=2)
+    evaluator = DetailedHashEvaluator(4)
     made = run(positions[0].game, settings(8, draw_value=0.3), evaluator, positions)
     tree = made._tree
     for b in range(2):
@@ -127,9 +127,9 @@ def test_probabilities_of_draws_are_means_too():
 
 
 def test_proven_values_stay_exact():
-    positions = some_positions("gobang:3x3:3", 40, plies=8)
+    positions = some_positions("connect_four:4x4", 80, plies=15)
     chosen = settings(8, proven_values=True, simulations=400)
-    made = run(positions[0].game, chosen, HashEvaluator(9), positions)
+    made = run(positions[0].game, chosen, HashEvaluator(4), positions)
     states, results, _ = proven_positions(made)
     solver = Solver(positions[0].game)
     assert [np.sign(solver.value(state)) for state in states] == results.tolist()

@@ -125,7 +125,7 @@ def test_every_variant_of_the_paper_trains(tmp_path):
 
 
 def test_another_game_trains_with_it_too(tmp_path):
-    metrics = train(tmp_path, "connect_four:4x4", "warm_start.variant=wrora")
+    metrics = train(tmp_path, "connect_four:4x4", "warm_start.variant=rave")
     assert weights(metrics) == [1.0, 0.5]
 
 
