@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/demo
-WORKERS ?= 4
+WORKERS ?= 2
 BIN := $(VENV)/bin
 
 .PHONY: train test check bench docs browser-test grhino clean
@@ -11,8 +11,8 @@ BIN := $(VENV)/bin
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
 
-# Each file's tests stay in one process, and share what is costly to set up. Some wait for other
-# processes: with more workers than cores, the cores stay busy.
+# Each file's tests stay in one process, and share what is costly to set up. Every worker imports
+# everything and compiles helpers of its own, so more workers are only worth it with more cores.
 test: check
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 

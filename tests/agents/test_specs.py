@@ -103,14 +103,15 @@ def test_the_network_in_force_is_named_by_its_iteration(runs):
     assert name != "runs/demo@"
 
 
-@pytest.mark.parametrize("name", ["mcts:5?temperature_plies=2 #2", "runs/demo@1?simulations=2"])
-def test_agents_travel_to_other_processes_as_names(name):
+def test_agents_travel_to_other_processes_as_names():
     """To a spawned process, which shares nothing: closures and weights stay here."""
-    agent = parse_agent(name, GAME)
-    assert agent.name == name
-    assert len(pickle.dumps(agent)) < 300
+    names = ["mcts:5?temperature_plies=2 #2", "runs/demo@1?simulations=2"]
+    agents = [parse_agent(name, GAME) for name in names]
+    assert [agent.name for agent in agents] == names
+    assert all(len(pickle.dumps(agent)) < 300 for agent in agents)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(identify, agent).result() == (name, agent.identity, GAME)
+        expected = [(agent.name, agent.identity, GAME) for agent in agents]
+        assert list(pool.map(identify, agents)) == expected
 
 
 def identify(agent):
@@ -152,11 +153,11 @@ def test_players_of_one_network_share_it():
 
 
 def test_options_change_the_search():
-    agent = parse_agent("runs/demo?simulations=9&selection.c=2.5&fpu=parent&cache=0")
-    player = agent.new_player()
+    other = parse_agent("runs/demo?fpu=parent").new_player()
+    assert other.search.settings.fpu.name == "parent"
+    player = parse_agent("runs/demo?simulations=9&selection.c=2.5&cache=0").new_player()
     settings = player.search.settings
     assert (settings.simulations, settings.selection.c, settings.cache) == (9, 2.5, 0)
-    assert settings.fpu.name == "parent"
     player.start(1)
     state = python.start(GAME)[None]
     player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))

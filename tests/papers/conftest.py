@@ -12,10 +12,10 @@ from zerolab.report.document import Provenance
 from zerolab.studies.statistics import bootstrap
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    """Let every bootstrap draw a tenth as often."""
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
+    """Let every bootstrap draw a hundred times."""
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 100)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from zerolab.papers.published_bugs.study import (
     PublishedBugs,
 )
 
-pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def bug_results(effect, scale="small"):

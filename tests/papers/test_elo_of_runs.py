@@ -15,8 +15,6 @@ from zerolab.report.interval import Z95
 from zerolab.studies.claims import Missing
 from zerolab.training.records import GateRecord
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 
 def gate(number, accepted, error, elo=0.0):
     return GateRecord(

@@ -36,7 +36,7 @@ WORTH = {"I": 120.0, "E": 30.0, "m": 20.0, "ep": -10.0}
 COST = {"I": 1.0, "E": 0.9, "m": 0.6, "ep": 0.3}
 """Doublings of time per doubling."""
 
-pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def logs(planned):

@@ -35,7 +35,7 @@ from zerolab.studies.results import Results
 LOUD = {"m": 300.0, "lr": 150.0}
 """Elo that the greatest value adds to the default, and the least one takes off."""
 
-pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def place(planned):

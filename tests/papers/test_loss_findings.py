@@ -13,7 +13,7 @@ from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctions
 from zerolab.studies.claims import Missing
 from zerolab.studies.results import Results
 
-pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def losses_results(advantage, scale="small"):

@@ -13,7 +13,7 @@ from zerolab.papers.warm_start.study import GAMES, WarmStart
 from zerolab.training.records import GateRecord
 from zerolab.training.reporting import best_after
 
-pytestmark = pytest.mark.usefixtures("few_draws", "no_folders")
+pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def warm_results(gains, scale="small"):

@@ -20,7 +20,6 @@ from zerolab.search.leaf_evaluators import Mixed, RandomPlayout
 from zerolab.search.methods import leaf_value
 from zerolab.search.search_settings import SearchSettings
 
-
 GAME = "othello:4x4"
 
 
