@@ -54,7 +54,7 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
     [
         (["--set", 'parameters=["draw_value"]', "--set", "search.leaf_evaluator=network"],
          'parameters = "draw_value": a search without a network'),
-        (["--set", "seed=3"], "seed is set by another option: expected --seed"),
+        (["--set", "seed=3"], "--set seed is not supported: expected --seed"),
         (["--set", "actve=3"], 'unknown setting "actve"; did you mean "active"?'),
         (["--set", "ranges.c=[4, 1]"], "ranges: c = [4.0, 1.0] is empty"),
         (["--agent", "mcts:5"], "mcts:5 has no network: expected a run such as runs/demo@12"),

@@ -188,14 +188,14 @@ def test_novelty_is_rated_as_a_match_between_two_games():
     [
         (
             {"active": 44},
-            "active = 44 has no room for parents = 15 and children = 2 of each: .* 45",
+            "active = 44 .* parents = 15 .* children = 2 .* 45",
         ),
         ({"ranges": {"c": [2, 2]}}, r"c = \[2.0, 2.0\] is empty"),
         ({"ranges": {"fpu": [0, 1.5]}}, r"fpu = \[0.0, 1.5\]: expected ends from -1 to 1"),
-        ({"parameters": ["c", "c"]}, "expected each once"),
+        ({"parameters": ["c", "c"]}, "c, c"),
         ({"parameters": ["cc"]}, "parameters"),
-        ({"search": {"selection": "uct"}}, 'search.selection = "uct" has nothing that .* c could'),
-        ({"search": {"fpu": "zero"}}, 'search.fpu = "zero" has nothing that parameters = fpu'),
+        ({"search": {"selection": "uct"}}, 'search.selection = "uct" .* parameters = c'),
+        ({"search": {"fpu": "zero"}}, 'search.fpu = "zero" .* parameters = fpu'),
         (
             {"search": {"root": "gumbel"}, "parameters": ["c", "threshold"]},
             'parameters = threshold: search.root = "gumbel" plans',

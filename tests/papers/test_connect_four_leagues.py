@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import design_of
 
 from training.test_views import self_play
-from zerolab.league.playing import individual_name
+from zerolab.league.playing import player_name
 from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
 from zerolab.papers.connect_four.diversity import (
@@ -51,9 +51,7 @@ def made_up(path, variant, seed, played):
         numbers = state.next_games(league.settings, state.played + GENERATION)
         met = draw_pairs(state.population, league.settings, numbers)
         games = [
-            GameRecord(
-                at, individual_name(one), individual_name(other), played[at % len(played)], 1
-            )
+            GameRecord(at, player_name(one), player_name(other), played[at % len(played)], 1)
             for at, (one, other) in enumerate(met.tolist())
         ]
         run.games.record(iteration, "selfplay", games)

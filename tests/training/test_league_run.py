@@ -90,8 +90,8 @@ def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
         ("selfplay.mode=continuous", "selfplay.mode = continuous .* expected episodic"),
         ("warm_start.variant=rave", "warm_start.variant = rave .* expected baseline"),
         ('league.parameters=["draw_value"]', "league.parameters = draw_value"),
-        ("league.active=5", "active = 5 has no room for parents = 2"),
-        ('league.parameters=["fpu"]', 'search.fpu = "zero" has nothing that parameters = fpu'),
+        ("league.active=5", "active = 5 is too small for parents = 2"),
+        ('league.parameters=["fpu"]', 'search.fpu = "zero" does not use parameters = fpu'),
     ],
 )
 def test_what_does_not_go_together_is_refused(change, message):

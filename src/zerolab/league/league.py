@@ -1,7 +1,7 @@
-"""A league in its folder, resumed after an interruption.
+"""Leagues stored in a folder, which can be resumed after an interruption.
 
-``league.toml`` holds the settings, ``games.sqlite`` the games, and ``population.safetensors`` the
-state of the league, replaced in one step after every batch of games.
+``league.toml`` contains the settings and ``games.sqlite`` the games. ``population.safetensors``
+contains the state of the league and is replaced atomically after every batch of games.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zerolab.agents.specs import parse_agent
 from zerolab.core.config import assign, parse_assignments, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.league.league_settings import SPEED_ALONE, LeagueSettings
+from zerolab.league.league_settings import SPEED_SETTINGS, LeagueSettings
 from zerolab.league.playing import play_league_games
 from zerolab.league.population import (
     Population,
@@ -46,29 +46,29 @@ from zerolab.store.games import GameRecord, GameStore
 _OPTIONS = {
     "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
 }  # fmt: skip
-"""Settings given by other options than --set."""
+"""Settings with a separate command-line option instead of --set."""
 
 
 class LeagueNetwork(NamedTuple):
-    """Network with which all individuals of a league search."""
+    """Network shared by all players of a league."""
 
     evaluator: Callable[[], Evaluator]
-    """Loads the network."""
+    """Function that loads the network."""
     name: str = ""
-    """``runs/demo@12``; empty without a network."""
+    """Canonical name, such as ``runs/demo@12``; empty without a network."""
     identity: str = ""
     """Identity of the weights."""
     settings: dict[str, Any] | None = None
-    """Settings of the network."""
+    """Network settings."""
     predicts_draws: bool = False
-    """True if one of its heads predicts the probability of a draw."""
+    """True if a head predicts draw probabilities."""
 
 
 def league_network(spec: str | None, game: Game) -> LeagueNetwork:
-    """Return the network of the run that `spec` names, or equal priors if it is None.
+    """Return the network of the run named by `spec`, or equal priors if `spec` is None.
 
-    Raises UserError for agents without a network, for search options, since these are the league's,
-    and for networks of other games.
+    Raises UserError for agents without a network, for networks of other games, and for search
+    options in the spec, because the league has its own search settings.
     """
     if spec is None:
         return LeagueNetwork(lambda: UniformEvaluator(rules.actions(game)))
@@ -77,8 +77,8 @@ def league_network(spec: str | None, game: Game) -> LeagueNetwork:
         raise UserError(f"{agent.name} has no network: expected a run such as runs/demo@12")
     if "?" in agent.name:
         raise UserError(
-            f"{agent.name}: a league has its own search settings; expected a run such as"
-            " runs/demo@12, and --set search.KEY=VALUE"
+            f"{agent.name}: options do not apply to a league; expected a run such as runs/demo@12,"
+            " and --set search.KEY=VALUE"
         )
     predicts_draws = any("draws" in head.outputs for head in agent.network.heads)
     return LeagueNetwork(
@@ -89,10 +89,10 @@ def league_network(spec: str | None, game: Game) -> LeagueNetwork:
 def resolve_settings(
     game: Game, network: LeagueNetwork, seed: int, assignments: Sequence[str]
 ) -> LeagueSettings:
-    """Return the settings of a league; raise UserError for every mistake.
+    """Return the settings of a league; raise UserError for invalid assignments.
 
-    Without a network, leaves are evaluated by playouts unless assignments change that. The draw
-    value is among the parameters if the network predicts draws.
+    Without a network, leaves are evaluated with playouts by default. If the network predicts draws,
+    the default parameters include the draw value.
     """
     default = LeagueSettings(game=game_name(game))
     data = default.model_dump(include={"search", "clock", "ranges"})
@@ -104,15 +104,14 @@ def resolve_settings(
         data["search"]["leaf_evaluator"] = {"name": "playout"}
     for path, value in parse_assignments(assignments):
         if path[0] in _OPTIONS:
-            raise UserError(f"{path[0]} is set by another option: expected {_OPTIONS[path[0]]}")
+            raise UserError(f"--set {path[0]} is not supported: expected {_OPTIONS[path[0]]}")
         assign(data, path, value)
     settings = validate(LeagueSettings, data)
     if "draws" in settings.extra_outputs and not network.predicts_draws:
-        owner = network.name or "a search without a network"
-        asked = quoted("draw_value")
+        source = network.name or "a search without a network"
         raise UserError(
-            f"parameters = {asked}: {owner} does not predict draws; expected a network"
-            ' with the head "outcome"'
+            f"parameters = {quoted('draw_value')}: {source} does not predict draws; expected a"
+            ' network with the head "outcome"'
         )
     return settings
 
@@ -124,43 +123,43 @@ _STATE = "population.safetensors"
 _POPULATION = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
 
 Progress = Callable[["LeagueState", int, str], object]
-"""Called with the league as last saved, the number of finished games, and a note to show."""
+"""Callback with the most recently saved state, the number of finished games, and a note."""
 
 
 @dataclass
 class LeagueState:
-    """Progress of a league: its population and the games played."""
+    """State of a league: its population and progress."""
 
     population: Population
     played: int = 0
-    """Games played."""
+    """Number of games played."""
     stages: int = 0
-    """Batches of games in the file of games."""
+    """Number of batches in the game store."""
     seen: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """uint64[S]: sorted hashes of the positions of all games, if fitness is novelty."""
+    """uint64[S]: sorted hashes of the positions of all games, if fitness is based on novelty."""
 
     def rate(
         self,
         settings: LeagueSettings,
-        met: NDArray[np.int64],
+        pairs: NDArray[np.int64],
         results: NDArray[np.int8],
-        found: ReachedPositions | None = None,
+        positions: ReachedPositions | None = None,
     ) -> None:
-        """Rate individuals by the results of the next games, int8[games] for the first players.
+        """Rate players by the results of the next games, int8[games] for the first players.
 
-        `met`, int64[games, 2], are the individuals that played them, all in one generation. Their
-        positions, `found`, are needed if fitness is novelty. After the last game of a generation,
-        the next one is born.
+        `pairs`, int64[games, 2], are the players. All games must be in the same generation, and
+        the next generation is created after its last game. `positions` are required if fitness is
+        based on novelty.
         """
-        count_games(self.population, met, results)
+        count_games(self.population, pairs, results)
         if settings.fitness == "results":
-            rate_results(self.population, settings, met, results)
+            rate_results(self.population, settings, pairs, results)
         else:
-            assert found is not None
-            counts, self.seen = new_positions(found, len(met), self.seen)
-            earned = novelty_credits(counts, results, settings.fitness == "novelty_of_winner")
-            rate_novelty(self.population, settings, met, earned)
-        self.played += len(met)
+            assert positions is not None
+            counts, self.seen = new_positions(positions, len(pairs), self.seen)
+            credits = novelty_credits(counts, results, settings.fitness == "novelty_of_winner")
+            rate_novelty(self.population, settings, pairs, credits)
+        self.played += len(pairs)
         if self.played % settings.generation == 0:
             self.population = next_generation(self.population, settings)
 
@@ -168,23 +167,23 @@ class LeagueState:
         self,
         game: Game,
         settings: LeagueSettings,
-        met: NDArray[np.int64],
+        pairs: NDArray[np.int64],
         games: Sequence[GameRecord],
     ) -> None:
-        """Rate individuals by the records of the next games; see `rate`."""
+        """Rate players by the records of the next games; see `rate`."""
         results = np.array([each.result for each in games], np.int8)
-        found = None if settings.fitness == "results" else reached_positions(game, games)
-        self.rate(settings, met, results, found)
+        positions = None if settings.fitness == "results" else reached_positions(game, games)
+        self.rate(settings, pairs, results, positions)
 
     def next_games(self, settings: LeagueSettings, total: int) -> range:
-        """Return the numbers of the games up to the next save, of `total` games in all."""
-        into = self.played % settings.generation
-        end = min(into + settings.batch, settings.generation) - into + self.played
-        return range(self.played, min(end, total))
+        """Return the game numbers of the next batch, out of `total` games in the league."""
+        played_in_generation = self.played % settings.generation
+        remaining = settings.generation - played_in_generation
+        return range(self.played, min(self.played + min(settings.batch, remaining), total))
 
 
 class League:
-    """A league in its folder; everything that writes happens within `locked`."""
+    """A league stored in a folder; writing requires the context manager `locked`."""
 
     def __init__(self, path: Path, settings: LeagueSettings) -> None:
         self.path = path
@@ -194,7 +193,7 @@ class League:
 
     @classmethod
     def saved(cls, path: Path) -> League | None:
-        """Return the league in a folder, None without one; raise UserError if it is damaged."""
+        """Return the league stored in a folder, or None; raise UserError if it is damaged."""
         if not path.is_dir() or not LEAGUE.is_in(path):
             return None
         source = str(path / LEAGUE.settings_file)
@@ -208,8 +207,8 @@ class League:
     def locked(cls, path: Path, settings: LeagueSettings) -> Iterator[League]:
         """Begin or resume a league.
 
-        Raises UserError if another process works on it, if settings differ other than those that
-        change the speed alone, or if the folder holds something else.
+        Raises UserError if the league is in use by another process, if settings differ except for
+        `SPEED_SETTINGS`, or if the folder contains anything else.
         """
         with LEAGUE.locked(path):
             league = cls.saved(path)
@@ -217,8 +216,8 @@ class League:
                 LEAGUE.write_settings(path, settings.model_dump())
                 league = cls(path, settings)
             else:
-                former, wanted = league.settings.model_dump(), settings.model_dump()
-                LEAGUE.require_equal(path, former, wanted, SPEED_ALONE)
+                saved, requested = league.settings.model_dump(), settings.model_dump()
+                LEAGUE.require_equal(path, saved, requested, SPEED_SETTINGS)
                 league.settings = settings
             league.games.rewind(league.state.stages)
             yield league
@@ -231,38 +230,39 @@ class League:
         progress: Progress = lambda state, done, note: None,
         watch: Callable[[SelfPlayResult], object] = lambda episodes: None,
     ) -> None:
-        """Play until the league has `total` games; `watch` gets every batch with its examples.
+        """Play until the league has `total` games; `watch` receives every batch with its examples.
 
-        After an exception, such as KeyboardInterrupt in `progress`, saved batches stay saved.
-        Raises UserError for an odd number of games where fitness is novelty.
+        Finished batches are saved even after an exception, such as KeyboardInterrupt in `progress`.
+        Raises UserError for an odd number of games if fitness is based on novelty.
         """
         settings = self.settings
         if settings.fitness != "results" and total % 2:
             raise UserError(
-                f"games = {total} is odd: expected an even number, since novelty compares two games"
+                f"games = {total} is odd: expected an even number, because novelty compares games"
+                " in pairs"
             )
-        began, first = time.monotonic(), self.state.played
+        start, first = time.monotonic(), self.state.played
         while numbers := self.state.next_games(settings, total):
-            met = draw_pairs(self.state.population, settings, numbers)
+            pairs = draw_pairs(self.state.population, settings, numbers)
             before = self.state.played
 
             def report(games: int, before: int = before) -> None:
-                minutes = max(1e-9, time.monotonic() - began) / 60
+                minutes = max(1e-9, time.monotonic() - start) / 60
                 rate = (before + games - first) / minutes
                 progress(self.state, before + games, f"{rate:,.0f} games/min")
 
             episodes = play_league_games(
-                game, settings, evaluator, self.state.population, met, numbers.start,
+                game, settings, evaluator, self.state.population, pairs, numbers.start,
                 lambda done, report=report: report(done.games),  # type: ignore[misc]
             )  # fmt: skip
-            self._commit(game, met, episodes.games)
+            self._commit(game, pairs, episodes.games)
             watch(episodes)
 
-    def _commit(self, game: Game, met: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
-        """Rate games and save: first the games, then the state, which holds how many count."""
+    def _commit(self, game: Game, pairs: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
+        """Rate games and save them before the state, which determines how many games count."""
         state = self.state
         self.games.record(state.population.generation, f"from {state.played}", games)
-        state.rate_records(game, self.settings, met, games)
+        state.rate_records(game, self.settings, pairs, games)
         state.stages += 1
         _save(self.path / _STATE, state)
 
@@ -275,8 +275,10 @@ def _save(path: Path, state: LeagueState) -> None:
 
 
 def _load(path: Path) -> LeagueState:
-    arrays, about = load_arrays(path, _KIND)
+    arrays, metadata = load_arrays(path, _KIND)
     with reading(path):
-        kept = {name: arrays[name] for name in _POPULATION}
-        population = Population(**kept, active=list(arrays["active"]))
-        return LeagueState(population, int(about["played"]), int(about["stages"]), arrays["seen"])
+        columns = {name: arrays[name] for name in _POPULATION}
+        population = Population(**columns, active=list(arrays["active"]))
+        return LeagueState(
+            population, int(metadata["played"]), int(metadata["stages"]), arrays["seen"]
+        )

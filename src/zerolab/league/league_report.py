@@ -1,4 +1,4 @@
-"""Reports on a league: best individuals, spread of parameters, figure and preset."""
+"""League reports: best players, parameter statistics, a figure and a preset."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ TITLES = {
     "threshold": "log2 of the KL threshold",
     "check": "check parameter",
 }
-"""Titles of parameters in figures."""
+"""Parameter titles in figures."""
 
 
 def draw_parameters(players: Population, settings: LeagueSettings) -> Figure:
-    """Draw a panel for each parameter: every active player of each generation, and their mean."""
+    """Draw one panel per parameter, with all active players and their mean by generation."""
     count = len(settings.parameters)
     figure = new_figure(0.6 + 3.0 * count, 3.8)
     panels = figure.subplots(1, count, squeeze=False)[0]
     handles: dict[str, Artist] = {}
     for column, axes in enumerate(panels):
         _draw_parameter(axes, players, settings, column)
-        shown, labels = axes.get_legend_handles_labels()
-        handles |= dict(zip(labels, shown, strict=True))
+        artists, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, artists, strict=True))
     legend_below(figure, list(handles.values()))
     figure.suptitle(f"{settings.game}, league by {settings.fitness}", parse_math=False)
     return figure
@@ -74,25 +74,25 @@ def _draw_parameter(axes: Axes, players: Population, settings: LeagueSettings, c
     axes.grid(alpha=0.3)
 
 
-_SHOWN = 10  # players in a terminal
+_MAX_PLAYERS = 10  # in a terminal
 
 
 @dataclass(frozen=True)
 class LeagueReport:
-    """Individuals of a league, and the course of their parameters."""
+    """Players of a league and the evolution of their parameters."""
 
     league: League
     network: Mapping[str, Any] | None = None
-    """The settings of the network with which they search."""
+    """Settings of the network shared by all players."""
 
     @property
     def settings(self) -> LeagueSettings:
-        """The settings of the league."""
+        """League settings."""
         return self.league.settings
 
     @property
     def population(self) -> Population:
-        """All individuals so far."""
+        """All players so far."""
         return self.league.state.population
 
     @cached_property
@@ -101,11 +101,11 @@ class LeagueReport:
 
     @property
     def best(self) -> int:
-        """The number of the best player."""
+        """Number of the best player."""
         return int(self.ranking[0])
 
     def best_settings(self) -> dict[str, Any]:
-        """Return the best player's settings as a run has them: a preset."""
+        """Return the best player's settings as a preset for runs."""
         values = dict(zip(self.settings.parameters, self.population.values[self.best], strict=True))
         search = self.settings.search.model_dump()
         for name, key, field in (("c", "selection", "c"), ("fpu", "fpu", "value")):
@@ -122,28 +122,28 @@ class LeagueReport:
         return tables if self.network is None else {**tables, "network": dict(self.network)}
 
     def spread(self) -> list[dict[str, Any]]:
-        """Return mean and standard deviation of the active players' parameters by generation."""
-        found = []
+        """Return the mean and standard deviation of active players' parameters by generation."""
+        statistics = []
         for generation, active in enumerate(self.population.active):
             values = self.population.values[active]
-            found.append(
+            statistics.append(
                 {
                     "generation": generation,
-                    "mean": self._named(values.mean(axis=0)),
-                    "deviation": self._named(values.std(axis=0)),
-                    "slips": self._slips(values),
+                    "mean": self._by_name(values.mean(axis=0)),
+                    "deviation": self._by_name(values.std(axis=0)),
+                    "slips": self._random_move_rate(values),
                 }
             )
-        return found
+        return statistics
 
-    def _slips(self, values: NDArray[np.float64]) -> float | None:
-        """Return the mean probability of a random move; None without a check parameter."""
+    def _random_move_rate(self, values: NDArray[np.float64]) -> float | None:
+        """Return the mean probability of a random move, or None without a check parameter."""
         if "check" not in self.settings.parameters:
             return None
         column = values[:, self.settings.parameters.index("check")]
         return float(random_move_probability(column, self.settings.optimum).mean())
 
-    def _named(self, values: NDArray[np.float64]) -> dict[str, float]:
+    def _by_name(self, values: NDArray[np.float64]) -> dict[str, float]:
         return dict(zip(self.settings.parameters, values.tolist(), strict=True))
 
     def _player(self, number: int) -> dict[str, Any]:
@@ -156,8 +156,8 @@ class LeagueReport:
             "score": float(players.points[number] / games) if games else None,
             "generation": int(players.generations[number]),
             "parent": int(players.parents[number]),
-            "values": self._named(players.values[number]),
-            "sigmas": self._named(players.sigmas[number]),
+            "values": self._by_name(players.values[number]),
+            "sigmas": self._by_name(players.sigmas[number]),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -174,19 +174,19 @@ class LeagueReport:
         }
 
     def save(self) -> None:
-        """Write the figure and the best player's settings into the folder."""
+        """Write the figure and the best player's settings to the league folder."""
         best = self._player(self.best)
-        head = (
-            f"# Player {best['player']} of a league: Elo {best['elo']:.0f} within it, after"
-            f" {best['games']} games\n"
+        comment = (
+            f"# Player {best['player']} of a league, with Elo {best['elo']:.0f} within the league"
+            f" after {best['games']} games\n"
         )
-        write_text(self.league.path / "best.toml", head + tomli_w.dumps(self.best_settings()))
+        write_text(self.league.path / "best.toml", comment + tomli_w.dumps(self.best_settings()))
         figure = draw_parameters(self.population, self.settings)
         for ending in ("png", "svg"):
             save_figure(figure, self.league.path / f"league.{ending}")
 
     def show(self, console: Console) -> None:
-        """Print the best players, and the spread of parameters by generation."""
+        """Print the best players and the parameter statistics by generation."""
         names = self.settings.parameters
         title = (
             f"{self.settings.game}: {self.league.state.played} games, by {self.settings.fitness}"
@@ -195,7 +195,7 @@ class LeagueReport:
             "player", Column("Elo", ".0f"), "games", Column("score", ".1%"), "generation",
             *(Column(name, ".3g") for name in names),
         ]  # fmt: skip
-        best = [self._player(number) for number in self.ranking[:_SHOWN].tolist()]
+        best = [self._player(number) for number in self.ranking[:_MAX_PLAYERS].tolist()]
         rows: list[list[Cell]] = [
             [
                 each["player"], each["elo"], each["games"], each["score"], each["generation"],
@@ -209,13 +209,14 @@ class LeagueReport:
     def _spread_table(self) -> Table:
         """Return the mean and standard deviation of each parameter by generation."""
         names = self.settings.parameters
-        slips = [Column("random moves", ".1%")] if "check" in names else []
+        random_moves = [Column("random moves", ".1%")] if "check" in names else []
         rows: list[list[Cell]] = [
             [
                 row["generation"],
                 *(f"{row['mean'][name]:.3g}, {row['deviation'][name]:.2g}" for name in names),
-                *(row["slips"] for _ in slips),
+                *(row["slips"] for _ in random_moves),
             ]
             for row in self.spread()
         ]
-        return Table("spread", "active players: mean, sd", ["generation", *names, *slips], rows)
+        columns: list[str | Column] = ["generation", *names, *random_moves]
+        return Table("spread", "active players: mean, sd", columns, rows)

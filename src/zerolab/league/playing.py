@@ -1,4 +1,4 @@
-"""Games between individuals of a league, searched in shared batches."""
+"""Games between the players of a league, searched in shared batches."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from zerolab.store.games import GameRecord
 
 
 class LeagueSeating(NamedTuple):
-    """Parameters of both players in games of successive numbers."""
+    """Parameters of both players in consecutively numbered games."""
 
     begin: int
-    """The first number."""
+    """Number of the first game."""
     values: NDArray[np.float64]
-    """float64[games, 2, n]: the parameters of both sides, as `LeagueSettings.parameters`."""
+    """float64[games, 2, n]: parameters of both sides, ordered as `LeagueSettings.parameters`."""
 
 
 class LeaguePlayer(SelfPlayer):
-    """Plays games between individuals that search differently; both share batches and cache.
+    """Player of both sides of league games, with different search parameters for each side.
 
-    The sides of a game in slot s have the trees 2s and 2s + 1, the second one for the
-    second player. Keys are those of `SelfPlayer`.
+    Both sides share batches and cache. In slot s, the first player uses tree 2s and the second
+    player tree 2s + 1. The keys are those of `SelfPlayer`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class LeaguePlayer(SelfPlayer):
         threads: int,
         seating: LeagueSeating,
     ) -> None:
-        self._seating = seating  # before `start`, which `__init__` calls
+        self._seating = seating  # used by `start` in super().__init__
         self._columns = {name: n for n, name in enumerate(settings.parameters)}
         self._optimum = settings.optimum
         super().__init__(game, self_play, settings.search, evaluator, threads)
@@ -67,15 +67,11 @@ class LeaguePlayer(SelfPlayer):
         super().start(2 * games)
 
     def new_search(self, games: int) -> Search:
-        self._by_tree = PerTreeSettings(
-            *(self._array(name, games) for name in PerTreeSettings._fields)
-        )
+        evolving = [name for name in PerTreeSettings._fields if name in self._columns]
+        self._per_tree = PerTreeSettings(**{name: np.zeros(games) for name in evolving})
         return Search(
-            self._game, self._settings, self.evaluator, games, self._threads, self._by_tree
+            self._game, self._settings, self.evaluator, games, self._threads, self._per_tree
         )
-
-    def _array(self, name: str, trees: int) -> NDArray[np.float64] | None:
-        return np.zeros(trees) if name in self._columns else None
 
     def new_starts(self, games: int) -> RandomOpeningPlies:
         return _RandomMoves(self._game, games)
@@ -94,10 +90,10 @@ class LeaguePlayer(SelfPlayer):
             assert isinstance(self._starts, _RandomMoves)
             self._starts.probabilities[trees] = random_move_probability(values, self._optimum)
         else:
-            getattr(self._by_tree, name)[trees] = values
+            getattr(self._per_tree, name)[trees] = values
 
     def reset(self, slots: Slots) -> None:
-        trees = _both(slots)
+        trees = _trees_of(slots)
         super().reset(trees)
         if isinstance(self.budget, Clock):
             self.budget.reset(trees)
@@ -106,12 +102,12 @@ class LeaguePlayer(SelfPlayer):
         self.submit(slots, states, keys)
         while self.search.active:
             self._without_extended(self.search.step())
-        return self.decide(self._to_move(slots))
+        return self.decide(self._trees_to_move(slots))
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        trees = self._to_move(slots)
+        trees = self._trees_to_move(slots)
         super().submit(trees, states, keys)
-        if isinstance(self.budget, Clock):  # who slips has not thought
+        if isinstance(self.budget, Clock):  # a random move costs only one simulation
             self.budget.spent[trees[self._starts.is_random(trees)]] = 1
 
     def step(self) -> tuple[Slots, Actions]:
@@ -122,25 +118,26 @@ class LeaguePlayer(SelfPlayer):
         trees, actions = super().expand_and_backup(evaluation)
         return trees // 2, actions
 
-    def _to_move(self, slots: Slots) -> Slots:
-        """Return the trees of the players to move in the given games."""
+    def _trees_to_move(self, slots: Slots) -> Slots:
+        """Return the trees of the sides to move in the given slots."""
         return 2 * slots + self._plies[2 * slots] % 2
 
     def advance(self, slots: Slots, actions: Actions) -> None:
-        super().advance(_both(slots), np.repeat(actions, 2))
+        super().advance(_trees_of(slots), np.repeat(actions, 2))
 
 
 def random_move_probability(values: NDArray[np.float64], optimum: float) -> NDArray[np.float64]:
-    """Return the probability of a random move by check parameter, float64[n].
+    """Return the probability of a random move for each check parameter, float64[n].
 
-    It is twice the distance from the optimum on a ring of length 1: none there, 1 opposite.
+    It is twice the distance from the optimum on a circle of length 1, ranging from 0 at the optimum
+    to 1 at the opposite point.
     """
     distance = np.abs(values - optimum)
     return 2.0 * np.minimum(distance, 1.0 - distance)
 
 
 class _RandomMoves(RandomOpeningPlies):
-    """Random moves caused by the check parameter, at any ply."""
+    """Source of random moves at any ply, with a probability given by the check parameter."""
 
     def __init__(self, game: Game, trees: int) -> None:
         super().__init__(game, 0, trees)
@@ -168,13 +165,13 @@ def _draw_random_moves(game, states, probabilities, plies, keys, actions):
             actions[i] = rules.random_action(game, states[i], random)
 
 
-def _both(slots: Slots) -> Slots:
-    """Return the trees of both sides of the given games."""
+def _trees_of(slots: Slots) -> Slots:
+    """Return the trees of both sides in the given slots."""
     return np.stack([2 * slots, 2 * slots + 1], axis=1).ravel()
 
 
 _LEAGUE = "league"
-_INDIVIDUAL = "player"
+_PLAYER = "player"
 
 
 def play_league_games(
@@ -182,17 +179,17 @@ def play_league_games(
     settings: LeagueSettings,
     evaluator: Evaluator,
     players: Population,
-    met: NDArray[np.int64],
+    pairs: NDArray[np.int64],
     begin: int,
     report: Callable[[SelfPlayProgress], None] = lambda _: None,
     *,
     iteration: int = 0,
 ) -> SelfPlayResult:
-    """Play games numbered from `begin` on between the individuals `met`, int64[games, 2].
+    """Play games between pairs of players, int64[games, 2], numbered from `begin`.
 
-    A game depends on the seed, the iteration, its number and its players' parameters alone. Its
-    moves become examples as in self-play: those of both players, random ones excepted. Raises
-    UserError where the evaluator lacks what the searches need.
+    Games depend only on the seed, the iteration, the game number and the parameters of both
+    players. As in self-play, the moves of both players become examples, except random moves. Raises
+    UserError if the evaluator does not provide all outputs that the searches need.
     """
     self_play = SelfPlaySettings(
         temperature_plies=settings.temperature_plies, parallel_games=settings.parallel_games,
@@ -200,9 +197,9 @@ def play_league_games(
     )  # fmt: skip
     if "threshold" in settings.parameters:
         self_play = self_play.model_copy(update={"budget": settings.clock})
-    seating = LeagueSeating(begin, players.values[met])
-    threads = min(settings.threads, len(met))
-    numbers = range(begin, begin + len(met))
+    seating = LeagueSeating(begin, players.values[pairs])
+    threads = min(settings.threads, len(pairs))
+    numbers = range(begin, begin + len(pairs))
     batches = [
         [Pairing(number, _LEAGUE, _LEAGUE, number) for number in numbers[thread::threads]]
         for thread in range(threads)
@@ -216,24 +213,26 @@ def play_league_games(
         game, self_play, settings.search, evaluator, settings.seed, iteration, batches,
         max(1, settings.parallel_games // settings.threads), _LEAGUE, report, new_player,
     )  # fmt: skip
-    games = _named(played.games, met, begin)
+    games = _with_names(played.games, pairs, begin)
     return played._replace(examples=with_outcomes(played.examples, games), games=games)
 
 
-def _named(games: Sequence[GameRecord], met: NDArray[np.int64], begin: int) -> list[GameRecord]:
-    """Return games with the names of the individuals that played them."""
-    named = []
+def _with_names(
+    games: Sequence[GameRecord], pairs: NDArray[np.int64], begin: int
+) -> list[GameRecord]:
+    """Return the games with the names of the players."""
+    renamed = []
     for game in games:
-        first, second = (individual_name(number) for number in met[game.number - begin].tolist())
-        named.append(game._replace(first=first, second=second))
-    return named
+        first, second = (player_name(number) for number in pairs[game.number - begin].tolist())
+        renamed.append(game._replace(first=first, second=second))
+    return renamed
 
 
-def individual_name(number: int) -> str:
-    """Return the name of an individual in records."""
-    return f"{_INDIVIDUAL} {number}"
+def player_name(number: int) -> str:
+    """Return the name of a league player in game records."""
+    return f"{_PLAYER} {number}"
 
 
-def individual_number(name: str) -> int:
-    """Return the number of an individual by its name; raise ValueError for other names."""
-    return int(name.removeprefix(f"{_INDIVIDUAL} "))
+def player_number(name: str) -> int:
+    """Return the number of a league player by name; raise ValueError for other names."""
+    return int(name.removeprefix(f"{_PLAYER} "))

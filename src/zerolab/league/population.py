@@ -1,4 +1,4 @@
-"""The population of a league: parameters, ratings, pairing and reproduction."""
+"""Population of a league: parameters, ratings, pairing and reproduction."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from zerolab.league.league_settings import LeagueSettings
 from zerolab.play.game_files import ReachedPositions
 
 NOBODY = -1
-"""The parent of the first players."""
+"""Parent number of the first players."""
 
 _MIN_GAMES = 20
-"""Games that a player, who inherits its rating, needs before it can be the best."""
+"""Minimum number of games before a player, whose initial rating is inherited, can be the best."""
 
 
 @dataclass
 class Population:
-    """All players of a league, past and active, by number: P of them with n parameters each."""
+    """All P past and active players of a league, with n parameters each."""
 
     values: NDArray[np.float64]
-    """float64[P, n]: the parameters, in the order of `LeagueSettings.parameters`."""
+    """float64[P, n]: parameters, in the order of `LeagueSettings.parameters`."""
     sigmas: NDArray[np.float64]
-    """float64[P, n]: standard deviations of their children's mutations."""
+    """float64[P, n]: standard deviations of mutations of their children."""
     ratings: NDArray[np.float64]
-    """float64[P]: Elo."""
+    """float64[P]: Elo ratings."""
     games: NDArray[np.int64]
-    """int64[P]"""
+    """int64[P]: number of games."""
     points: NDArray[np.float64]
-    """float64[P]: wins and half the draws."""
+    """float64[P]: wins plus half of the draws."""
     generations: NDArray[np.int64]
-    """int64[P]: counted from 0."""
+    """int64[P]: generation of each player, from 0."""
     parents: NDArray[np.int64]
-    """int64[P]: the number of the parent, NOBODY for the first players."""
+    """int64[P]: number of the parent, NOBODY for the first players."""
     active: list[NDArray[np.int64]] = field(default_factory=list)
-    """Numbers of the active players of each generation so far, the highest rating first."""
+    """Numbers of the active players of each generation, in descending order of rating."""
 
     @property
     def generation(self) -> int:
-        """The number of the newest generation."""
+        """Number of the newest generation."""
         return len(self.active) - 1
 
     def newest(self) -> NDArray[np.int64]:
-        """Return the numbers of the players of the newest generation."""
+        """Return the numbers of the players in the newest generation."""
         return np.flatnonzero(self.generations == self.generation)
 
 
 def first_generation(settings: LeagueSettings) -> Population:
-    """Return the first generation: parameters uniform in their ranges, sigmas up to half of them.
+    """Return the first generation, with uniformly distributed parameters and sigmas.
 
-    [Clausen2021] draws both so.
+    Sigmas are at most half of the parameter range. [Clausen2021] uses the same distributions.
     """
     low, span = ranges(settings)
     count = settings.active
@@ -72,22 +72,23 @@ def first_generation(settings: LeagueSettings) -> Population:
 
 
 def next_generation(players: Population, settings: LeagueSettings) -> Population:
-    """Return the population with a new generation: mutants of the best, who inherit ratings.
+    """Return the population with a new generation of mutated children of the best players.
 
-    The active ones are then those with the highest ratings; of equal ones the younger come first.
+    Children inherit the ratings of their parents. The new active players are those with the highest
+    ratings; ties go to younger players.
     """
     best = _ranked(players.ratings)[: settings.parents]
     parents = np.repeat(best, settings.children)
     first = len(players.ratings)
-    born = [
+    mutants = [
         mutant(players.values[parent], players.sigmas[parent], settings, first + child)
         for child, parent in enumerate(parents.tolist())
     ]
     count = len(parents)
     ratings = np.concatenate([players.ratings, players.ratings[parents]])
     return Population(
-        np.concatenate([players.values, [values for values, _ in born]]),
-        np.concatenate([players.sigmas, [sigmas for _, sigmas in born]]),
+        np.concatenate([players.values, [values for values, _ in mutants]]),
+        np.concatenate([players.sigmas, [sigmas for _, sigmas in mutants]]),
         ratings,
         np.concatenate([players.games, np.zeros(count, np.int64)]),
         np.concatenate([players.points, np.zeros(count)]),
@@ -100,7 +101,7 @@ def next_generation(players: Population, settings: LeagueSettings) -> Population
 def mutant(
     values: NDArray[np.float64], sigmas: NDArray[np.float64], settings: LeagueSettings, number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the parameters and sigmas, float64[n] each, of the child `number`.
+    """Return the parameters and sigmas, float64[n] each, of child `number`.
 
     Self-adaptive Gaussian mutation [Baeck1993], as in [Clausen2021]: sigma_i' = sigma_i * exp(tau_0
     * N + tau * N_i) with tau_0 = 1 / sqrt(2n) and tau = 1 / sqrt(2 * sqrt(n)); x_i' = x_i +
@@ -111,33 +112,33 @@ def mutant(
     draws = _generator(settings, number).standard_normal(2 * n + 1)
     common = draws[0] / math.sqrt(2 * n)
     own = draws[1 : n + 1] / math.sqrt(2 * math.sqrt(n))
-    changed = sigmas * np.exp(common + own)
-    moved = values + changed * draws[n + 1 :]
-    return low + np.mod(moved - low, span), changed
+    new_sigmas = sigmas * np.exp(common + own)
+    new_values = values + new_sigmas * draws[n + 1 :]
+    return low + np.mod(new_values - low, span), new_sigmas
 
 
 def ranges(settings: LeagueSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lower ends and the lengths of the parameters' ranges, float64[n] each."""
+    """Return the lower ends and the lengths of the parameter ranges, float64[n] each."""
     ends = np.array([getattr(settings.ranges, name) for name in settings.parameters])
     return ends[:, 0], ends[:, 1] - ends[:, 0]
 
 
 def draw_pairs(players: Population, settings: LeagueSettings, numbers: range) -> NDArray[np.int64]:
-    """Return the first and second players of games of the newest generation, int64[games, 2].
+    """Return the first and second players of the games with some numbers, int64[games, 2].
 
-    One player is drawn from the newest generation, the other one from all that are active, and who
-    begins by a coin. A pair depends on the game's number and on who is active alone. [Clausen2021]
-    does not say how players are matched.
+    One player is drawn from the newest generation, the other from all active players, and the
+    colours are random. A pair depends only on the seed, the game number and the set of active
+    players. [Clausen2021] does not specify how players are paired.
     """
-    drawn = np.empty((len(numbers), 2), np.int64)
+    pairs = np.empty((len(numbers), 2), np.int64)
     games = np.array(numbers)
     keys = streams.streams(settings.seed, 0, games, np.zeros_like(games), streams.LEAGUE_PAIR)
-    _draw_pairs(keys, players.newest(), players.active[-1], drawn)
-    return drawn
+    _draw_pairs(keys, players.newest(), players.active[-1], pairs)
+    return pairs
 
 
 @kernel
-def _draw_pairs(keys, newest, active, drawn):
+def _draw_pairs(keys, newest, active, pairs):
     for i in range(keys.shape[0]):
         key = keys[i]
         one = newest[streams.below(streams.bits(key, 0), newest.shape[0])]
@@ -147,24 +148,24 @@ def _draw_pairs(keys, newest, active, drawn):
             other = active[streams.below(streams.bits(key, attempt), active.shape[0])]
             attempt += 1
         side = streams.below(streams.bits(key, attempt), 2)
-        drawn[i, side] = one
-        drawn[i, 1 - side] = other
+        pairs[i, side] = one
+        pairs[i, 1 - side] = other
 
 
 def ranking(players: Population) -> NDArray[np.int64]:
-    """Return the active players by rating, int64[active].
+    """Return the active players in descending order of rating, int64[active].
 
-    Those with few games come after all others, and those with none at the end. Of equal ratings,
-    which mutants inherit, that of more games comes first.
+    Players with fewer than 20 games come after all others, and players without games last. Ties,
+    which are common because ratings are inherited, go to the player with more games.
     """
     active = players.active[-1]
     games = players.games[active]
-    untried = np.where(games == 0, 2, games < _MIN_GAMES)
-    return active[np.lexsort((-active, -games, -players.ratings[active], untried))]
+    experience = np.where(games == 0, 2, games < _MIN_GAMES)
+    return active[np.lexsort((-active, -games, -players.ratings[active], experience))]
 
 
 def _ranked(ratings: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return players by rating; of equal ones the younger comes first."""
+    """Return player numbers in descending order of rating; ties go to younger players."""
     return np.lexsort((-np.arange(len(ratings)), -ratings))
 
 
@@ -172,51 +173,55 @@ def _generator(settings: LeagueSettings, number: int) -> np.random.Generator:
     return streams.generator(settings.seed, number, streams.LEAGUE_PLAYER)
 
 
-_SCALE = 400.0  # Elo by which a player scores ten times as much as the other one
+_SCALE = 400.0  # Elo difference at which the expected scores have a ratio of 10
 
 
 def rate_results(
-    players: Population, settings: LeagueSettings, met: NDArray[np.int64], results: NDArray[np.int8]
+    players: Population,
+    settings: LeagueSettings,
+    pairs: NDArray[np.int64],
+    results: NDArray[np.int8],
 ) -> None:
-    """Update ratings, in place, by games in their order.
+    """Update ratings in place with the results of games, in order.
 
-    `met` int64[games, 2] played them, `results` int8[games] are those of the first players.
+    `pairs` int64[games, 2] are the players, `results` int8[games] the results of first players.
     """
-    for (first, second), result in zip(met.tolist(), results.tolist(), strict=True):
+    for (first, second), result in zip(pairs.tolist(), results.tolist(), strict=True):
         _update(players, settings, first, second, (1 + result) / 2)
 
 
 def rate_novelty(
     players: Population,
     settings: LeagueSettings,
-    met: NDArray[np.int64],
+    pairs: NDArray[np.int64],
     credits: NDArray[np.int64],
 ) -> None:
-    """Update ratings, in place, by credits int64[games, 2] for new positions; games are even.
+    """Update ratings in place with credits for new positions, int64[games, 2].
 
-    New positions become rarer in the course of a league, so that means over different times are not
-    comparable. Hence games 2j and 2j + 1 are compared: their first players play a virtual match,
-    won by the one with more credit, and so do their second players.
+    New positions become rarer during a league, so credits at different times are not comparable.
+    Therefore, only games 2j and 2j + 1 are compared: their first players play a virtual game, which
+    the player with more credit wins, and so do their second players. The number of games must be
+    even.
     """
-    for game in range(0, len(met), 2):
+    for game in range(0, len(pairs), 2):
         for side in range(2):
-            one, other = int(met[game, side]), int(met[game + 1, side])
+            one, other = int(pairs[game, side]), int(pairs[game + 1, side])
             difference = int(credits[game, side]) - int(credits[game + 1, side])
             if one != other:
                 _update(players, settings, one, other, (1 + np.sign(difference)) / 2)
 
 
-def count_games(players: Population, met: NDArray[np.int64], results: NDArray[np.int8]) -> None:
-    """Add games and points to the players' records."""
-    np.add.at(players.games, met, 1)
+def count_games(players: Population, pairs: NDArray[np.int64], results: NDArray[np.int8]) -> None:
+    """Add games and points to the totals of the players."""
+    np.add.at(players.games, pairs, 1)
     points = (1 + results) / 2
-    np.add.at(players.points, met, np.stack([points, 1 - points], axis=1))
+    np.add.at(players.points, pairs, np.stack([points, 1 - points], axis=1))
 
 
 def _update(
     players: Population, settings: LeagueSettings, one: int, other: int, score: float
 ) -> None:
-    """Update two ratings by the score of the first player: Elo's formula [Elo1978]."""
+    """Update two ratings with the score of the first player, using Elo's formula [Elo1978]."""
     ratings = players.ratings
     expected = 1.0 / (1.0 + 10.0 ** ((ratings[other] - ratings[one]) / _SCALE))
     change = settings.gain * (score - expected)
@@ -225,32 +230,32 @@ def _update(
 
 
 def new_positions(
-    found: ReachedPositions, games: int, seen: NDArray[np.uint64]
+    positions: ReachedPositions, games: int, seen: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the number of new positions of each game, int64[games], and all positions seen.
+    """Return the number of new positions per game, int64[games], and the updated `seen`.
 
-    `found` are their positions, and the first of these games has an even number. `seen` uint64[S]
-    are the sorted hashes of those of all games before. Games 2j and 2j + 1, which are compared, do
-    not make each other's positions old.
+    `positions` are those of the games, of which the first must have an even number. `seen`
+    uint64[S] are the sorted hashes of the positions of all earlier games. Games 2j and 2j + 1 are
+    compared with each other, so a position counts as new in both of them.
     """
-    known, places = np.unique(found.hashes, return_inverse=True)
-    at = np.searchsorted(seen, known)  # seen has many times as many
-    unknown = np.append(seen, np.uint64(0))[at] != known
-    unknown |= at == len(seen)
-    couples = found.games // 2
-    earliest = np.full(len(known), games, couples.dtype)
-    np.minimum.at(earliest, places, couples)
-    is_new = unknown[places] & (couples == earliest[places])
-    newly = np.unique(found.games[is_new] * len(known) + places[is_new]) // max(1, len(known))
-    counts = np.bincount(newly, minlength=games)
-    return counts, np.insert(seen, at[unknown], known[unknown])
+    hashes, indices = np.unique(positions.hashes, return_inverse=True)
+    at = np.searchsorted(seen, hashes)  # `seen` is much larger than `hashes`
+    unseen = np.append(seen, np.uint64(0))[at] != hashes
+    unseen |= at == len(seen)
+    game_pairs = positions.games // 2
+    earliest = np.full(len(hashes), games, game_pairs.dtype)
+    np.minimum.at(earliest, indices, game_pairs)
+    is_new = unseen[indices] & (game_pairs == earliest[indices])
+    keys = np.unique(positions.games[is_new] * len(hashes) + indices[is_new])
+    counts = np.bincount(keys // max(1, len(hashes)), minlength=games)
+    return counts, np.insert(seen, at[unseen], hashes[unseen])
 
 
 def novelty_credits(
-    counts: NDArray[np.int64], results: NDArray[np.int8], winner_alone: bool
+    counts: NDArray[np.int64], results: NDArray[np.int8], winner_only: bool
 ) -> NDArray[np.int64]:
-    """Return the credit for new positions, int64[games, 2]: for both players or the winner."""
+    """Return credits for new positions, int64[games, 2], for both players or only the winner."""
     both = np.repeat(counts[:, None], 2, axis=1)
-    if not winner_alone:
+    if not winner_only:
         return both
     return both * np.stack([results > 0, results < 0], axis=1)

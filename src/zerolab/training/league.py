@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from zerolab.league.league import LeagueState
 from zerolab.league.league_settings import LeagueSettings
-from zerolab.league.playing import individual_number, play_league_games
+from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import draw_pairs, first_generation
 from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, merge_results
 from zerolab.rules.catalogue import parse_game
@@ -63,7 +63,7 @@ class StoredLeague:
             part, games = games[: len(numbers)], games[len(numbers) :]
             met = draw_pairs(state.population, self.settings, numbers)
             try:
-                found = [[individual_number(name) for name in game[1:3]] for game in part]
+                found = [[player_number(name) for name in game[1:3]] for game in part]
             except ValueError as error:
                 raise damaged(self._store.path, error) from None
             if found != met.tolist():
