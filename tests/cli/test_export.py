@@ -150,7 +150,7 @@ def test_a_league_searches_with_it(capsys, name):
     heads = resolve_settings(GAME, "league/best.toml").network.heads
     assert [head.name for head in heads] == ["policy", "outcome"]
     line = refusal(capsys, "league", GAME, "--agent", "agent.zerolab?simulations=3", *plain)
-    assert "a league has its own search settings" in line
+    assert "options do not apply to a league" in line
 
 
 def test_it_is_an_engine(monkeypatch, capfdbinary, name):

@@ -26,35 +26,35 @@ def log(tmp_path):
 
 def test_answers_and_refusals(log):
     client = Client(command("refuse", log), timeout=10)
-    assert client.ask("boardsize 3") == ""
+    assert client.request("boardsize 3") == ""
     with pytest.raises(
-        EngineRefusedError, match='answered "\\? unacceptable size" to "boardsize 9"'
+        EngineRefusedError, match='responded "\\? unacceptable size" to "boardsize 9"'
     ):
-        client.ask("boardsize 9")
-    assert client.ask("name") == "name"
+        client.request("boardsize 9")
+    assert client.request("name") == "name"
     client.close()
     with pytest.raises(EngineError, match="has ended"):
-        client.ask("name")
+        client.request("name")
 
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("hang", 'no answer to "genmove b" within 0.5 seconds'),
-        ("crash", 'it has ended, saying "out of luck"'),
-        ("flood", 'its answer to "genmove b" does not end'),
-        ("garbage", 'it printed "Segmentation fault, just joking" in place of an answer'),
+        ("hang", 'no response to "genmove b" within 0.5 seconds'),
+        ("crash", 'it has ended with the message "out of luck"'),
+        ("flood", 'its response to "genmove b" is too long'),
+        ("garbage", 'it printed "Segmentation fault, just joking" instead of a response'),
     ],
 )
 def test_failures_say_what_happened(fault, reason, log):
     client = Client(command(fault, log), timeout=10)
-    client.ask("name")
+    client.request("name")
     client._timeout = 0.5
     with pytest.raises(EngineError) as failure:
-        client.ask("genmove b")
+        client.request("genmove b")
     assert str(failure.value) == reason
     with pytest.raises(EngineError, match="has ended"):
-        client.ask("name")
+        client.request("name")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_failures_say_what_happened(fault, reason, log):
         ("no-such-engine --fast", "no-such-engine cannot be started: No such file"),
         ("/etc", "/etc cannot be started: Permission denied"),
         ("", "the command is empty"),
-        ("'open quote", "the command cannot be read: No closing quotation"),
+        ("'open quote", "invalid command: No closing quotation"),
         ("bad\0byte", "cannot be started: embedded null byte"),
     ],
 )
@@ -74,25 +74,25 @@ def test_what_cannot_be_started(missing, reason):
 
 def test_answers_nobody_asked_for(log):
     client = Client(command("twice", log), timeout=10)
-    assert client.ask("genmove b") == "B1"
-    with pytest.raises(EngineError, match='printed "= B1" without being asked'):
-        client.ask("name")
+    assert client.request("genmove b") == "B1"
+    with pytest.raises(EngineError, match='printed "= B1" without a command'):
+        client.request("name")
 
 
 def test_other_newlines(log):
     client = Client(command("windows", log), timeout=10)
-    assert client.ask("genmove b") == "B1"
-    assert client.ask("name") == "name"
+    assert client.request("genmove b") == "B1"
+    assert client.request("name") == "name"
 
 
 def test_complaints_do_not_block(log):
     client = Client(command("chatty", log), timeout=10)
-    assert [client.ask("name") for _ in range(5)] == ["name"] * 5
+    assert [client.request("name") for _ in range(5)] == ["name"] * 5
 
 
 def test_child_processes_of_an_engine_end_with_it(log):
     client = Client(command("family", log), timeout=10)
-    client.ask("name")
+    client.request("name")
     child = int(log.read_text())
     assert _runs(child)
     client.close()
@@ -101,7 +101,7 @@ def test_child_processes_of_an_engine_end_with_it(log):
 
 def test_an_engine_ends_with_its_client(log):
     client = Client(command("hang", log), timeout=10)
-    client.ask("name")
+    client.request("name")
     process = client._process
     assert process.returncode is None
     del client

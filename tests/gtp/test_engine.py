@@ -16,7 +16,7 @@ from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import Engine
-from zerolab.gtp.protocol import LONGEST_LINE
+from zerolab.gtp.protocol import MAX_LINE_BYTES
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -89,7 +89,7 @@ def test_a_conversation():
         (b"list_games\n", b"= gobang\n\n"),
         (b"set_game Gobang\n", b"=\n\n"),
         (b"set_game Go\n", b"? unsupported game\n\n"),
-        (b"zerolab-analyze\n", b"? random neither searches nor solves\n\n"),
+        (b"zerolab-analyze\n", b"? random provides no analysis\n\n"),
     ],
 )
 def test_answers(line, answer):
@@ -115,7 +115,7 @@ def test_input_may_end_within_a_line():
 
 def test_a_line_without_end_is_one_command():
     output = io.BytesIO()
-    script = b"play black " + b"A1 " * LONGEST_LINE + b"\n2 undo\n" + b"#" * 3 * LONGEST_LINE
+    script = b"play black " + b"A1 " * MAX_LINE_BYTES + b"\n2 undo\n" + b"#" * 3 * MAX_LINE_BYTES
     make_engine().serve(io.BytesIO(script), output)
     assert output.getvalue() == b"=\n\n=2\n\n"
 

@@ -20,7 +20,7 @@ from zerolab.agents.agent import FORFEIT
 from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.gtp.client import Client, EngineError
-from zerolab.gtp.program_agent import FAILURES_IN_A_ROW, GtpPlayer
+from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -82,15 +82,15 @@ def test_a_search_is_an_engine_that_wins():
 @pytest.mark.parametrize(
     ("fault", "reason", "starts"),
     [
-        ("hang", "no answer", 2),
-        ("crash", 'it has ended, saying "out of luck"', 2),
-        ("flood", "does not end", 2),
-        ("garbage", "in place of an answer", 2),
+        ("hang", "no response", 2),
+        ("crash", 'it has ended with the message "out of luck"', 2),
+        ("flood", "is too long", 2),
+        ("garbage", "instead of a response", 2),
         ("occupied", 'it played "C3", which is not legal', 1),
         ("outside", 'it played "J99", which is not legal', 1),
         ("nonsense", "which is not legal", 1),
         ("resign", "it resigned", 1),
-        ("refuse", 'it answered "? not today" to "genmove white"', 1),
+        ("refuse", 'it responded "? not today" to "genmove white"', 1),
     ],
 )
 def test_an_engine_that_fails_forfeits_this_game_alone(fault, reason, starts, tmp_path, caplog):
@@ -118,7 +118,7 @@ def test_a_forfeit_is_stored_and_lost_by_its_mover(tmp_path):
 def test_an_engine_that_only_fails_is_given_up(tmp_path, caplog):
     player = fake_player("crash", tmp_path / "log", "always")
     assert set(choose(player, *[[]] * 10)) == {FORFEIT}
-    assert (tmp_path / "log").read_text().count("started") == FAILURES_IN_A_ROW
+    assert (tmp_path / "log").read_text().count("started") == MAX_CONSECUTIVE_FAILURES
     assert "it failed 3 times in a row" in caplog.records[-1].message
 
 
@@ -154,8 +154,8 @@ def choose_one(player):
     [
         ("no-such-engine", "gobang:3x3:3", "cannot be started: No such file"),
         ("false", "gobang:3x3:3", "it has ended"),
-        ("cat", "gobang:3x3:3", 'it printed "list_commands" in place of an answer'),
-        ("sleep 60", "gobang:3x3:3", "no answer to"),
+        ("cat", "gobang:3x3:3", 'it printed "list_commands" instead of a response'),
+        ("sleep 60", "gobang:3x3:3", "no response to"),
     ],
 )
 def test_programs_that_are_no_engines(words, game, reason):
@@ -203,20 +203,20 @@ class TestRhino:
         """It plays one side, chance the other, which passes silently; nobody's board goes wrong."""
         client = Client("gtp-rhino -l 1", timeout=60)
         for seed in range(3):
-            client.ask("clear_board")
+            client.request("clear_board")
             random = np.random.default_rng(seed)
             position = Position.start(self.GAME)
             while position.outcome is None:
                 if position.first_to_move:
                     name = str(random.choice(position.legal_moves))
                     if name != "pass":
-                        client.ask(f"play black {name}")
+                        client.request(f"play black {name}")
                 else:
-                    name = client.ask("genmove white").lower()
+                    name = client.request("genmove white").lower()
                 position = position.play(name)
             difference = int(position.board().sum())
             score = f"{'B' if difference > 0 else 'W'}+{abs(difference)}" if difference else "0"
-            assert client.ask("final_score") == score
+            assert client.request("final_score") == score
 
     def test_rhino_plays_nothing_else(self):
         with pytest.raises(UserError, match="it plays Othello"):

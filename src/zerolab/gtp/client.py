@@ -1,4 +1,4 @@
-"""Client of an outside engine of the Go Text Protocol, which runs as a child process."""
+"""Client for external Go Text Protocol engines, which run as child processes."""
 
 from __future__ import annotations
 
@@ -12,75 +12,75 @@ import subprocess
 import time
 import weakref
 
-LONGEST_ANSWER = 1 << 20
-"""Bytes after which an answer that does not end is treated as garbage."""
+MAX_RESPONSE_BYTES = 1 << 20
+"""Maximum size of a response; longer responses are treated as invalid."""
 
-_GAMES_FOLDER = "/usr/games"  # where Debian puts engines such as gtp-rhino; often not on PATH
-_SECONDS_TO_QUIT = 1.0
-_MOMENT_SECONDS = 0.1
+_GAMES_FOLDER = "/usr/games"  # used by Debian for engines such as gtp-rhino; often not on PATH
+_QUIT_SECONDS = 1.0
+_POLL_SECONDS = 0.1
 _MAX_QUOTE = 60
 _CHUNK = 1 << 16
 
 
 class EngineError(Exception):
-    """An engine is missing, has ended, hangs or sends nonsense; the message tells which."""
+    """Error for an engine that is missing, has ended, hangs, or sends invalid output."""
 
 
 class EngineRefusedError(EngineError):
-    """An engine answered a command with an error and still runs."""
+    """Error response of an engine to a command; the engine is still running."""
 
 
 class Client:
-    """Connection to one engine. An EngineError other than a refusal ends the engine.
+    """Connection to an engine, which ends on any EngineError except EngineRefusedError.
 
-    The command is split as by a shell, but runs without one. The program leads its own process
-    group, which is killed when the client is closed or garbage-collected and when this process
-    exits. POSIX systems only.
+    The command line is split with shell rules but run without a shell. The program runs in a
+    separate process group, which is killed when the client is closed or garbage-collected, and when
+    this process exits. Supports only POSIX systems.
     """
 
     def __init__(self, command: str, timeout: float) -> None:
         self.command = command
         self._timeout = timeout
         self._buffer = b""
-        self._complaints = b""
+        self._stderr = b""
         self._interrupted = False
         self._process = _spawn(command)
-        self._end = weakref.finalize(self, _end, self._process)
+        self._terminate = weakref.finalize(self, _terminate, self._process)
         self._selector = selectors.DefaultSelector()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
             self._selector.register(stream, selectors.EVENT_READ)
 
-    def ask(self, command: str) -> str:
+    def request(self, command: str) -> str:
         """Send a command and return the text of the response.
 
-        Raises EngineRefusedError where the engine answers with an error, EngineError where it does
-        not answer in time, has ended, or prints what is no answer.
+        Raises EngineRefusedError if the engine responds with an error. Raises EngineError if it
+        does not respond in time, has ended, or prints anything other than a response.
         """
-        if not self._end.alive:
+        if not self._terminate.alive:
             raise EngineError("it has ended")
         try:
             self._send(command)
             text = self._receive(command)
         except EngineError:
-            self._end()
+            self._terminate()
             raise
         if text.startswith("?"):
-            raise EngineRefusedError(f'it answered "{quote(text)}" to "{command}"')
+            raise EngineRefusedError(f'it responded "{quote(text)}" to "{command}"')
         return text[1:].strip()
 
     def close(self) -> None:
-        """Ask the engine to quit, and end it and its own child processes if it does not."""
-        if not self._end.alive:
+        """Send the command quit; after a short time, kill the engine and its child processes."""
+        if not self._terminate.alive:
             return
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._write("quit")
             self._process.stdin.close()
-            deadline = time.monotonic() + _SECONDS_TO_QUIT
+            deadline = time.monotonic() + _QUIT_SECONDS
             while self._read(deadline) and time.monotonic() < deadline:
                 pass
-        self._end()
+        self._terminate()
 
     def interrupt(self) -> None:
         """Kill the engine, so that a thread waiting for it gets an EngineError."""
@@ -88,16 +88,16 @@ class Client:
         _kill(self._process)
 
     def _send(self, command: str) -> None:
-        is_there = self._read(time.monotonic())
+        is_running = self._read(time.monotonic())
         if self._buffer.strip():
-            raise EngineError(f'it printed "{quote(self._buffer)}" without being asked')
+            raise EngineError(f'it printed "{quote(self._buffer)}" without a command')
         self._buffer = b""
         try:
             self._write(command)
         except OSError:
-            is_there = False
-        if not is_there:
-            raise EngineError(self._last_words())
+            is_running = False
+        if not is_running:
+            raise EngineError(self._exit_message())
 
     def _write(self, command: str) -> None:
         assert self._process.stdin is not None
@@ -106,51 +106,50 @@ class Client:
     def _receive(self, command: str) -> str:
         deadline = time.monotonic() + self._timeout
         while True:
-            is_there = self._read(deadline)
+            is_running = self._read(deadline)
             self._buffer = self._buffer.replace(b"\r", b"").lstrip(b"\n")
             if self._buffer and self._buffer[:1] not in (b"=", b"?"):
-                raise EngineError(f'it printed "{quote(self._buffer)}" in place of an answer')
+                raise EngineError(f'it printed "{quote(self._buffer)}" instead of a response')
             text, end, rest = self._buffer.partition(b"\n\n")
             if end:
                 self._buffer = rest
                 return text.decode(errors="replace")
-            if len(self._buffer) > LONGEST_ANSWER:
-                raise EngineError(f'its answer to "{command}" does not end')
+            if len(self._buffer) > MAX_RESPONSE_BYTES:
+                raise EngineError(f'its response to "{command}" is too long')
             if self._interrupted:
                 raise EngineError("it was interrupted")
-            if not is_there:
-                raise EngineError(self._last_words())
+            if not is_running:
+                raise EngineError(self._exit_message())
             if time.monotonic() >= deadline:
-                raise EngineError(f'no answer to "{command}" within {self._timeout:g} seconds')
+                raise EngineError(f'no response to "{command}" within {self._timeout:g} seconds')
 
     def _read(self, deadline: float) -> bool:
         """Wait briefly for output; return False once the engine has closed its output."""
-        wait = min(_MOMENT_SECONDS, max(0.0, deadline - time.monotonic()))
+        wait = min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))
         for key, _ in self._selector.select(wait):
             chunk = os.read(key.fd, _CHUNK)
             if key.fileobj is self._process.stderr:
-                self._complaints = (self._complaints + chunk)[-_CHUNK:]
+                self._stderr = (self._stderr + chunk)[-_CHUNK:]
             else:
                 self._buffer += chunk
             if not chunk:
                 self._selector.unregister(key.fileobj)
         return self._process.stdout in self._selector.get_map()
 
-    def _last_words(self) -> str:
-        """Return that the engine has ended, with the last line of its standard error."""
-        deadline = time.monotonic() + _SECONDS_TO_QUIT
+    def _exit_message(self) -> str:
+        """Return an error message for an engine that ended, with its last line of stderr."""
+        deadline = time.monotonic() + _QUIT_SECONDS
         while self._selector.get_map() and time.monotonic() < deadline:
             self._read(deadline)
-        lines = self._complaints.decode(errors="replace").split("\n")
-        said = [line for line in lines if line.strip()]
-        return f'it has ended, saying "{quote(said[-1])}"' if said else "it has ended"
+        lines = [line for line in self._stderr.decode(errors="replace").split("\n") if line.strip()]
+        return f'it has ended with the message "{quote(lines[-1])}"' if lines else "it has ended"
 
 
 def _spawn(command: str) -> subprocess.Popen[bytes]:
     try:
         arguments = shlex.split(command)
     except ValueError as error:
-        raise EngineError(f"the command cannot be read: {error}") from None
+        raise EngineError(f"invalid command: {error}") from None
     if not arguments:
         raise EngineError("the command is empty")
     folders = os.environ.get("PATH", os.defpath) + os.pathsep + _GAMES_FOLDER
@@ -164,13 +163,13 @@ def _spawn(command: str) -> subprocess.Popen[bytes]:
             bufsize=0,
             start_new_session=True,
         )
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the command
+    except (OSError, ValueError) as error:  # ValueError for a null byte in the command
         reason = getattr(error, "strerror", None) or error
         raise EngineError(f"{arguments[0]} cannot be started: {reason}") from None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill an engine's process group; its number is still in use until `wait`."""
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process group of an engine; the group ID stays valid until `wait`."""
     _kill(process)
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
@@ -184,7 +183,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def quote(text: bytes | str) -> str:
-    """Return the beginning of a text on one printable line."""
-    shown = text.decode(errors="replace") if isinstance(text, bytes) else text
-    line = "".join(each if each.isprintable() else " " for each in shown.strip())
+    """Return the beginning of a text as one printable line."""
+    decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
+    line = "".join(each if each.isprintable() else " " for each in decoded.strip())
     return line if len(line) <= _MAX_QUOTE else line[: _MAX_QUOTE - 3] + "..."

@@ -1,4 +1,4 @@
-"""An agent as an engine of the Go Text Protocol (see docs/gtp.md)."""
+"""Go Text Protocol engine that plays as an agent (see docs/gtp.md)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from zerolab.agents.network_players import SearchPlayer, for_one_game
 from zerolab.core import __version__, streams
 from zerolab.core.errors import UserError
 from zerolab.gtp.protocol import (
-    FIRST,
     ILLEGAL_MOVE,
     PASS,
-    SECOND,
     SYNTAX_ERROR,
     RefusedError,
+    colour_to_move,
     draw_board,
     forced_pass,
     format_response,
@@ -40,19 +39,19 @@ from zerolab.rules.rules import Game
 
 
 def analysis_lines(player: Player, position: Position, keys: NDArray[np.uint64]) -> list[str]:
-    """Return a line for every legal action of an ongoing position, the best one first.
+    """Return one line per legal action of an ongoing position, in descending order of quality.
 
-    A search gives visits, prior and value (in [-1, 1], for the mover), perfect play the exact value
-    (see `oracles.oracle.Oracle`). Raises RefusedError for other players. `keys` is the random
-    stream of the search, uint64[1].
+    Search players provide visits, prior and value (in [-1, 1], for the side to move). Perfect play
+    provides the exact value (see `oracles.oracle.Oracle`). Raises RefusedError for other players.
+    `keys` is the random stream of the search, uint64[1].
     """
     if not isinstance(player, SearchPlayer | PerfectPlayer):
-        raise RefusedError(f"{player.name} neither searches nor solves")
-    found = analyse_as_player(player, position, keys)
-    return [f"{vertex(position, move.action)} {_numbers(move)}" for move in found.moves]
+        raise RefusedError(f"{player.name} provides no analysis")
+    analysis = analyse_as_player(player, position, keys)
+    return [f"{vertex(position, move.action)} {_statistics(move)}" for move in analysis.moves]
 
 
-def _numbers(move: MoveAnalysis) -> str:
+def _statistics(move: MoveAnalysis) -> str:
     if move.visits is None:
         return f"value {move.value}"
     return f"visits {move.visits} prior {move.prior:.4f} value {move.value:+.4f}"
@@ -66,11 +65,11 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """Engine that obeys the commands of a controller; `make_player` makes the player of a game.
+    """Engine that executes the commands of a controller.
 
-    `make_player` is called again for every other board size, and raises UserError for sizes that
-    the player does not play. Random streams are keyed by `seed`, the number of the game since the
-    engine started, and the ply.
+    `make_player` creates the player for a game. It is called again when the board size changes, and
+    raises UserError for unsupported sizes. Random streams depend on `seed`, the number of games
+    since the engine started, and the ply.
     """
 
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
@@ -82,7 +81,7 @@ class Engine:
         self._begin(game)
 
     def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
-        """Answer line by line until the command quit or the end of the input."""
+        """Respond to each line until the command quit or the end of input."""
         for line in read_lines(reader):
             writer.write(self.respond(line))
             writer.flush()
@@ -90,7 +89,7 @@ class Engine:
                 return
 
     def respond(self, line: bytes) -> bytes:
-        """Obey one line and return the response, empty for an empty line or a comment."""
+        """Execute a line and return the response, which is empty for empty lines and comments."""
         command = parse_command(line)
         if command is None:
             return b""
@@ -100,7 +99,7 @@ class Engine:
             return format_response(command, _COMMANDS[command.name](self, *command.arguments), True)
         except (RefusedError, UserError) as error:
             return format_response(command, str(error), False)
-        except Exception as error:  # a controller waits for a response even after an error
+        except Exception as error:  # the controller needs a response even after an internal error
             logger.error("%s failed: %r", command.name, error)
             return format_response(command, f"internal error: {type(error).__name__}", False)
 
@@ -108,7 +107,7 @@ class Engine:
         self._positions = [Position.start(game)]
         self._games += 1
         self._player.start(1)
-        self._noted: tuple[int, ...] = ()
+        self._reported: tuple[int, ...] = ()
 
     @property
     def _position(self) -> Position:
@@ -149,7 +148,7 @@ class Engine:
         return game_name(self._position.game).partition(":")[0]
 
     def _boardsize(self, *arguments: str) -> str:
-        """Set the size: one number for a square board, or the numbers of rows and columns."""
+        """Set the board size: one number for a square board, or the numbers of rows and columns."""
         if len(arguments) not in (1, 2):
             raise RefusedError(SYNTAX_ERROR)
         sides = [parse_number(word) for word in arguments]
@@ -157,9 +156,9 @@ class Engine:
         size = sides[0], sides[-1]
         if size != game[:2]:
             try:
-                name, _, tail = game_name(game).partition(":")
-                other = ":".join([f"{size[0]}x{size[1]}", *tail.split(":")[1:]])
-                game = parse_game(f"{name}:{other}")
+                name, _, options = game_name(game).partition(":")
+                board = ":".join([f"{size[0]}x{size[1]}", *options.split(":")[1:]])
+                game = parse_game(f"{name}:{board}")
                 self._player = for_one_game(self._make_player(game))
             except UserError:
                 raise RefusedError(_UNACCEPTABLE_SIZE) from None
@@ -176,10 +175,10 @@ class Engine:
         return ""
 
     def _play(self, colour: str = "", move: str = "", *_: str) -> str:
-        chosen = parse_colour(colour)
+        mover = parse_colour(colour)
         if self._position.outcome is not None and move.lower() == PASS:
             return ""
-        position = self._with_mover(chosen)
+        position = self._with_mover(mover)
         self._positions.append(position.play(parse_vertex(position, move)))
         return ""
 
@@ -232,9 +231,9 @@ class Engine:
         return "\n".join(analysis_lines(self._player, position, self._keys(position)))
 
     def _choose(self, colour: str) -> tuple[Position, int | None]:
-        """Return the position in which a colour is to move, and its action; None once it is over.
+        """Return the position with a colour to move, and the player's action.
 
-        FORFEIT instead of an action means that the player gives up.
+        The action is None in a finished game, and FORFEIT if the player forfeits.
         """
         if self._position.outcome is not None:
             return self._position, None
@@ -244,35 +243,31 @@ class Engine:
         return position, int(self._player.choose(_SLOT, position.state[None], keys)[0])
 
     def _with_mover(self, colour: str) -> Position:
-        """Return the position in which a colour is to move.
+        """Return the position with a colour to move.
 
-        Some controllers leave out passes, so the other colour passes where that is its only action.
+        Some controllers omit passes, so the opponent passes automatically if it has no other move.
         """
         position = self._position
-        if colour == _mover(position):
+        if colour == colour_to_move(position):
             return position
-        passed = forced_pass(position)
-        if passed is None:
+        passing = forced_pass(position)
+        if passing is None:
             raise RefusedError(ILLEGAL_MOVE)
-        return position.play(passed)
+        return position.play(passing)
 
     def _synchronise(self, position: Position) -> None:
-        """Report the moves that led to a position to the player, all of them after an undo."""
-        history, noted = position.history, len(self._noted)
-        if history[:noted] != self._noted:
+        """Report new moves to the player, or replay all moves after an undo."""
+        history, reported = position.history, len(self._reported)
+        if history[:reported] != self._reported:
             self._player.reset(_SLOT)
-            noted = 0
-        for action in history[noted:]:
+            reported = 0
+        for action in history[reported:]:
             self._player.advance(_SLOT, np.array([action]))
-        self._noted = history
+        self._reported = history
 
     def _keys(self, position: Position) -> np.ndarray:
         games, plies = np.array([self._games]), np.array([position.ply])
         return streams.streams(self._seed, 0, games, plies, streams.ARENA_MOVE)
-
-
-def _mover(position: Position) -> str:
-    return FIRST if position.first_to_move else SECOND
 
 
 def _check_numbers(arguments: tuple[str, ...], count: int) -> None:

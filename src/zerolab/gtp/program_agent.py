@@ -1,4 +1,4 @@
-"""``gtp:"COMMAND"[?timeout=SECONDS]``: an outside engine as an agent."""
+"""External engines as agents, with specs of the form ``gtp:"COMMAND"[?timeout=SECONDS]``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
 from zerolab.gtp.client import Client, EngineError, EngineRefusedError, quote
 from zerolab.gtp.protocol import (
-    FIRST,
     PASS,
-    SECOND,
     RefusedError,
+    colour_to_move,
     forced_pass,
     parse_vertex,
     vertex,
@@ -28,19 +27,19 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
-FAILURES_IN_A_ROW = 3
-"""Failures without a move in between after which an engine is not restarted."""
+MAX_CONSECUTIVE_FAILURES = 3
+"""Number of consecutive failures after which an engine is not restarted."""
 
 logger = logging.getLogger(__name__)
 
 
 class GtpPlayer:
-    """Plays the moves of an outside engine of the Go Text Protocol.
+    """Player that uses an external Go Text Protocol engine.
 
-    One process of the engine plays all games in turn; before a move in another game, that game's
-    moves are replayed. An engine that crashes, does not answer within `timeout` seconds or plays an
+    A single engine process plays all games; when it switches to a different game, the moves of that
+    game are replayed. An engine that crashes, does not respond within `timeout` seconds or plays an
     illegal move forfeits the current game, with a warning in the log, and is restarted for the
-    others. If a pass is the only legal action, the engine is not asked.
+    other games. If a pass is the only legal action, the player passes without the engine.
     """
 
     def __init__(
@@ -52,11 +51,11 @@ class GtpPlayer:
         self._program = _Program(game, command, timeout)
 
     def start(self, games: int) -> None:
-        """See `Player.start`; an engine that is running is kept.
+        """Begin games as in `Player.start`, reusing a running engine.
 
-        Raises UserError where the engine cannot be run, or does not play this game.
+        Raises UserError if the engine cannot be started or does not support the game.
         """
-        self._games = [_begun(self._game) for _ in range(games)]
+        self._games = [_new_game(self._game) for _ in range(games)]
         try:
             self._program.start()
         except EngineError as error:
@@ -64,12 +63,12 @@ class GtpPlayer:
 
     def reset(self, slots: NDArray[np.int64]) -> None:
         for slot in slots:
-            self._games[slot] = _begun(self._game)
+            self._games[slot] = _new_game(self._game)
 
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """Ask the engine for its moves; it does not use `keys`."""
+        """Request moves from the engine; `keys` are not used."""
         return np.array([self._action(self._games[slot]) for slot in slots], np.int64)
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
@@ -79,16 +78,16 @@ class GtpPlayer:
             self._games[slot] = _Game(position.play(int(action)), (*moves, move))
 
     def close(self) -> None:
-        """End the process; it ends with the player too."""
+        """Terminate the process; this also happens when the player is garbage-collected."""
         self._program.stop()
 
     def interrupt(self) -> None:
         self._program.interrupt()
 
     def _action(self, game: _Game) -> int:
-        passed = forced_pass(game.position)
-        if passed is not None:
-            return passed
+        passing = forced_pass(game.position)
+        if passing is not None:
+            return passing
         try:
             return self._program.choose(game)
         except _ForfeitError as reason:
@@ -100,18 +99,18 @@ class GtpPlayer:
 
 
 class _Game(NamedTuple):
-    """A game and the protocol's names of its moves, such as "black D3"."""
+    """A game and its moves in protocol notation, such as "black D3"."""
 
     position: Position
     moves: tuple[str, ...]
 
 
 class _ForfeitError(Exception):
-    """An engine gives up a game; the message says why."""
+    """Forfeit of a game by an engine, with the reason as the message."""
 
 
 class _Program:
-    """The process of an engine, and the moves on its board."""
+    """Engine process and the moves on its board."""
 
     def __init__(self, game: Game, command: str, timeout: float) -> None:
         self._game = game
@@ -119,50 +118,50 @@ class _Program:
         self._timeout = timeout
         self._client: Client | None = None
         self._interrupted = False
-        self._shown: tuple[str, ...] | None = None
-        self._takes_passes = True
+        self._board_moves: tuple[str, ...] | None = None
+        self._accepts_passes = True
         self._failures = 0
 
     def start(self) -> Client:
-        """Return the engine, started if necessary and set up for the game.
+        """Return the running engine, starting it and setting up the game if necessary.
 
-        Raises EngineError otherwise.
+        Raises EngineError on failure.
         """
         if self._client is not None:
             return self._client
         self._client = client = Client(self._command, self._timeout)
-        self._shown = None
-        if self._interrupted:  # before there was anything to interrupt
+        self._board_moves = None
+        if self._interrupted:  # `interrupt` was called before the client existed
             client.interrupt()
         try:
-            _agree(client, self._game)
+            _set_up(client, self._game)
         except EngineError:
             self.stop()
             raise
         return client
 
     def interrupt(self) -> None:
-        """End the engine at once and permanently."""
+        """Kill the engine and prevent restarts."""
         self._interrupted = True
         if self._client is not None:
             self._client.interrupt()
 
     def stop(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         if self._client is not None:
             self._client.close()
         self._client = None
 
     def choose(self, game: _Game) -> int:
-        """Return the engine's legal action in an ongoing game; raise _ForfeitError otherwise."""
+        """Return the engine's legal action in an ongoing game; raise _ForfeitError on failure."""
         if self._interrupted:
             raise EngineError("it was interrupted")
-        if self._failures >= FAILURES_IN_A_ROW:
-            raise _ForfeitError(f"it failed {FAILURES_IN_A_ROW} times in a row")
+        if self._failures >= MAX_CONSECUTIVE_FAILURES:
+            raise _ForfeitError(f"it failed {MAX_CONSECUTIVE_FAILURES} times in a row")
         try:
             client = self.start()
-            self._show(client, game.moves)
-            text = client.ask(f"genmove {_mover(game.position)}")
+            self._replay(client, game.moves)
+            text = client.request(f"genmove {colour_to_move(game.position)}")
         except EngineRefusedError as error:
             raise _ForfeitError(str(error)) from None
         except EngineError as error:
@@ -172,110 +171,106 @@ class _Program:
                 raise
             raise _ForfeitError(str(error)) from None
         self._failures = 0
-        return self._read(game, text)
+        return self._parse_move(game, text)
 
-    def _show(self, client: Client, moves: tuple[str, ...]) -> None:
-        """Replay a game on the engine's board, from its current position if possible."""
-        shown, self._shown = self._shown, None
-        if shown is None or moves[: len(shown)] != shown:
-            client.ask("clear_board")
-            shown = ()
-        for move in moves[len(shown) :]:
+    def _replay(self, client: Client, moves: tuple[str, ...]) -> None:
+        """Play the moves of a game on the engine's board, continuing from its current position."""
+        played, self._board_moves = self._board_moves, None
+        if played is None or moves[: len(played)] != played:
+            client.request("clear_board")
+            played = ()
+        for move in moves[len(played) :]:
             self._play(client, move)
-        self._shown = moves
+        self._board_moves = moves
 
     def _play(self, client: Client, move: str) -> None:
         is_pass = move.endswith(PASS)
-        if is_pass and not self._takes_passes:
+        if is_pass and not self._accepts_passes:
             return
         try:
-            client.ask(f"play {move}")
+            client.request(f"play {move}")
         except EngineRefusedError:
             if not is_pass:
                 raise
-            # Some engines, gtp-rhino among them, pass by themselves and refuse a pass from outside.
-            self._takes_passes = False
+            # Some engines, such as gtp-rhino, pass automatically and refuse explicit passes.
+            self._accepts_passes = False
 
-    def _read(self, game: _Game, text: str) -> int:
-        self._shown = None
+    def _parse_move(self, game: _Game, text: str) -> int:
+        self._board_moves = None
         if text.lower() == "resign":
             raise _ForfeitError("it resigned")
         try:
             action = parse_vertex(game.position, text)
         except RefusedError:
             raise _ForfeitError(f'it played "{quote(text)}", which is not legal') from None
-        self._shown = (*game.moves, _move(game.position, action))
+        self._board_moves = (*game.moves, _move(game.position, action))
         return action
 
 
-def _begun(game: Game) -> _Game:
+def _new_game(game: Game) -> _Game:
     return _Game(Position.start(game), ())
 
 
-def _mover(position: Position) -> str:
-    return FIRST if position.first_to_move else SECOND
-
-
 def _move(position: Position, action: int) -> str:
-    return f"{_mover(position)} {vertex(position, action)}"
+    return f"{colour_to_move(position)} {vertex(position, action)}"
 
 
-def _agree(client: Client, game: Game) -> None:
-    """Set up an engine for a game; raise EngineError if it does not play it."""
-    commands = _optional(client, "list_commands").split()
-    full = game_name(game)
+def _set_up(client: Client, game: Game) -> None:
+    """Set up an engine for a game; raise EngineError if the engine does not support it."""
+    commands = _request_optional(client, "list_commands").split()
+    full_name = game_name(game)
     if "list_games" in commands:
-        games = _optional(client, "list_games").splitlines()
-        _choose_game(client, full.partition(":")[0], games)
+        games = _request_optional(client, "list_games").splitlines()
+        _choose_game(client, full_name.partition(":")[0], games)
     rows, columns = game[:2]
-    client.ask(f"boardsize {rows}" if rows == columns else f"boardsize {rows} {columns}")
-    client.ask("clear_board")
-    if "zerolab-game" in commands and client.ask("zerolab-game") != full:
-        raise EngineError(f"it plays {client.ask('zerolab-game')}")
+    client.request(f"boardsize {rows}" if rows == columns else f"boardsize {rows} {columns}")
+    client.request("clear_board")
+    if "zerolab-game" in commands and client.request("zerolab-game") != full_name:
+        raise EngineError(f"it plays {client.request('zerolab-game')}")
 
 
-def _choose_game(client: Client, wanted: str, games: list[str]) -> None:
+def _choose_game(client: Client, short_name: str, games: list[str]) -> None:
     for name in games:
-        if "_".join(name.lower().split()) == wanted:
-            client.ask(f"set_game {name}")
+        if "_".join(name.lower().split()) == short_name:
+            client.request(f"set_game {name}")
             return
     raise EngineError(f"it plays {', '.join(games)}")
 
 
-def _optional(client: Client, command: str) -> str:
+def _request_optional(client: Client, command: str) -> str:
     try:
-        return client.ask(command)
+        return client.request(command)
     except EngineRefusedError:
         return ""
 
 
-_MAX_GAMES = 16  # of an engine, which has one board and replays a game to resume it
+_MAX_GAMES = 16  # per engine, which has only one board and must replay a game to resume it
 _QUOTED = re.compile(r"""(["'])(?P<command>.*)\1(\?(?P<options>.*))?""", re.DOTALL)
-_PLAIN = re.compile(
+_UNQUOTED = re.compile(  # for quotes removed by a shell
     r"(?P<command>.*?)(\?(?P<options>timeout=.*))?", re.DOTALL
-)  # a shell took the quotes
+)
 
 
 class ProgramOptions(Settings):
-    """Options of an outside program."""
+    """Options of an external program."""
 
     timeout: float = Field(default=60.0, gt=0, le=86_400)
-    """Seconds to wait for an answer before the game is forfeited."""
+    """Seconds to wait for a response before the game is forfeited."""
 
 
 class _Gtp(AgentKind):
-    """An outside program that speaks the Go Text Protocol."""
+    """External program that supports the Go Text Protocol."""
 
     form = 'gtp:"COMMAND"'
     access: Access = "program"
 
     def agent(self, argument: str, game: Game) -> Agent:
         text = argument.strip()
-        found = _QUOTED.fullmatch(text) or _PLAIN.fullmatch(text)
-        command = found["command"].strip() if found else ""
-        if found is None or not command:
+        match = _QUOTED.fullmatch(text) or _UNQUOTED.fullmatch(text)
+        command = match["command"].strip() if match else ""
+        if match is None or not command:
             raise UserError(f'"gtp:{argument}": expected a command, as in gtp:"gtp-rhino -l 2"')
-        options = parse_settings(ProgramOptions, found["options"], ProgramOptions())
+        options = parse_settings(ProgramOptions, match["options"], ProgramOptions())
         name = f'gtp:"{command}"{options_text(options, ProgramOptions())}'
         return Agent(
             name,

@@ -1,10 +1,10 @@
-"""The Go Text Protocol, version 2: lines, responses, and moves as vertices.
+"""Go Text Protocol, version 2: command lines, responses, and moves as vertices.
 
-A move is named by the cell on which its stone stands afterwards: a column's letter, without I, and
-a row's number. Rows are counted from the top, as zerolab prints boards and as programs for Othello
-and Hex do (their first positions and edges are not alike seen from below); where stones fall, that
-is where an action is a column, they are counted from the floor. A move that puts no stone has the
-game's own name for it, such as "pass".
+A move is named after the cell where its stone ends up: a column letter, without I, and a row
+number. Rows are numbered from the top, as in zerolab's board diagrams and in Othello and Hex
+programs; numbering from the bottom would change the start position of Othello and the edges in Hex.
+In games with falling stones, where an action is a column, rows are numbered from the bottom. A move
+that places no stone has the name used by the game, such as "pass".
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from zerolab.rules import python, rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
-LONGEST_LINE = 1 << 14
-"""Bytes of a line that are read; the rest is ignored."""
+MAX_LINE_BYTES = 1 << 14
+"""Maximum line length; the rest of longer lines is ignored."""
 
 SYNTAX_ERROR = "syntax error"
 ILLEGAL_MOVE = "illegal move"
@@ -31,33 +31,33 @@ _COLOURS = {
     "white": SECOND, "w": SECOND, "second": SECOND,
 }  # fmt: skip
 _CONTROL = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
-_LARGEST = (1 << 31) - 1
+_MAX_INTEGER = (1 << 31) - 1
 
 
 class RefusedError(Exception):
-    """A command cannot be obeyed; the message follows the question mark of the response."""
+    """Error for a command that cannot be executed; its message becomes the error response."""
 
 
 class Command(NamedTuple):
-    """A command line of a controller."""
+    """A parsed command line."""
 
     id: str
-    """Digits to repeat in the response, or empty."""
+    """Command ID to repeat in the response, or an empty string."""
     name: str
     arguments: tuple[str, ...]
 
 
 def read_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a stream, an unfinished last one too, each cut to LONGEST_LINE bytes."""
-    while line := stream.readline(LONGEST_LINE):
+    """Yield all lines of a stream, truncated to MAX_LINE_BYTES; the last need not be terminated."""
+    while line := stream.readline(MAX_LINE_BYTES):
         rest = line
         while rest and not rest.endswith(b"\n"):
-            rest = stream.readline(LONGEST_LINE)
+            rest = stream.readline(MAX_LINE_BYTES)
         yield line
 
 
 def parse_command(line: bytes) -> Command | None:
-    """Return the command of a line; None where it is empty or only a comment (section 2.6)."""
+    """Return the command in a line, or None for empty lines and comments (section 2.6)."""
     text = line.translate(None, _CONTROL).partition(b"#")[0]
     parts = [word.decode(errors="replace") for word in text.split()]
     if not parts:
@@ -67,9 +67,9 @@ def parse_command(line: bytes) -> Command | None:
 
 
 def format_response(command: Command, text: str, success: bool) -> bytes:
-    """Return the response to a command; empty lines, which would end it, are left out.
+    """Return the response to a command, without empty lines, which would terminate it.
 
-    A text that begins with a new line stands below the mark, as diagrams do.
+    A text that begins with a newline, such as a diagram, starts on the line below the mark.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     body = "\n".join(lines).encode(errors="replace").translate(None, _CONTROL)
@@ -93,7 +93,7 @@ def parse_number(word: str) -> int:
 
 
 def _is_integer(word: str) -> bool:
-    return bool(re.fullmatch("[0-9]{1,10}", word)) and int(word) <= _LARGEST
+    return bool(re.fullmatch("[0-9]{1,10}", word)) and int(word) <= _MAX_INTEGER
 
 
 PASS = "pass"
@@ -103,6 +103,11 @@ _COLUMN_OR_VERTEX = re.compile("pass|[a-hj-z][0-9]{0,2}|[0-9]{1,2}")
 _STONES = {1: "X", -1: "O", 0: "."}
 
 
+def colour_to_move(position: Position) -> str:
+    """Return FIRST or SECOND for the side to move."""
+    return FIRST if position.first_to_move else SECOND
+
+
 def vertex(position: Position, action: int) -> str:
     """Return the name of a legal action, such as "D3", or "pass"."""
     cell = _cells(position)[action]
@@ -110,10 +115,10 @@ def vertex(position: Position, action: int) -> str:
 
 
 def parse_vertex(position: Position, text: str) -> int:
-    """Return the legal action that a text names; upper and lower case are the same.
+    """Return the legal action named by a text, ignoring case.
 
-    Where stones fall a column's letter or number is enough. Raises RefusedError for an illegal
-    move, and for what cannot be a move at all.
+    In games with falling stones, a column letter or number is sufficient. Raises RefusedError for
+    illegal moves and for texts that are not moves.
     """
     names = _names(position)
     if text.lower() not in names:
@@ -123,7 +128,7 @@ def parse_vertex(position: Position, text: str) -> int:
 
 
 def _names(position: Position) -> dict[str, int]:
-    """Return all names of the legal actions, in lower case."""
+    """Return the legal actions by all of their names in lower case."""
     names = {}
     for action, cell in _cells(position).items():
         if cell is None or _stones_fall(position.game):
@@ -137,12 +142,12 @@ def _names(position: Position) -> dict[str, int]:
 
 
 def forced_pass(position: Position) -> int | None:
-    """Return the pass if it is the only legal action."""
+    """Return the pass if it is the only legal action, otherwise None."""
     return position.legal_actions[0] if position.legal_moves == [PASS] else None
 
 
 def draw_board(position: Position) -> str:
-    """Draw the board with the names of rows and columns on all sides; X plays first."""
+    """Draw the board with row and column labels on all sides; X plays first."""
     letters = " ".join(_LETTERS[: position.game[1]])
     lines = [f"   {letters}"]
     for row, stones in enumerate(position.board()):
@@ -153,16 +158,19 @@ def draw_board(position: Position) -> str:
 
 
 def _cells(position: Position) -> dict[int, int | None]:
-    """Return the cell of each legal action's stone, row * columns + column, None without one."""
+    """Return the cell of the stone placed by each legal action, or None if it places no stone.
+
+    Cells are numbered row * columns + column.
+    """
     game, actions = position.game, position.legal_actions
     if not actions:
         return {}
     states = np.stack([python.apply(game, position.state, action) for action in actions])
-    taken = python.encode_batch(game, states)[:, 0].reshape(len(actions), -1) != 0
-    fresh = taken & (position.board().reshape(-1) == 0)
+    occupied = python.encode_batch(game, states)[:, 0].reshape(len(actions), -1) != 0
+    new_stones = occupied & (position.board().reshape(-1) == 0)
     return {
         action: int(cells.argmax()) if cells.sum() == 1 else None
-        for action, cells in zip(actions, fresh, strict=True)
+        for action, cells in zip(actions, new_stones, strict=True)
     }
 
 
