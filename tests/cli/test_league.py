@@ -87,7 +87,7 @@ def trained(here):
     [
         (["connect_four:4x4", "--agent", "trained"],
          "trained plays gobang:3x3:3, but the requested game is connect_four"),
-        (["gobang:3x3:3", "--agent", "trained?simulations=3"], "its own search settings"),
+        (["gobang:3x3:3", "--agent", "trained?simulations=3"], "options do not apply to a league"),
         (["gobang:3x3:3", "--agent", "trained", "--set", 'parameters=["draw_value"]'],
          "trained@0 does not predict draws"),
     ],
