@@ -44,16 +44,22 @@ def test_ranks_by_hand():
 
 
 def test_errors_of_measuring_hide_no_correlation():
-    """True strengths are the same in both; errors as large halve what is left of it."""
-    rng = np.random.default_rng(1)
+    """Both measure the same strengths; errors of the same size leave 0.7 of the correlation.
+
+    Spearman's correlation of normal numbers is 6 / pi asin(r / 2). Tolerances are five standard
+    deviations over seeds.
+    """
+    rng, count = np.random.default_rng(1), 200
     groups = []
     for _ in range(4):
-        strengths = rng.normal(0, 100, 60)
-        first, second = strengths + rng.normal(0, 100, 60), strengths + rng.normal(0, 10, 60)
+        strengths = rng.normal(0, 100, count)
+        first, second = (strengths + rng.normal(0, error, count) for error in (100, 10))
         pairs = zip(first, second, strict=True)
         groups.append([BothElos(one, 100.0, other, 10.0) for one, other in pairs])
-    seen = np.mean([rank_correlation(group) for group in groups])
-    assert seen == pytest.approx(math.sqrt(0.5), abs=0.1)
-    assert elo_correlation(groups).value == pytest.approx(1.0, abs=0.12)
+    measured = math.sqrt(1 / (2 * 1.01))
+    ranked = 6 / math.pi * math.asin(measured / 2)
+    found = np.mean([rank_correlation(group) for group in groups])
+    assert found == pytest.approx(ranked, abs=0.1)
+    assert elo_correlation(groups).value == pytest.approx(ranked / measured, abs=0.15)
     hidden = [[each._replace(training_error=1e6) for each in group] for group in groups]
     assert isinstance(elo_correlation(hidden), Missing)

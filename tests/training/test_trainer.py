@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,15 +117,32 @@ def test_accepted_candidates_keep_their_optimiser(tmp_path):
     assert not equal(run.load_weights(1), run.load_weights(2))
 
 
-def test_training_elo_adds_up_over_accepted_candidates(tmp_path, second_is_rejected):
-    settings = "iterations=3", "learn.symmetries=all", "gate.games=20", "gate.openings=2", "seed=1"
-    run = train(tmp_path / "run", *settings)
+@pytest.fixture
+def gates_are_decided(monkeypatch):
+    """Change the results of gates: candidates 1 and 3 win all games, candidate 2 loses them."""
+    results, play_match = iter([1, -1, 1]), context.play_match
+
+    def play_decided_match(*arguments, **options):
+        match, result = play_match(*arguments, **options), next(results)
+        signs = [1 if game.first == match.a else -1 for game in match.games]
+        games = [
+            game._replace(result=sign * result)
+            for game, sign in zip(match.games, signs, strict=True)
+        ]
+        return replace(match, games=games)
+
+    monkeypatch.setattr(context, "play_match", play_decided_match)
+
+
+@pytest.mark.usefixtures("second_is_rejected", "gates_are_decided")
+def test_training_elo_adds_up_over_accepted_candidates(tmp_path):
+    run = train(tmp_path / "run", "iterations=3", "gate.games=6", "gate.openings=2")
     gates = of_kind(run, GateRecord)
     gained = []
     for iteration in (1, 2, 3):
         games = run.games.games(iteration, "gate")
         gained.append(rate(games).difference(games[0].first, games[0].second).elo)
-    assert all(abs(each) > 1 for each in gained)
+    assert gained[1] < 0 < min(gained[0], gained[2])
     candidates = [gained[0], gained[0] + gained[1], gained[0] + gained[2]]
     assert [record.candidate_elo for record in gates] == pytest.approx(candidates)
     assert [record.elo for record in gates] == pytest.approx(
