@@ -1,9 +1,9 @@
 """zerolab: a laboratory for AlphaZero-like self-play on small board games.
 
-The names below are the public interface for notebooks and scripts (docs/api.md). Agents are named
-as on the command line (``"mcts:100"``, ``"runs/demo@12"``), games too (``"othello:6x6"``). Wrong
-arguments raise `UserError`, whose text is one clear line. Modules are imported when one of their
-names is first used, so that ``import zerolab`` and the command line stay fast.
+The names below are the public interface for notebooks and scripts (docs/api.md). Agents and games
+are specified as on the command line (``"mcts:100"``, ``"runs/demo@12"``; ``"othello:6x6"``).
+Invalid arguments raise `UserError` with a one-line message. Modules are imported on first use of
+one of their names, so that ``import zerolab`` and the command line remain fast.
 """
 
 from __future__ import annotations
@@ -14,80 +14,49 @@ from typing import TYPE_CHECKING, Any
 
 from zerolab.core import __version__ as __version__
 
+# One statement per module; the aliases mark re-exports.
+# isort: off
 if TYPE_CHECKING:
     from zerolab.api.matches import (
-        Match,
-        Ratings,
-        TournamentReport,
-        play_match,
-        play_tournament,
-        rate,
+        Match as Match,
+        Ratings as Ratings,
+        TournamentReport as TournamentReport,
+        play_match as play_match,
+        play_tournament as play_tournament,
+        rate as rate,
     )
     from zerolab.api.positions import (
-        Analysis,
-        MoveAnalysis,
-        Network,
-        analyse,
-        list_games,
-        load_network,
-        read_positions,
-        solve,
+        Analysis as Analysis,
+        MoveAnalysis as MoveAnalysis,
+        Network as Network,
+        analyse as analyse,
+        list_games as list_games,
+        load_network as load_network,
+        read_positions as read_positions,
+        solve as solve,
     )
     from zerolab.api.runs import (
-        CostReference,
-        IterationCost,
-        Record,
-        Run,
-        cost_to_reach,
-        export_network,
-        open_run,
-        read_reference,
-        run_costs,
-        train,
+        CostReference as CostReference,
+        IterationCost as IterationCost,
+        Record as Record,
+        Run as Run,
+        cost_to_reach as cost_to_reach,
+        export_network as export_network,
+        open_run as open_run,
+        read_reference as read_reference,
+        run_costs as run_costs,
+        train as train,
     )
-    from zerolab.core.errors import UserError
-    from zerolab.evaluation.positions import Positions
-    from zerolab.oracles.oracle import NotSolvedError
-    from zerolab.rules.catalogue import parse_game
-    from zerolab.rules.position import Position
-    from zerolab.search.search import Search
-    from zerolab.search.search_settings import SearchSettings
+    from zerolab.core.errors import UserError as UserError
+    from zerolab.evaluation.positions import Positions as Positions
+    from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
+    from zerolab.rules.catalogue import parse_game as parse_game
+    from zerolab.rules.position import Position as Position
+    from zerolab.search.search import Search as Search
+    from zerolab.search.search_settings import SearchSettings as SearchSettings
+# isort: on
 
-__all__ = [
-    "Analysis",
-    "CostReference",
-    "IterationCost",
-    "Match",
-    "MoveAnalysis",
-    "Network",
-    "NotSolvedError",
-    "Position",
-    "Positions",
-    "Ratings",
-    "Record",
-    "Run",
-    "Search",
-    "SearchSettings",
-    "TournamentReport",
-    "UserError",
-    "analyse",
-    "cost_to_reach",
-    "export_network",
-    "list_games",
-    "load_network",
-    "open_run",
-    "parse_game",
-    "play_match",
-    "play_tournament",
-    "rate",
-    "read_positions",
-    "read_reference",
-    "run_costs",
-    "solve",
-    "train",
-]
-
-_NAMES = {
+_NAMES_BY_MODULE = {
     "zerolab.api.matches": (
         "Match", "Ratings", "TournamentReport", "play_match", "play_tournament", "rate",
     ),
@@ -107,10 +76,11 @@ _NAMES = {
     "zerolab.search.search": ("Search",),
     "zerolab.search.search_settings": ("SearchSettings",),
 }  # fmt: skip
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+__all__ = list(_MODULES)
 
-# Threads that wait for each other in torch spin first. On a machine that does other things too,
-# the default number of spins makes learning many times slower; it is read when torch is loaded.
+# Waiting torch threads spin before they sleep. On a machine with other load, the default spin count
+# makes training many times slower. It must be set before torch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 

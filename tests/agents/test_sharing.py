@@ -322,13 +322,13 @@ def test_nesting_without_end_is_refused(content):
         ({"game": "chess:8x8"}, 'it: unknown game "chess"'),
         ({"game": "gobang:03x3:3"}, "it: game = gobang:03x3:3: expected gobang:3x3:3"),
         ({"game": "gobang:99x3"}, "rows = 99: expected at most 8"),
-        ({"game": "othello:6x6"}, "it: these weights are of another network"),
+        ({"game": "othello:6x6"}, "it: these weights belong to another network"),
         ({"game": 3}, "it: game = 3: expected a string"),
         ({"game": "x" * 300}, "it: game ="),
         ({"network": {"channels": 8}}, "network: no name"),
         ({"network": {"name": "mlp"}}, 'it: unknown network "mlp"'),
         ({"network": {"name": "conv", "filters": 3}}, 'unknown setting "filters"'),
-        ({"network": {"name": "resnet"}}, "it: these weights are of another network"),
+        ({"network": {"name": "resnet"}}, "it: these weights belong to another network"),
         ({"network": []}, "it: network = []: expected a table"),
         ({"search": {"simulations": 0}}, "it: simulations = 0: expected at least 1"),
         ({"search": {"selection": "ucb"}}, 'it: selection.name = "ucb": expected one of'),
@@ -353,7 +353,7 @@ def test_names_that_would_write_to_the_terminal_are_refused(content):
 
 def test_a_network_of_terabytes_is_refused_without_memory_for_it(content):
     huge = {"name": "resnet", "blocks": 256, "filters": 4096, "hidden": 65536}
-    assert "these weights are of another network" in refusal(changed(content, network=huge))
+    assert "these weights belong to another network" in refusal(changed(content, network=huge))
     wide = {"name": "features", "width": 10**18}
     heads = ["policy", "value", wide]
     assert refusal(changed(content, network={"name": "conv", "heads": heads})).startswith("it: ")
@@ -363,8 +363,8 @@ def test_weights_have_to_be_those_of_the_network_and_finite(content):
     _, arrays = table_and_arrays(content)
     name = "heads.policy.output.weight"
     weight = arrays[name]
-    assert f"{name} is on one side only" in refusal(with_arrays(content, **{name: None}))
-    assert "extra is on one side only" in refusal(with_arrays(content, extra=weight))
+    assert f"{name} is missing" in refusal(with_arrays(content, **{name: None}))
+    assert "extra is unexpected" in refusal(with_arrays(content, extra=weight))
     assert f"{name} is float32[1, 9], expected float32[9, 16]" in refusal(
         with_arrays(content, **{name: weight[:1, :9]})
     )

@@ -186,5 +186,5 @@ def test_a_head_with_other_outputs_for_actions_is_refused():
 
     chosen = settings()
     both = chosen.model_copy(update={"heads": (*chosen.heads, Twice())})
-    with pytest.raises(UserError, match='the head "twice" needs others'):
+    with pytest.raises(UserError, match='head "twice"'):
         build_network(both, parse_game("gobang:3x3:3"), 0)

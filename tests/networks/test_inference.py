@@ -190,7 +190,7 @@ def by_hand(network, planes):
 @pytest.mark.parametrize("trained", ["gated"], indirect=True)
 def test_features_are_the_activations_of_the_heads_convolutions(trained, game, states):
     reader = FeatureReader(trained, game, CPU)
-    assert reader.width == 2 * 8 * 42
+    assert reader.feature_count == 2 * 8 * 42
     found = reader.read(states)
     assert found.dtype == np.float32
     with torch.no_grad():
@@ -218,4 +218,4 @@ def test_the_small_network_of_clausen(game):
     heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)
     assert stem + 3 * block + heads == 63_335
     assert sum(each.numel() for each in network.parameters()) == 63_335
-    assert FeatureReader(network, game, CPU).width == 3 * 42
+    assert FeatureReader(network, game, CPU).feature_count == 3 * 42

@@ -144,10 +144,9 @@ def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MissingExtraError) as error:
         onnx_export.require_packages()
-    assert str(error.value) == (
-        'networks are exported by onnxscript, which is not installed: install the extra "onnx",'
-        " as in pip install 'zerolab[onnx]'"
-    )
+    assert "onnxscript" in str(error.value)
+    assert "pip install 'zerolab[onnx]'" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_layer_that_onnx_does_not_know_is_one_line():

@@ -69,8 +69,8 @@ def of_another_type(arrays):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (without, f"{BIAS} is on one side only"),
-        (with_another, "heads.reply.bias is on one side only"),
+        (without, f"{BIAS} is missing"),
+        (with_another, "heads.reply.bias is unexpected"),
         (of_another_shape, f"{BIAS} is float32[8], expected float32[7]"),
         (of_another_type, f"{BIAS} is float64[7], expected float32[7]"),
     ],
@@ -83,7 +83,7 @@ def test_weights_that_do_not_fit_are_refused_whole(game, damage, message):
     damage(arrays)
     with pytest.raises(UserError) as caught:
         load_weights(network, arrays)
-    assert str(caught.value) == f"these weights are of another network: {message}"
+    assert message in str(caught.value)
     after = weights_to_arrays(network)
     assert all(np.array_equal(after[name], before[name]) for name in before)
 
@@ -92,17 +92,17 @@ def test_weights_that_do_not_fit_are_refused_whole(game, damage, message):
 def test_weights_are_checked_against_settings_alone(name, game):
     weights = weights_to_arrays(build_network(SMALL[name], game, seed=0))
     require_weights(SMALL[name], game, weights)
-    with pytest.raises(UserError, match="is on one side only"):
+    with pytest.raises(UserError, match="more is unexpected"):
         require_weights(SMALL[name], game, {**weights, "more": np.zeros(3)})
     first, array = next(iter(weights.items()))
     with pytest.raises(UserError, match=f"{first} is float64"):
         require_weights(SMALL[name], game, {**weights, first: array.astype(np.float64)})
-    with pytest.raises(UserError, match="these weights are of another network"):
+    with pytest.raises(UserError, match="these weights belong to another network"):
         require_weights(SMALL[name], parse_game("othello:6x6"), weights)
 
 
 def test_checking_weights_takes_no_memory_for_a_network_of_terabytes(game):
     """256 blocks of 4,096 filters have 77 billion weights."""
     huge = NETWORKS["resnet"](blocks=256, filters=4096)
-    with pytest.raises(UserError, match="these weights are of another network"):
+    with pytest.raises(UserError, match="these weights belong to another network"):
         require_weights(huge, game, {})

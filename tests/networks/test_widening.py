@@ -117,7 +117,7 @@ def test_numbers_of_parameters_by_hand():
 
 def test_what_cannot_grow_is_refused():
     with pytest.raises(
-        UserError, match='"conv" does not grow: expected "fully_convolutional" or "resnet"'
+        UserError, match='"conv" cannot grow: expected "fully_convolutional" or "resnet"'
     ):
         GROWTHS["net2net"](after=(1,)).network(NETWORKS["conv"](), 2)
     with pytest.raises(UserError, match="filters = 8192: expected at most 4096"):

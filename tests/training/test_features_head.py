@@ -231,7 +231,7 @@ MISTAKES = {
     ),
     "no convolutions": (
         "conv",
-        'source = "conv": its network has no convolutions before its heads',
+        'source = "conv": the network has no convolutions',
     ),
 }
 

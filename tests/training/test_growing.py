@@ -106,7 +106,7 @@ def test_a_candidate_after_a_rejection_grows_anew(tmp_path, monkeypatch):
 def test_settings_that_cannot_grow_are_refused():
     with pytest.raises(UserError, match=r"growth.after ends with 4"):
         chosen("{name='net2net', after=[1, 4]}")
-    with pytest.raises(UserError, match=r'growth = "net2net": .*"conv" does not grow'):
+    with pytest.raises(UserError, match=r'growth = "net2net": .*"conv" cannot grow'):
         chosen("{name='net2net', after=[1]}", "network=conv")
     with pytest.raises(UserError, match=r"filters = 8192: expected at most 4096"):
         chosen("{name='net2net', after=[1]}", "network.filters=4096")

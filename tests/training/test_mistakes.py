@@ -120,7 +120,7 @@ MISTAKES = [
     (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
     (["--set", 'network.heads=["policy", "repli", "value"]'], 'did you mean "reply"?'),
     (["--set", 'network.heads=["policy", "reply"]'], "no head gives values"),
-    (["--set", 'network.heads=["policy", "value", "value"]'], '"value" is there twice'),
+    (["--set", 'network.heads=["policy", "value", "value"]'], '"value" is listed twice'),
     (["--set", "network.heads=policy"], 'network.heads = "policy": expected a list'),
     (["--set", "network.heads.weight=3"], '"network.heads" is a list: expected'),
     (

@@ -221,7 +221,7 @@ FRESH, MIRRORED = 'published_bugs=["fresh_optimizer"]', 'published_bugs=["mirror
         (["published_bugs=absolute_winner"], 'published_bugs = "absolute_winner": expected a list'),
         (
             ['published_bugs=["absolute_winner", "fresh_optimizer", "absolute_winner"]'],
-            '"absolute_winner" is there twice',
+            '"absolute_winner" is listed twice',
         ),
         ([FRESH, "learn.optimizer=sgd"], 'expected learn.optimizer = "adam", not "sgd"'),
         ([FRESH, "learn.ema_decay=0.5"], "expected learn.ema_decay = 0.0, not 0.5"),

@@ -1,4 +1,4 @@
-"""Architectures: convolutional, residual, and fully convolutional for any board size."""
+"""Network architectures: convolutional, residual and, for any board size, fully convolutional."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class ResidualSettings(NetworkSettings):
     [Hongcharoen2018]: 256."""
 
     stem_filters: int | None = Field(default=None, ge=1, le=4096)
-    """Filters of the stem, which an adapter, a 1x1 convolution, converts to those of the blocks;
-    unset for a stem as wide as the blocks, without an adapter. [Clausen2021], the small network of
-    auxiliary features: 128, with blocks of 32."""
+    """Filters of the stem. An adapter, a 1x1 convolution, converts them to the block width. If
+    unset, the stem has the same width as the blocks and there is no adapter. [Clausen2021], the
+    small network for auxiliary features: 128, with blocks of 32."""
 
     squeeze_excite: int = Field(default=0, ge=0)
-    """Ratio by which gates squeeze the filters; 0 builds none. [Clausen2021], extended: 16."""
+    """Squeeze ratio of the gates; 0 disables them. [Clausen2021], extended: 16."""
 
     def grown(self, factor: int) -> Self:
         return validate(type(self), {**self.model_dump(), "filters": self.filters * factor})
@@ -54,7 +54,7 @@ class ResidualSettings(NetworkSettings):
         return widened_residual(fresh, former, random)
 
     def _trunk(self, game: Game) -> nn.Sequential:
-        """Return a new trunk: planes [N, planes, rows, columns] to [N, filters, rows, columns]."""
+        """Return a new trunk from [N, planes, rows, columns] to [N, filters, rows, columns]."""
         from torch import nn
 
         from zerolab.networks.layers import NormedConv, ResidualBlock
@@ -67,9 +67,9 @@ class ResidualSettings(NetworkSettings):
 
 
 class ConvSettings(NetworkSettings):
-    """Four 3x3 convolutions, two of them unpadded, two fully connected layers.
+    """Four 3x3 convolutions, two of them unpadded, followed by two fully connected layers.
 
-    The network of [Wang2019], [Wang2020a] and [Wang2020b], from [AZG].
+    This is the network of [Wang2019], [Wang2020a] and [Wang2020b], taken from [AZG].
     """
 
     name: Literal["conv"] = "conv"
@@ -81,8 +81,8 @@ class ConvSettings(NetworkSettings):
     """Units of the fully connected layers. [Wang2019], [Wang2020a], [Wang2020b]: 1024 and 512."""
 
     dropout: float = Field(default=0.3, ge=0, lt=1)
-    """d: share of hidden units dropped in training. [Wang2019], [Wang2020a], [Wang2020b]: 0.3
-    ([Wang2020a] sweeps 0.2 to 0.4)."""
+    """d: fraction of hidden units dropped during training. [Wang2019], [Wang2020a], [Wang2020b]:
+    0.3 ([Wang2020a] sweeps 0.2 to 0.4)."""
 
     def network(self, game: Game) -> Network:
         from zerolab.networks.layers import ConvTrunk
@@ -106,19 +106,18 @@ class FullyConvolutionalSettings(ResidualSettings):
     any_size: ClassVar[bool] = True
 
     head_filters: int = Field(default=8, ge=1, le=4096)
-    """Filters of the heads' convolutions; as many as those of ``resnet`` by default."""
+    """Filters of the heads' convolutions. The default equals that of ``resnet``."""
 
     head_kernel: Literal[1, 3] = 1
-    """Cells on a side of the heads' convolutions."""
+    """Kernel size of the heads' convolutions."""
 
     hidden: int = Field(default=64, ge=0, le=65536)
-    """Units of the hidden layer of heads with one output per position, such as value; 0 for
-    none."""
+    """Hidden units in heads with one output per position, such as value; 0 for no hidden layer."""
 
     def network(self, game: Game) -> Network:
         """Return a new network for a game.
 
-        Raises UserError for a game without a layout of its actions on the board.
+        Raises UserError for a game whose actions have no layout on the board.
         """
         from zerolab.networks.network import BoardReader, Network
 
@@ -144,8 +143,8 @@ class FullyConvolutionalSettings(ResidualSettings):
         if head.per_action:
             if head.output_size(actions) != actions:
                 raise UserError(
-                    f"network = {quoted(self.name)} has one output for every action, and the head"
-                    f" {quoted(head.name)} needs others: expected another network"
+                    f"network = {quoted(self.name)} has one output per action, but the head"
+                    f" {quoted(head.name)} needs more: expected another network"
                 )
             return PlacesLayer(head, self.head_filters, action_layout(game))
         pooled = POOLS * self.head_filters
@@ -167,21 +166,21 @@ class ResnetSettings(ResidualSettings):
     """Filters of the heads' convolutions. [Clausen2021]: 32."""
 
     head_kernel: Literal[1, 3] = 1
-    """Cells on a side of the heads' convolutions. [Silver2017]: 1; [Clausen2021]: 3."""
+    """Kernel size of the heads' convolutions. [Silver2017]: 1; [Clausen2021]: 3."""
 
     hidden: int = Field(default=64, ge=0, le=65536)
-    """Units of the hidden layer of heads with one output per position, such as value; 0 for none.
+    """Hidden units in heads with one output per position, such as value; 0 for no hidden layer.
     [Silver2017]: 256; [Clausen2021]: 0."""
 
     def network(self, game: Game) -> Network:
         from zerolab.networks.network import Network, PlaneReader
 
-        # The order of construction decides the random weights: it is part of every run.
+        # Layers draw their weights as they are built. Another order would change existing runs.
         trunk = self._trunk(game)
-        last = [self._last_layers(head, game) for head in reversed(self.heads)]
+        last_layers = [self._last_layers(head, game) for head in reversed(self.heads)]
         readers = [
             (head, PlaneReader(self.filters, self.head_filters, self.head_kernel, layers))
-            for head, layers in zip(self.heads, reversed(last), strict=True)
+            for head, layers in zip(self.heads, reversed(last_layers), strict=True)
         ]
         return Network(trunk, readers)
 

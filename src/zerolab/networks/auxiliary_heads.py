@@ -1,6 +1,6 @@
-"""Auxiliary heads, which shape the trunk: reply, plies left, features.
+"""Auxiliary heads: reply, plies left and features.
 
-A search reads none of them.
+They improve the trunk during training. Searches do not use their outputs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class ReplyHead(Head):
-    """The search's policy for the opponent after the move that was played [Wu2019].
+    """The search policy of the opponent's reply to the played move [Wu2019].
 
-    Nothing is learnt from the last move of a game. The head makes the trunk see the opponent's
-    plans.
+    The last position of a game has no target. The head teaches the trunk to anticipate the
+    opponent's plans.
     """
 
     name: Literal["reply"] = "reply"
@@ -39,11 +39,11 @@ class ReplyHead(Head):
         return frozenset(("replies",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the policies of the next positions, float32[N, actions]."""
+        """Return the search policies of the next positions, float32[N, actions]."""
         return facts.replies.astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropies."""
+        """Return the cross-entropies, float32[N]; NaN without a reply."""
         masked = target.isnan().any(dim=1)
         errors = cross_entropy(prediction.float(), target.nan_to_num(0))
         return errors.masked_fill(masked, float("nan"))
@@ -53,16 +53,16 @@ HEADS.add("reply", ReplyHead)
 
 
 _SCALE = 20.0
-"""Plies that count as 1, so that errors have the size of those of the other heads."""
-_QUADRATIC = 0.5
-"""Bound, in units of the scale, up to which errors are squared: games that last surprisingly long
-or end by a blunder do not outweigh all others."""
+"""Plies per unit, chosen so that the errors are of similar size to those of other heads."""
+_HUBER_THRESHOLD = 0.5
+"""Largest quadratic error, in units of the scale. Beyond it errors are linear, so that surprisingly
+long games and games cut short by a blunder do not dominate."""
 
 
 class PliesLeftHead(Head):
-    """Plies to the end of the game, in units of 20, with the Huber error of threshold 0.5.
+    """Remaining plies of the game in units of 20, with a Huber error of threshold 0.5.
 
-    The head makes the trunk see the end of the game approach.
+    The head teaches the trunk to recognise the approaching end of the game.
     """
 
     name: Literal["plies_left"] = "plies_left"
@@ -70,7 +70,7 @@ class PliesLeftHead(Head):
     predicts: ClassVar[str] = f"plies to the end of the game, divided by {_SCALE:g}"
 
     def activation(self, outputs: Tensor) -> Tensor:
-        """Return numbers of plies in units of the scale, float32[N]."""
+        """Return the predicted plies left in units of the scale, float32[N]."""
         return outputs.float().squeeze(1)
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
@@ -78,21 +78,21 @@ class PliesLeftHead(Head):
         return (facts.plies_left / _SCALE).astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return Huber's errors: e^2 / 2 up to the threshold t, t * (|e| - t / 2) beyond."""
+        """Return the Huber errors: e^2 / 2 up to the threshold t, t * (|e| - t / 2) beyond."""
         distance = (prediction.float() - target).abs()
-        within = distance.clamp(max=_QUADRATIC)
-        return within * (distance - within / 2)
+        clipped = distance.clamp(max=_HUBER_THRESHOLD)
+        return clipped * (distance - clipped / 2)
 
 
 HEADS.add("plies_left", PliesLeftHead)
 
 
 class FeaturesHead(Head):
-    """Features that another, trained network computes of the position and of later ones.
+    """Features computed by another, trained network for this and later positions.
 
-    They are the activations of the convolutions before that network's heads [Clausen2021]; the
-    error is the mean squared one. Nothing is learnt about positions after the end of the game. The
-    head makes the trunk see ahead of time what the other network sees (docs/auxiliary-features.md).
+    They are the activations of the convolutions before that network's heads [Clausen2021], learnt
+    with the mean squared error. Plies after the end of the game have no target. The head teaches
+    the trunk to anticipate the other network's features (docs/auxiliary-features.md).
     """
 
     name: Literal["features"] = "features"
@@ -101,29 +101,29 @@ class FeaturesHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """The network whose features are learnt, RUN or RUN@N, such as runs/small, of the same game.
-    The run keeps a copy of it."""
+    """The network whose features are learnt, RUN or RUN@N, for example runs/small. It must play the
+    same game. The run keeps a copy of it."""
 
     digest: str = ""
-    """Digest of the weights of `source`, filled in when the run begins."""
+    """Digest of the weights of `source`. Set when the run begins."""
 
     width: int = Field(default=0, ge=0)
-    """Number of features of a position, filled in when the run begins. [Clausen2021]: 42 for every
-    head of the small network."""
+    """Number of features per position. Set when the run begins. [Clausen2021]: 42 for every head of
+    the small network."""
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)
-    """Distances in plies from the position to those whose features are learnt. [Clausen2021]: 0, 2,
-    4."""
+    """Numbers of plies to look ahead: features are learnt for the positions that many plies later.
+    [Clausen2021]: 0, 2, 4."""
 
-    turns: ClassVar[bool] = False
-    predicts: ClassVar[str] = "what another network sees in this position and in later ones"
-    found: ClassVar[tuple[str, ...]] = ("digest", "width")
+    is_equivariant: ClassVar[bool] = False
+    predicts: ClassVar[str] = "features computed by another network for this and later positions"
+    set_by_run: ClassVar[tuple[str, ...]] = ("digest", "width")
 
     @field_validator("plies")
     @classmethod
-    def _different(cls, plies: tuple[int, ...]) -> tuple[int, ...]:
-        if twice := [ply for ply in plies if plies.count(ply) > 1]:
-            raise ValueError(f"{twice[0]} is there twice: expected different numbers of plies")
+    def _reject_duplicates(cls, plies: tuple[int, ...]) -> tuple[int, ...]:
+        if duplicates := [ply for ply in plies if plies.count(ply) > 1]:
+            raise ValueError(f"{duplicates[0]} is listed twice: expected distinct numbers of plies")
         return plies
 
     @property
@@ -131,14 +131,14 @@ class FeaturesHead(Head):
         return max(self.plies)
 
     def output_size(self, actions: int) -> int:
-        """Return the number of features of all plies together."""
+        """Return the total number of features over all plies."""
         return self.width * len(self.plies)
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("features",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the features, float32[N, plies * width]; NaN where the game was over."""
+        """Return the features, float32[N, plies * width]; NaN after the end of the game."""
         return facts.features.astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Registries of networks, and the construction of a network from its settings."""
+"""Registries of networks and construction of a network from its settings."""
 
 from __future__ import annotations
 
@@ -36,24 +36,25 @@ __all__ = [
 
 
 def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: int = 0) -> Network:
-    """Return a network with weights drawn from a seed; torch's own generators are left alone.
+    """Return a network with random weights; torch's global generators are unaffected.
 
-    `iteration` is the one in which the network is new: a run's networks are drawn independently.
+    `iteration` is the iteration that introduces the network. It selects an independent random
+    stream of `seed`, so that no two networks of a run start with the same weights.
     """
     import torch
 
     key = int(streams.stream(seed, iteration, 0, 0, streams.INITIAL_WEIGHTS))
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed would reseed GPUs, too
+        torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed also reseeds GPUs
         return settings.network(game)
 
 
 def require_weights(
     settings: NetworkSettings, game: Game, arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Raise UserError unless arrays are the weights of a network with some settings.
+    """Raise UserError unless `arrays` fit a network with these settings.
 
-    The network is built without memory for its weights.
+    The network is built on the meta device, without allocating its weights.
     """
     import torch
 
@@ -63,5 +64,5 @@ def require_weights(
         with torch.device("meta"):
             tensors = settings.network(game).state_dict()
     except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
-        raise UserError(f"no network has these settings: {one_line(error)}") from None
+        raise UserError(f"no network can be built from these settings: {one_line(error)}") from None
     require_kinds({name: array_kind(tensor) for name, tensor in tensors.items()}, arrays)

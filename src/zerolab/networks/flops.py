@@ -1,9 +1,9 @@
-"""Floating-point operations of a network, counted while it runs.
+"""Floating-point operation counts of networks.
 
-torch counts the matrix products and convolutions of the very modules that play and learn, a
-multiplication and an addition as two operations; cells of padding count like others. Elementwise
-work is not counted: activations, batch norm, skip connections, losses, the optimiser's steps. While
-they are counted, networks have shapes but no numbers, so nothing is computed.
+torch counts the matrix products and convolutions of the modules used for play and training. A
+multiply-add is two operations, and padding cells count like others. Elementwise work is not
+counted: activations, batch norm, skip connections, losses and optimiser steps. Networks are traced
+on the meta device, so nothing is computed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules import encoding
 from zerolab.rules.rules import Game
 
-_BATCH = 2  # batch norm refuses to learn from a single position
+_BATCH = 2  # batch norm cannot train on a single position
 
 
 @cache
 def evaluation_flops(
     settings: NetworkSettings, game: Game, outputs: Sequence[HeadOutput] = ("priors", "values")
 ) -> int:
-    """Return the operations in which a network evaluates one position.
+    """Return the number of operations needed to evaluate one position.
 
-    As in inference: batch norm folded into the weights, and only the heads needed for some outputs.
-    Raises UserError where no head has one of them.
+    As in inference, batch norms are folded into the weights and only the heads needed for `outputs`
+    are computed. Raises UserError if no head has one of the outputs.
     """
-    network, planes = _shapes(settings, game)
+    network, planes = _meta_network(settings, game)
     heads = dict.fromkeys(map(network.head_with, outputs))
     counter = FlopCounterMode(display=False)
     with torch.inference_mode(), counter:
@@ -43,29 +43,29 @@ def evaluation_flops(
 
 @cache
 def sample_flops(settings: NetworkSettings, game: Game, *, is_trunk_frozen: bool = False) -> int:
-    """Return the operations in which a network learns one example: forward, backward, all heads.
+    """Return the number of operations per training example, forward and backward, with all heads.
 
-    Nothing is propagated back through a frozen trunk.
+    There is no backward pass through a frozen trunk.
     """
-    network, planes = _shapes(settings, game)
+    network, planes = _meta_network(settings, game)
     network.trunk.requires_grad_(not is_trunk_frozen)
     counter = FlopCounterMode(display=False)
     with counter:
         outputs = network.train()(planes).values()
-        total = torch.stack([each.sum() for each in outputs]).sum()
+        total = torch.stack([output.sum() for output in outputs]).sum()
         torch.autograd.backward(total)
     return int(counter.get_total_flops()) // _BATCH
 
 
 @cache
 def count_parameters(settings: NetworkSettings, game: Game) -> int:
-    """Return the number of weights and biases that a network learns."""
-    network, _ = _shapes(settings, game)
+    """Return the number of trainable weights and biases of a network."""
+    network, _ = _meta_network(settings, game)
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def _shapes(settings: NetworkSettings, game: Game) -> tuple[Network, torch.Tensor]:
-    """Return a network and a batch of planes without any numbers."""
+def _meta_network(settings: NetworkSettings, game: Game) -> tuple[Network, torch.Tensor]:
+    """Return a network and a batch of input planes on the meta device, without data."""
     with torch.device("meta"):
         planes = torch.empty((_BATCH, encoding.planes(game), *game[:2]))
         return settings.network(game), planes

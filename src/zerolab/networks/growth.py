@@ -1,15 +1,15 @@
-"""Growing networks: new weights, or Net2WiderNet [Chen2016, Section 2.2].
+"""Network growth during a run, with new weights or by Net2WiderNet [Chen2016, Section 2.2].
 
-A run's setting `growth` is one of the types in `GROWTHS`; `Growth.network` alone decides the size
-of each network of a run. Another package adds a type by registering it in a module named by the
-entry point ``zerolab.networks``.
+The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network` alone
+determines the size of every network in the run. Other packages can add a type by registering it in
+a module named by the entry point ``zerolab.networks``.
 
-In a layer widened by Net2WiderNet, units are copies of the former ones, and the readers of a unit
-divide each weight among its copies. All layers that the skip connections add to each other have the
-same copies, or the sums would be of different units. [Chen2016] divides equally and adds noise,
-without which copies of a unit would stay equal forever. Here copies get unequal shares at random,
-so that they learn different things from the first step and the function is nevertheless the same,
-up to rounding.
+Net2WiderNet widens a layer with copies of its units. In the next layer, each weight is divided
+among the copies of its input. Layers joined by skip connections must use the same copies, since
+their outputs are added unit by unit. [Chen2016] divides the weights equally and adds noise, because
+identical copies would otherwise receive identical gradients forever. Here the shares are random and
+unequal. The copies therefore diverge from the first training step, while the initial function is
+unchanged up to rounding.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from zerolab.networks.network_settings import NetworkSettings
 
 WeightArrays = Mapping[str, NDArray[Any]]
 Copies = NDArray[np.int64]
-"""[wide]: the former unit that each unit copies."""
+"""int64[wide]: for each unit of the wide layer, the index of the copied unit."""
 
 _STEM = "trunk.0"
 _ADAPTER = "trunk.2"
-"""Follows the stem and its ReLU in networks that have one: there the stem keeps its width."""
-_LEAST, _MOST = 0.5, 1.5
-"""Bounds of the random numbers to which the shares are proportional."""
+"""Position of the adapter after the stem and its ReLU. A stem with an adapter keeps its width."""
+_SMALLEST_SHARE, _LARGEST_SHARE = 0.5, 1.5
+"""Bounds of the random shares before normalisation."""
 
 
 def widened_residual(
     fresh: WeightArrays, former: WeightArrays, random: np.random.Generator
 ) -> WeightArrays:
-    """Return the weights of a network as wide as `fresh` that computes what `former` does.
+    """Return weights with the shapes of `fresh` that compute the same function as `former`.
 
-    Both are weights by name, of networks with residual trunks that differ in their filters alone.
+    Both map names to weights of residual networks that differ only in their number of filters.
     """
     wide = _Widening(fresh, former, random)
     first = _ADAPTER if f"{_ADAPTER}.conv.weight" in former else _STEM
     trunk = wide.copies(f"{first}.conv.weight")
     wide.layer(first, None, trunk)
-    for block in _owners(former, ".first.conv.weight"):
+    for block in _prefixes(former, ".first.conv.weight"):
         inner = wide.copies(f"{block}.first.conv.weight")
         wide.layer(f"{block}.first", trunk, inner)
         wide.layer(f"{block}.second", inner, trunk)
@@ -56,18 +56,18 @@ def widened_residual(
             squeezed = wide.copies(f"{block}.gate.squeeze.weight")
             wide.layer(f"{block}.gate.squeeze", trunk, squeezed)
             wide.layer(f"{block}.gate.excite", squeezed, trunk)
-    for head in _owners(former, ".reduce.conv.weight"):
+    for head in _prefixes(former, ".reduce.conv.weight"):
         wide.layer(f"{head}.reduce", trunk, None)
     return wide.weights
 
 
-def _owners(weights: WeightArrays, name: str) -> list[str]:
-    """Return the prefixes of the weights whose name ends with `name`, in order."""
-    return [each.removesuffix(name) for each in weights if each.endswith(name)]
+def _prefixes(weights: WeightArrays, suffix: str) -> list[str]:
+    """Return the prefixes of the weight names that end with `suffix`, in order."""
+    return [name.removesuffix(suffix) for name in weights if name.endswith(suffix)]
 
 
 class _Widening:
-    """The weights of a network, widened layer by layer."""
+    """Layer-by-layer widening of a network's weights."""
 
     def __init__(
         self, fresh: WeightArrays, former: WeightArrays, random: np.random.Generator
@@ -76,19 +76,20 @@ class _Widening:
         self._fresh, self._former, self._random = fresh, former, random
 
     def copies(self, name: str) -> Copies:
-        """Return the former unit that each output of a wider layer copies.
+        """Return the copied unit for each output of a wider layer.
 
-        Every unit has equally many copies, or one more; the first ones are the units in place.
+        The first outputs are the units themselves, in their order. The numbers of copies of two
+        units differ by at most one.
         """
         narrow, wide = len(self._former[name]), len(self._fresh[name])
         rounds = -(-wide // narrow)
-        further = [self._random.permutation(narrow) for _ in range(rounds - 1)]
-        return np.concatenate([np.arange(narrow), *further])[:wide]
+        permutations = [self._random.permutation(narrow) for _ in range(rounds - 1)]
+        return np.concatenate([np.arange(narrow), *permutations])[:wide]
 
     def layer(self, layer: str, inputs: Copies | None, outputs: Copies | None) -> None:
-        """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], batch norm included.
+        """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], including batch norm.
 
-        None for inputs or outputs that keep their width.
+        Pass None for `inputs` or `outputs` to keep their width.
         """
         for name, array in self._former.items():
             if name.startswith(f"{layer}."):
@@ -98,36 +99,37 @@ class _Widening:
                 self.weights[name] = wide
 
     def _divided(self, array: NDArray[Any], inputs: Copies) -> NDArray[Any]:
-        """Return weights [outputs, inputs, ...] of copied inputs, divided among the copies."""
-        parts = self._random.uniform(_LEAST, _MOST, (len(array), len(inputs)))
+        """Return weights [outputs, inputs, ...] divided among the copies of each input."""
+        size = len(array), len(inputs)
+        parts = self._random.uniform(_SMALLEST_SHARE, _LARGEST_SHARE, size)
         totals = parts @ (inputs[:, None] == np.arange(array.shape[1]))
         shares = parts / totals[:, inputs]
-        shaped = shares.reshape(*shares.shape, *(1,) * (array.ndim - 2))
-        divided: NDArray[Any] = (array[:, inputs] * shaped).astype(array.dtype)
+        factors = shares.reshape(*shares.shape, *(1,) * (array.ndim - 2))
+        divided: NDArray[Any] = (array[:, inputs] * factors).astype(array.dtype)
         return divided
 
 
 class Growth(Variant):
-    """Base of ways to grow. Network k of a run is learnt in iteration k; network 0 is untrained.
+    """Base class of growth types.
 
-    Learning begins with the best network. Where that is smaller than the iteration's network has to
-    be, it grows first (docs/decisions/0045).
+    Iteration k trains network k; network 0 is untrained. Training starts from the best network. If
+    that is smaller than the network of the iteration, it first grows (docs/decisions/0045).
     """
 
     @property
     def last(self) -> int | None:
-        """The iteration after which the network grows for the last time; None for never."""
+        """The last iteration after which the network grows; None if it never grows."""
         return None
 
     @property
     def epochs_when_new(self) -> int | None:
-        """Passes over the window in which a grown network learns; None for the usual number."""
+        """Passes over the window to train a grown network; None for the usual number."""
         return None
 
     def network(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
-        """Return the settings of a network of a run whose network 0 has those of `first`.
+        """Return the settings of the network in `iteration`; `first` are those of network 0.
 
-        Raises UserError for an architecture that does not grow, or not so far.
+        Raises UserError if the architecture cannot grow, or cannot become that large.
         """
         return first
 
@@ -140,13 +142,13 @@ class Growth(Variant):
     ) -> WeightArrays:
         """Return the initial weights of a larger network.
 
-        `fresh` are new random ones, `former` those of the network that grows.
+        `fresh` are new random weights of that network, `former` the weights of the growing one.
         """
         return fresh
 
 
 class GrowthByFilters(Growth):
-    """Base of types that multiply the filters after some iterations."""
+    """Base class of types that multiply the number of filters after certain iterations."""
 
     after: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(4, 8, 16, 32), min_length=1, max_length=12
@@ -154,15 +156,15 @@ class GrowthByFilters(Growth):
     """The iterations after which the network grows, in order. [Clausen2021]: 4, 8, 16, 32."""
 
     factor: int = Field(default=2, ge=2, le=64)
-    """Factor of the number of filters each time. [Clausen2021]: 2."""
+    """Factor by which the number of filters grows each time. [Clausen2021]: 2."""
 
     @field_validator("after")
     @classmethod
-    def _in_order(cls, after: tuple[int, ...]) -> tuple[int, ...]:
+    def _require_order(cls, after: tuple[int, ...]) -> tuple[int, ...]:
         for former, following in pairwise(after):
             if following <= former:
                 raise ValueError(
-                    f"{following} after {former}: expected iterations in increasing order"
+                    f"{following} follows {former}: expected iterations in increasing order"
                 )
         return after
 
@@ -171,15 +173,15 @@ class GrowthByFilters(Growth):
         return self.after[-1]
 
     def network(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
-        steps = sum(iteration > each for each in self.after)
-        return first.grown(self.factor**steps) if steps else first
+        growths = sum(iteration > growing_iteration for growing_iteration in self.after)
+        return first.grown(self.factor**growths) if growths else first
 
 
 GROWTHS: Registry[type[Growth]] = Registry("growth")
 
 
 class Net2Net(GrowthByFilters):
-    """More filters, copies of the existing ones: the function stays the same [Chen2016]."""
+    """More filters, copied from the existing ones so that the function is unchanged [Chen2016]."""
 
     name: Literal["net2net"] = "net2net"
 
@@ -197,7 +199,7 @@ GROWTHS.add("net2net", Net2Net)
 
 
 class NoGrowth(Growth):
-    """All networks of a run have the same size."""
+    """The same size for all networks of a run."""
 
     name: Literal["none"] = "none"
 
@@ -206,14 +208,14 @@ GROWTHS.add("none", NoGrowth)
 
 
 class Reinitialise(GrowthByFilters):
-    """More filters and new random weights, which learn from the window [Clausen2021]."""
+    """More filters and new random weights, trained on the window [Clausen2021]."""
 
     name: Literal["reinitialise"] = "reinitialise"
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
-    """Passes over the window of an iteration that begins with new weights; unset for the usual
-    number, from `learn.epochs` or `learn.replay_ratio`. That suits a network that has learnt
-    before: small windows ask for more."""
+    """Passes over the window in an iteration that begins with new weights. If unset, `learn.epochs`
+    or `learn.replay_ratio` determine the number. Those suit a network that is already trained; new
+    weights need more passes, especially over a small window."""
 
     @property
     def epochs_when_new(self) -> int | None:

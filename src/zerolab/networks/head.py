@@ -1,9 +1,8 @@
-"""Base of heads, the predictions of a network about a position.
+"""Base class of heads, which make a network's predictions about a position.
 
-A head defines its last layer, its target as a function of the facts of a batch, its error, and its
-outputs for a search. It is a variant of the setting ``network.heads``. Another package adds a head
-as a class like those of `networks.heads`, in a module named by the entry point
-``zerolab.networks``.
+A head defines the size of its last layer, its training target, its error, and its outputs for a
+search. It is a variant of the setting ``network.heads``. Other packages can add heads as classes
+like those in `networks.heads`, in a module named by the entry point ``zerolab.networks``.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
 
 
 POLICY = "policy"
-"""Name of the head that every network has."""
+"""Name of the policy head, which every network has."""
 VALUE = "value"
-"""Name of the head with the expected outcome as one number; to losses, that of the error of the
-head from which a search reads values."""
+"""Name of the scalar value head. In losses it names the error of whichever head provides the values
+for a search."""
 
 HeadOutput = Literal["priors", "values", "draws", "action_values"]
-"""Outputs that a search reads: float32[N, actions] priors that sum to 1; float32[N] expected
-outcomes for the mover; float32[N] probabilities of a draw; float32[N, actions] expected outcomes by
-action."""
+"""Outputs for a search: priors float32[N, actions], summing to 1; values float32[N], the expected
+outcomes for the side to move; draws float32[N], probabilities of a draw; action_values
+float32[N, actions], the expected outcomes by action."""
 
 
 class TargetOptions(NamedTuple):
-    """Settings of a run that targets depend on."""
+    """Run settings that targets depend on."""
 
     temperature_plies: int
     """`selfplay.temperature_plies`"""
@@ -50,27 +49,27 @@ class TargetOptions(NamedTuple):
 
 
 class Head(Variant):
-    """Base of heads."""
+    """Base class of heads."""
 
     weight: float = Field(default=1.0, ge=0, le=1000)
     """Weight of this head's error in the loss."""
 
     per_action: ClassVar[bool] = False
-    """True if the head has an output for every action. Architectures with a hidden layer before the
-    last one omit it for such heads."""
+    """True if the head has one output per action. Architectures give these heads no hidden
+    layer."""
     outputs: ClassVar[tuple[HeadOutput, ...]] = ()
     """Outputs for a search."""
-    turns: ClassVar[bool] = True
-    """True if the target of a position's image under a symmetry follows from that of the position.
-    Runs with a head of which this is not true learn positions as they were played."""
+    is_equivariant: ClassVar[bool] = True
+    """True if a symmetry of the board maps the target of a position to the target of its image. If
+    a head is not equivariant, its run trains on positions only as they were played."""
     predicts: ClassVar[str] = ""
-    """Meaning of its prediction, for users of the network outside zerolab."""
-    found: ClassVar[tuple[str, ...]] = ()
-    """Fields that are not chosen but determined when a run begins."""
+    """Meaning of the prediction, written into exported models."""
+    set_by_run: ClassVar[tuple[str, ...]] = ()
+    """Fields that are set when a run begins, not by the user."""
 
     @property
     def ahead(self) -> int:
-        """Greatest number of plies after the position on which the target depends."""
+        """Number of later plies on which the target depends."""
         return 0
 
     def output_size(self, actions: int) -> int:
@@ -78,29 +77,29 @@ class Head(Variant):
         return actions if self.per_action else 1
 
     def activation(self, outputs: Tensor) -> Tensor:
-        """Return the predictions [N, ...] from the last layer, [N, width].
+        """Return the predictions [N, ...] from the outputs of the last layer, [N, width].
 
-        Activations that bfloat16 would make coarse are float32.
+        Activations for which bfloat16 is too coarse are computed in float32.
         """
         return outputs
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        """Return the vector columns of `Facts` that the target depends on."""
+        """Return the names of the vector columns of `Facts` that the target depends on."""
         return frozenset()
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the targets of a batch, float32[N, ...]; NaN where there is nothing to learn."""
+        """Return the targets of a batch, float32[N, ...]; NaN where there is no target."""
         raise NotImplementedError
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the error of every sample, float32[N]; NaN where there is nothing to learn.
+        """Return the error of every sample, float32[N]; NaN where there is no target.
 
-        The gradient of all others must be finite.
+        The gradient of all other errors must be finite.
         """
         raise NotImplementedError
 
     def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
-        """Return the outputs for a search from a prediction: float32, by name."""
+        """Return the outputs for a search by name, float32."""
         raise NotImplementedError
 
 
@@ -108,7 +107,7 @@ HEADS: Registry[type[Head]] = Registry("head")
 
 
 def missing_output(output: HeadOutput, heads: Iterable[Head]) -> str:
-    """Return the error message for an output that none of a network's heads has."""
+    """Return the error message for an output that no head of a network has."""
     owners = [quoted(name) for name, kind in HEADS.items() if output in kind.outputs]
     names = ", ".join(quoted(head.name) for head in heads)
     return (
@@ -118,6 +117,6 @@ def missing_output(output: HeadOutput, heads: Iterable[Head]) -> str:
 
 
 def mixed(outcome: Numbers, root: Numbers, weight: float) -> NDArray[np.float32]:
-    """Return (1 - weight) * outcome + weight * root, float32; with weight 0 `root` may be NaN."""
-    both = outcome if weight == 0 else (1 - weight) * outcome + weight * root
-    return both.astype(np.float32, copy=False)
+    """Return (1 - weight) * outcome + weight * root, float32; `root` can be NaN for weight 0."""
+    mixture = outcome if weight == 0 else (1 - weight) * outcome + weight * root
+    return mixture.astype(np.float32, copy=False)

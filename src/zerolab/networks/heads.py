@@ -1,4 +1,4 @@
-"""Heads that a search reads: policy, value, outcome and action values."""
+"""Heads used by searches: policy, value, outcome and action values."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ class PolicyHead(Head):
     predicts: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
-        needed: dict[str, tuple[str, ...]] = {
+        by_target: dict[str, tuple[str, ...]] = {
             "visits": ("policies",),
             "values": ("policies", "action_values"),
             "move": ("moves",),
         }
-        return frozenset((*needed[options.policy_target], *needed[options.late_policy_target]))
+        targets = options.policy_target, options.late_policy_target
+        return frozenset(column for target in targets for column in by_target[target])
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the policies to learn, float32[N, actions]."""
+        """Return the target policies, float32[N, actions]."""
+        early = _TARGETS[options.policy_target](facts)
         if options.policy_target == options.late_policy_target:
-            return _TARGETS[options.policy_target](facts)
+            return early
         is_early = facts.plies < options.temperature_plies
-        early, late = (
-            _TARGETS[options.policy_target](facts),
-            _TARGETS[options.late_policy_target](facts),
-        )
+        late = _TARGETS[options.late_policy_target](facts)
         return np.where(is_early[:, None], early, late)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -49,7 +48,7 @@ class PolicyHead(Head):
         return cross_entropy(prediction.float(), target)
 
     def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
-        """Return the priors, those of illegal actions included: the search masks them."""
+        """Return the priors, including illegal actions, which the search masks."""
         return {"priors": prediction.float().softmax(dim=1)}
 
 
@@ -62,7 +61,7 @@ def _moves(facts: Facts) -> NDArray[np.float32]:
 
 
 def _values(facts: Facts) -> NDArray[np.float32]:
-    """Return (Q + 1) / 2 normalised, or the visits where every searched action loses."""
+    """Return (Q + 1) / 2, normalised; the visit distribution where every searched action loses."""
     weights = (np.nan_to_num(facts.action_values, nan=-1.0) + 1) / 2
     total = weights.sum(axis=1, keepdims=True)
     all_lost = total <= 0
@@ -76,19 +75,19 @@ HEADS.add("policy", PolicyHead)
 
 
 class ValueHead(Head):
-    """The expected outcome for the mover, in [-1, 1], with the squared error [Silver2018]."""
+    """The expected outcome for the side to move, in [-1, 1], with squared error [Silver2018]."""
 
     name: Literal["value"] = "value"
 
     outputs: ClassVar[tuple[HeadOutput, ...]] = ("values",)
-    predicts: ClassVar[str] = "expected outcome for the mover, in [-1, 1]"
+    predicts: ClassVar[str] = "expected outcome for the side to move, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
-        """Return values, [N]; tanh is float32, since bfloat16 is coarse next to 1 and -1."""
+        """Return values, [N]; tanh is float32 because bfloat16 is too coarse near 1 and -1."""
         return outputs.float().tanh().squeeze(1)
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the outcomes, mixed with what the search expected, float32[N]."""
+        """Return the outcomes, mixed with the root values of the search, float32[N]."""
         return mixed(facts.values, facts.root_values, options.value_target_search_weight)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -104,9 +103,9 @@ HEADS.add("value", ValueHead)
 
 
 class OutcomeHead(Head):
-    """Probabilities of a win, a draw and a loss for the mover, with the cross-entropy.
+    """Probabilities of a win, a draw and a loss for the side to move, with cross-entropy.
 
-    A search reads the value P(win) - P(loss) and the probability of a draw.
+    Searches use the value P(win) - P(loss) and the probability of a draw.
     """
 
     name: Literal["outcome"] = "outcome"
@@ -115,17 +114,18 @@ class OutcomeHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 0.01. [AlphaZeroArcade]: 1.5."""
 
     outputs: ClassVar[tuple[HeadOutput, ...]] = ("values", "draws")
-    predicts: ClassVar[str] = "logits of win, draw and loss for the mover"
+    predicts: ClassVar[str] = "logits of win, draw and loss for the side to move"
 
     def output_size(self, actions: int) -> int:
-        """Return three: logits of win, draw and loss."""
+        """Return 3, for the logits of win, draw and loss."""
         return 3
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the probabilities, float32[N, 3], whose value is the target of a scalar value.
+        """Return the target probabilities, float32[N, 3].
 
-        A win discounted to v is a win with probability v, else a draw. Where the search has no
-        probability of a draw, the outcome's is taken, up to the limit that the value leaves.
+        Their value P(win) - P(loss) equals the target of the scalar value head. A win discounted to
+        v counts as a win with probability v and otherwise as a draw. If the search has no
+        probability of a draw, that of the outcome is used, limited to 1 - |value|.
         """
         weight = options.value_target_search_weight
         values = mixed(facts.values, facts.root_values, weight)
@@ -149,10 +149,10 @@ HEADS.add("outcome", OutcomeHead)
 
 
 class ActionValuesHead(Head):
-    """The mover's expected outcome by action, in [-1, 1], with the squared error.
+    """The expected outcome for the side to move by action, in [-1, 1], with squared error.
 
-    It learns the search's values of the actions visited, and nothing about the others. A search may
-    use it as the value of children not visited yet.
+    The targets are the search values of visited actions; other actions have no target. A search can
+    use the predictions as values of unvisited children.
     """
 
     name: Literal["action_values"] = "action_values"
@@ -162,25 +162,25 @@ class ActionValuesHead(Head):
 
     per_action: ClassVar[bool] = True
     outputs: ClassVar[tuple[HeadOutput, ...]] = ("action_values",)
-    predicts: ClassVar[str] = "expected outcome for the mover by action, in [-1, 1]"
+    predicts: ClassVar[str] = "expected outcome for the side to move by action, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
-        """Return values, [N, actions]; tanh is float32, as that of the value."""
+        """Return values, [N, actions]; tanh is float32, as in the value head."""
         return outputs.float().tanh()
 
     def columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("action_values",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the search's values, float32[N, actions]; NaN where it did not visit."""
+        """Return the search values, float32[N, actions]; NaN for unvisited actions."""
         return facts.action_values.astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the mean squared errors of the actions that were visited."""
+        """Return the mean squared errors over the visited actions."""
         return mean_squared_error(prediction.float(), target)
 
     def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
-        """Return the values of actions, illegal ones included."""
+        """Return the action values, including illegal actions."""
         return {"action_values": prediction}
 
 

@@ -1,4 +1,4 @@
-"""Layers with foldable batch norm [Ioffe2015], and the trunks made of them."""
+"""Layers with foldable batch norm [Ioffe2015] and the trunks built from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 
 
 class NormedConv(nn.Module):
-    """A square convolution and batch norm: [N, in, R, C] to [N, out, R', C']."""
+    """A square convolution with batch norm, from [N, in, R, C] to [N, out, R', C']."""
 
     def __init__(
         self, inputs: int, outputs: int, size: int = 3, padding: int | None = None
@@ -34,7 +34,7 @@ class NormedConv(nn.Module):
 
 
 class NormedLinear(nn.Module):
-    """A linear layer and batch norm: [N, in] to [N, out]."""
+    """A linear layer with batch norm, from [N, in] to [N, out]."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class NormedLinear(nn.Module):
 
 
 def folded_copy(network: _Network) -> _Network:
-    """Return a copy for inference: evaluation mode, batch norms folded, no gradients."""
+    """Return a copy for inference, in evaluation mode, with folded batch norms and no gradients."""
     folded = copy.deepcopy(network).eval().requires_grad_(False)
     with torch.no_grad():
         for module in folded.modules():
@@ -65,10 +65,10 @@ _MIN_UNPADDED_SIDE = 5
 
 
 class ConvTrunk(nn.Module):
-    """Four convolutions and two fully connected layers: [N, planes, rows, columns] to [N, hidden].
+    """Four convolutions and two fully connected layers, [N, planes, rows, columns] to [N, hidden].
 
-    The last two convolutions shrink the board by two cells on each side. On boards with a side
-    under 5 they are padded instead, because nothing would be left.
+    The last two convolutions are unpadded, which removes two cells at each edge of the board. On
+    boards with a side under 5 they are padded, since no cell would remain.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class ResidualBlock(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Scales every filter by a gate in (0, 1) computed from the whole board [Hu2018].
+    """Scaling of every filter by a gate in (0, 1) computed from the whole board [Hu2018].
 
-    The gate multiplies before the skip connection is added [ClausenCode].
+    The gate is applied before the skip connection is added [ClausenCode].
     """
 
     def __init__(self, filters: int, ratio: int) -> None:

@@ -1,10 +1,10 @@
-"""Losses, the functions of the heads' errors that learning minimises [Wang2019], [Wang2020a].
+"""Losses, the functions of the heads' errors minimised in training [Wang2019], [Wang2020a].
 
-A loss combines l_p, the policy's error, and l_v, that of the head from which a search reads values:
-the squared error of ``value`` or the cross-entropy of ``outcome``, whichever comes first. Further
-heads add the same to all losses: their mean errors, weighted. Errors are per sample, so that a loss
-may weigh samples or combine heads. Another package adds a loss as a class like those below, in a
-module named by the entry point ``zerolab.networks``.
+A loss combines the policy error l_p and the value error l_v. The latter is the error of the head
+that provides the values for a search, the first of ``value`` (squared error) and ``outcome``
+(cross-entropy) in the settings. Every other head adds its weighted mean error, whatever the loss.
+Errors are per sample, so that a loss can weight samples or combine heads. Other packages can add
+losses as classes like those below, in a module named by the entry point ``zerolab.networks``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Errors = Mapping[str, "Tensor"]
-"""By head name, the error of every sample, float32[N]; NaN where masked."""
+"""Error of every sample by head name, float32[N]; NaN where masked."""
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -36,9 +36,10 @@ def squared_error(values: Tensor, targets: Tensor) -> Tensor:
 
 
 def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean over k of (x_k - t_k)^2, [N], over the known targets t, both [N, K].
+    """Return the mean of (x_k - t_k)^2 over the known targets t_k of each row, [N].
 
-    Unknown targets are NaN; so is the error of a row without known ones.
+    Predictions and targets are [N, K]. Unknown targets are NaN, and so is the error of a row that
+    has only unknown targets.
     """
     known = ~targets.isnan()
     squares = (predictions - targets.nan_to_num(0)).square().masked_fill(~known, 0)
@@ -47,24 +48,24 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 class Loss(Variant):
-    """Settings of a loss; calling it gives the scalar to minimise.
+    """Settings of a loss, callable to compute the scalar to minimise.
 
-    With l_p the mean over the batch of the policy's errors and l_v that of the value's, each times
-    the weight of its head.
+    l_p and l_v are the batch means of the policy and value errors, each multiplied by the weight of
+    its head.
     """
 
     uses: ClassVar[tuple[str, ...]] = (POLICY, VALUE)
-    """Heads whose errors the loss combines; VALUE stands for the one from which a search reads
-    values. The weighted mean errors of all others are added to the loss."""
+    """Heads whose errors the loss combines. VALUE is the head that provides the values for a
+    search. The weighted mean errors of all other heads are added to the loss."""
 
     def __call__(self, errors: Errors) -> Tensor:
-        """Return the scalar to minimise, from the weighted errors of the heads that it `uses`."""
+        """Return the scalar to minimise, given the weighted errors of the heads in `uses`."""
         raise NotImplementedError
 
     def logged(self, errors: Errors) -> dict[str, Tensor]:
-        """Return the scalars to log beside the mean error of every head, by name.
+        """Return additional scalars to log by name, beside the mean error of every head.
 
-        By default the sum and the product of l_p and l_v, which the papers log whichever of them is
+        The default is the sum and the product of l_p and l_v: the papers log both, whichever is
         minimised. The names must not depend on the batch.
         """
         policy, value = _means(errors)
@@ -75,28 +76,29 @@ LOSSES: Registry[type[Loss]] = Registry("loss")
 
 
 class HeadErrors:
-    """Errors of a network's heads in a batch, and their combination by a loss."""
+    """Errors of a network's heads in a batch and their combination into a loss."""
 
     def __init__(self, loss: Loss, heads: Sequence[Head], errors: Errors) -> None:
         self._loss = loss
-        used = {name: _head_called(name, heads) for name in loss.uses}
+        used = {name: _find_head(name, heads) for name in loss.uses}
         self._used = {
-            name: _weighted(head.weight, errors[head.name]) for name, head in used.items()
+            name: errors[head.name] if head.weight == 1 else head.weight * errors[head.name]
+            for name, head in used.items()
         }
         self._others = {head.name: head for head in heads if head not in used.values()}
         self._errors = errors
 
     def total(self) -> Tensor:
-        """Return the scalar to minimise: the loss plus the other heads' weighted mean errors."""
+        """Return the scalar to minimise, the loss plus the other heads' weighted mean errors."""
         total = self._loss(self._used)
         for name, head in self._others.items():
             total = total + head.weight * _mean_known(self._errors[name])
         return total
 
     def logged(self) -> dict[str, Tensor]:
-        """Return the mean error of every head by its name, and the scalars that the loss logs.
+        """Return the mean error of every head and the scalars of `Loss.logged`, by name.
 
-        Where the loss does not use all heads, also the scalar to minimise, as "total".
+        If the loss does not use all heads, "total" is the scalar to minimise.
         """
         means = {
             name: _mean_known(error) if name in self._others else error.mean()
@@ -107,35 +109,34 @@ class HeadErrors:
 
 
 def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
-    """Return the heads that a loss uses and a network lacks."""
-    known = {head.name for head in heads}
-    return [name for name in loss.uses if name != VALUE and name not in known]
+    """Return the names of heads that the loss uses but the network lacks."""
+    names = {head.name for head in heads}
+    return [name for name in loss.uses if name != VALUE and name not in names]
 
 
 def learnt_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
-    """Return the heads that learn by a loss: those whose errors have a gradient."""
+    """Return the names of the heads trained by a loss, those whose errors have a gradient."""
     import torch
 
     errors = {head.name: torch.ones(1, requires_grad=True) for head in heads}
     total = HeadErrors(loss, heads, errors).total()
     gradients = torch.autograd.grad(total, list(errors.values()), allow_unused=True)
-    found = zip(errors, gradients, strict=True)
-    return [name for name, gradient in found if gradient is not None and gradient.item()]
+    return [
+        name
+        for name, gradient in zip(errors, gradients, strict=True)
+        if gradient is not None and gradient.item()
+    ]
 
 
-def _head_called(name: str, heads: Sequence[Head]) -> Head:
-    """Return the head of a name; VALUE is the first with values, as for a search."""
+def _find_head(name: str, heads: Sequence[Head]) -> Head:
+    """Return a head by name; VALUE is the first head with values, as in a search."""
     if name == VALUE:
         return next(head for head in heads if "values" in head.outputs)
     return next(head for head in heads if head.name == name)
 
 
-def _weighted(weight: float, error: Tensor) -> Tensor:
-    return error if weight == 1 else weight * error
-
-
 def _mean_known(error: Tensor) -> Tensor:
-    """Return the mean of the unmasked errors, 0 where all are masked."""
+    """Return the mean of the unmasked errors, or 0 if all are masked."""
     known = ~error.isnan()
     return error.where(known, 0).sum() / known.sum().clamp(min=1)
 
@@ -145,7 +146,7 @@ def _means(errors: Errors) -> tuple[Tensor, Tensor]:
 
 
 class PolicyLoss(Loss):
-    """l_p, the cross-entropy of the policy alone."""
+    """l_p, the policy error alone."""
 
     name: Literal["policy"] = "policy"
 
@@ -155,7 +156,7 @@ class PolicyLoss(Loss):
 
 
 class ValueLoss(Loss):
-    """l_v, the squared error of the value alone."""
+    """l_v, the value error alone."""
 
     name: Literal["value"] = "value"
 
@@ -176,7 +177,7 @@ class SumLoss(Loss):
 
 
 class ProductLoss(Loss):
-    """l_product = l_p * l_v [Wang2019], the product of the means over the batch [WangCode]."""
+    """l_product = l_p * l_v [Wang2019], the product of the batch means [WangCode]."""
 
     name: Literal["product"] = "product"
 
@@ -192,7 +193,7 @@ class WeightedLoss(Loss):
     name: Literal["weighted"] = "weighted"
 
     balance: float = Field(default=0.5, ge=0, le=1)
-    """lambda: the weight of the policy's loss; 1 is l_p alone."""
+    """lambda: weight of the policy error; 1 is l_p alone."""
 
     def __call__(self, errors: Errors) -> Tensor:
         """Return lambda * l_p + (1 - lambda) * l_v."""
@@ -200,7 +201,7 @@ class WeightedLoss(Loss):
         return self.balance * policy + (1 - self.balance) * value
 
     def logged(self, errors: Errors) -> dict[str, Tensor]:
-        """Return the scalars that all losses log, and l_lambda as "weighted"."""
+        """Return the usual scalars, and l_lambda as "weighted"."""
         return {**super().logged(errors), "weighted": self(errors)}
 
 

@@ -1,11 +1,11 @@
-"""Networks: a trunk and heads, and their weights as named arrays.
+"""Networks with a trunk and heads, and their weights as named arrays.
 
-The layers in front of a head's output stand here, too: one kind reads a convolution's activations,
-the other planes of any size. Heads of the second kind have no board size in their weights: an
-output about a place on the board is read from that place, one about the whole position from the
-board's mean, deviation and maximum, as [Wu2019, Section 3.3] pools: there the mean is also scaled
-by the size of the board in place of the deviation. Their computations were chosen by time, forward
-and backward, with filters last in memory (docs/decisions/0047).
+Heads come in two kinds. Those of `PlaneReader` flatten the activations of a convolution, so their
+weights depend on the board size. Those of `BoardReader` do not: an output for a cell or line of the
+board is computed from its activations, and an output for the whole position from the mean, standard
+deviation and maximum over the board. This resembles the pooling of [Wu2019, Section 3.3], which
+scales the mean by the board size instead of using the standard deviation. The operations were
+chosen for speed, forward and backward, with filters last in memory (docs/decisions/0047).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zerolab.rules.encoding import ActionLayout, Places
 
 
 class LastLayer(nn.Module):
-    """The last layer of a head: features [N, inputs] to predictions [N, ...]."""
+    """The last layer of a head, from features [N, inputs] to predictions [N, ...]."""
 
     def __init__(self, head: Head, inputs: int, actions: int) -> None:
         super().__init__()
@@ -38,9 +38,9 @@ class LastLayer(nn.Module):
 
 
 class PlaneReader(nn.Module):
-    """A convolution and a head: planes of a residual trunk to features or predictions.
+    """A convolution and a head that read the planes of a residual trunk.
 
-    `head` takes [N, filters * cells]. The heads of [Silver2017, Methods] have 1x1 convolutions.
+    The input of `head` is [N, filters * cells]. [Silver2017, Methods] uses 1x1 convolutions.
     """
 
     def __init__(self, inputs: int, filters: int, kernel: int, head: nn.Module) -> None:
@@ -52,7 +52,7 @@ class PlaneReader(nn.Module):
         return self.head(self.features(planes))  # type: ignore[no-any-return]
 
     def features(self, planes: Tensor) -> Tensor:
-        """Return the activations of the convolution, [N, filters * cells]: the head's input."""
+        """Return the head's input, the activations of the convolution, [N, filters * cells]."""
         return self.reduced(planes).flatten(1)
 
     def reduced(self, planes: Tensor) -> Tensor:
@@ -61,9 +61,9 @@ class PlaneReader(nn.Module):
 
 
 class Network(nn.Module):
-    """A trunk and heads; calling it gives each head's predictions, by the head's name.
+    """A trunk and heads, callable to compute the predictions by head name.
 
-    Planes are float [N, planes, rows, columns].
+    Its input is a float tensor [N, planes, rows, columns].
     """
 
     def __init__(self, trunk: nn.Module, heads: Sequence[tuple[Head, nn.Module]]) -> None:
@@ -74,25 +74,26 @@ class Network(nn.Module):
         """The heads by name, in the order of the settings."""
 
     def forward(self, planes: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """Return the predictions of all heads, or of those that are named."""
+        """Return the predictions of all heads, or only of the heads in `names`."""
         features = self.trunk(planes)
         return {name: self.heads[name](features) for name in names or self.heads}
 
     def features(self, planes: Tensor) -> Tensor:
         """Return the activations of the convolutions before the heads, [N, features], in order.
 
-        Raises UserError where the heads have no convolutions.
+        Raises UserError if the heads have no convolutions.
         """
         readers = [module for module in self.heads.values() if isinstance(module, PlaneReader)]
         if not readers:
             raise UserError(
-                'its network has no convolutions before its heads: expected one such as "resnet"'
+                "the network has no convolutions before its heads: expected another architecture,"
+                ' such as "resnet"'
             )
         trunk = self.trunk(planes)
         return torch.cat([reader.features(trunk) for reader in readers], dim=1)
 
     def head_with(self, output: HeadOutput) -> str:
-        """Return the name of the first head with an output; raise UserError where there is none."""
+        """Return the name of the first head with an output; raise UserError if there is none."""
         name = next((name for name, head in self.kinds.items() if output in head.outputs), None)
         if name is None:
             raise UserError(missing_output(output, self.kinds.values()))
@@ -100,44 +101,44 @@ class Network(nn.Module):
 
 
 POOLS = 3
-"""Number of values that `GlobalPool` makes of each filter."""
+"""Number of outputs of `GlobalPool` per filter."""
 
-_LEAST_VARIANCE = 1e-5  # the root of a smaller one would have too steep a gradient
+_MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
 
 
 class BoardReader(PlaneReader):
-    """A convolution and a head of planes, not features: for boards of any size."""
+    """A convolution and a head that takes planes instead of features, for boards of any size."""
 
     def forward(self, planes: Tensor) -> Tensor:
         """Apply the head to the reduced planes, in the precision of the weights.
 
-        The head is small: that takes less time than autocast's conversions.
+        The head is so small that autocast's conversions would take longer.
         """
         reduced = self.reduced(planes)
         precision = self.reduce.conv.weight.dtype
-        if reduced.dtype == precision:  # so on the meta device, which has no autocast
+        if reduced.dtype == precision:  # always true on the meta device, which has no autocast
             return self.head(reduced)  # type: ignore[no-any-return]
         with torch.autocast(planes.device.type, enabled=False):
             return self.head(reduced.to(precision))  # type: ignore[no-any-return]
 
 
 class GlobalPool(nn.Module):
-    """Mean, standard deviation and maximum of every filter: [N, F, R, C] to [N, 3 * F]."""
+    """Mean, standard deviation and maximum of every filter, from [N, F, R, C] to [N, 3 * F]."""
 
     def forward(self, planes: Tensor) -> Tensor:
         precise = planes.float()
         mean = precise.mean(dim=(2, 3))
         variance = torch.addcmul(precise.square().mean(dim=(2, 3)), mean, mean, value=-1)
-        deviation = torch.sqrt(variance.clamp(min=0) + _LEAST_VARIANCE)
-        most = adaptive_max_pool2d(precise, 1).flatten(1)
-        return torch.cat((mean, deviation, most), dim=1).to(planes.dtype)
+        deviation = torch.sqrt(variance.clamp(min=0) + _MIN_VARIANCE)
+        maximum = adaptive_max_pool2d(precise, 1).flatten(1)
+        return torch.cat((mean, deviation, maximum), dim=1).to(planes.dtype)
 
 
 class PlacesLayer(nn.Module):
-    """The last layer of a head with one output for every action: [N, F, R, C] to [N, actions].
+    """The last layer of a head with one output per action, from [N, F, R, C] to [N, actions].
 
-    The same weights read every cell, or the mean and maximum of every column or row; actions beyond
-    them, such as passing, are read from those of the whole board.
+    The same weights apply to every cell, or to the mean and maximum of every column or row. Other
+    actions, such as passing, use the mean and maximum of the whole board.
     """
 
     def __init__(self, head: Head, filters: int, layout: ActionLayout) -> None:
@@ -155,37 +156,37 @@ class PlacesLayer(nn.Module):
 
 
 def _cells(planes: Tensor) -> Tensor:
-    """Return [N, cells, F]."""
+    """Return the filters of each cell, [N, cells, F]."""
     return _filters_last(planes).flatten(1, 2)
 
 
 def _columns(planes: Tensor) -> Tensor:
-    """Return [N, columns, 2 * F]: mean and maximum."""
+    """Return the mean and maximum over each column, [N, columns, 2 * F]."""
     return _lines(planes, over=2)
 
 
 def _rows(planes: Tensor) -> Tensor:
-    """Return [N, rows, 2 * F]: mean and maximum."""
+    """Return the mean and maximum over each row, [N, rows, 2 * F]."""
     return _lines(planes, over=3)
 
 
 def _lines(planes: Tensor, over: int) -> Tensor:
-    """Return mean and maximum over one dimension of the board, [N, lines, 2 * F]."""
+    """Return the mean and maximum over one dimension of the board, [N, lines, 2 * F]."""
     precise = planes.float()
     lines = [1 if dimension == over else planes.shape[dimension] for dimension in (2, 3)]
-    most = adaptive_max_pool2d(precise, lines).flatten(2).transpose(1, 2)
-    return torch.cat((_filters_last(precise).mean(dim=over - 1), most), dim=2).to(planes.dtype)
+    maximum = adaptive_max_pool2d(precise, lines).flatten(2).transpose(1, 2)
+    return torch.cat((_filters_last(precise).mean(dim=over - 1), maximum), dim=2).to(planes.dtype)
 
 
 def _board(planes: Tensor) -> Tensor:
-    """Return mean and maximum of the board, [N, 2 * F]."""
+    """Return the mean and maximum over the board, [N, 2 * F]."""
     precise = planes.float()
-    most = adaptive_max_pool2d(precise, 1).flatten(1)
-    return torch.cat((precise.mean(dim=(2, 3)), most), dim=1).to(planes.dtype)
+    maximum = adaptive_max_pool2d(precise, 1).flatten(1)
+    return torch.cat((precise.mean(dim=(2, 3)), maximum), dim=1).to(planes.dtype)
 
 
 def _filters_last(planes: Tensor) -> Tensor:
-    """Return [N, R, C, F]: the order of planes in memory, so that no layer has to copy them."""
+    """Return planes as [N, R, C, F], their order in memory, so that layers need not copy them."""
     return planes.permute(0, 2, 3, 1)
 
 
@@ -194,7 +195,7 @@ _READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
     "columns": (_columns, 2),
     "rows": (_rows, 2),
 }
-"""By kind of place, its reader and the number of values per filter."""
+"""Reader and number of values per filter for each kind of place."""
 
 
 def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
@@ -208,7 +209,7 @@ def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
 def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Copy arrays into a network; raise UserError if any name, shape or type differs.
 
-    The network stays unchanged unless all of them fit.
+    The network is left unchanged unless all arrays fit.
     """
     require_kinds(
         {name: array_kind(tensor) for name, tensor in network.state_dict().items()}, arrays
@@ -216,22 +217,23 @@ def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None
     network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in arrays})
 
 
-def require_kinds(own: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise UserError, naming the first array, unless names, types and shapes are a network's.
+def require_kinds(expected_kinds: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise UserError, naming the first mismatch, unless `arrays` have the expected kinds.
 
-    `own` are the types and shapes of the network's arrays, by name.
+    `expected_kinds` maps the names of a network's arrays to their types and shapes.
     """
-    unmatched = sorted(set(own) ^ set(arrays))
+    unmatched = sorted(set(expected_kinds) ^ set(arrays))
     if unmatched:
-        raise UserError(f"these weights are of another network: {unmatched[0]} is on one side only")
-    for name, expected in own.items():
-        found = array_kind(arrays[name])
-        if found != expected:
+        problem = "missing" if unmatched[0] in expected_kinds else "unexpected"
+        raise UserError(f"these weights belong to another network: {unmatched[0]} is {problem}")
+    for name, expected in expected_kinds.items():
+        kind = array_kind(arrays[name])
+        if kind != expected:
             raise UserError(
-                f"these weights are of another network: {name} is {found}, expected {expected}"
+                f"these weights belong to another network: {name} is {kind}, expected {expected}"
             )
 
 
 def array_kind(array: NDArray[Any] | torch.Tensor) -> str:
-    """Return the type and shape of an array or tensor as shown to users."""
+    """Return the type and shape of an array or tensor for messages, such as ``float32[2, 3]``."""
     return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"

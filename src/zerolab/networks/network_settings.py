@@ -1,7 +1,7 @@
-"""Base of the settings of all architectures.
+"""Base class of network settings.
 
-Settings load no torch, so that a command's help and mistakes in a run's settings show at once: only
-`network` imports the modules that it builds with.
+Settings do not import torch, so that help texts and settings errors appear without delay. Only the
+method `network`, which builds the layers, imports it.
 """
 
 from __future__ import annotations
@@ -31,42 +31,46 @@ _ALWAYS_READ: tuple[HeadOutput, ...] = ("priors", "values")
 
 
 class NetworkSettings(Variant):
-    """Settings of one architecture, selected by `name`."""
+    """Settings of a network; `name` selects the architecture."""
 
     any_size: ClassVar[bool] = False
-    """True if the weights are the same for boards of all sizes."""
+    """True if the same weights fit boards of all sizes."""
 
     heads: variants_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
-    """The network's predictions, such as ["policy", {name = "outcome", weight = 0.01}]. A setting
-    of one of these heads is addressed by its name, as in network.heads.outcome.weight=0.01. A
-    search reads its priors from the policy and its values from the first head that has them.
-    [Wang2019], [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome,
-    extended: also reply."""
+    """The network's predictions, for example ["policy", {name = "outcome", weight = 0.01}]. To
+    change a setting of a head, use its name, as in network.heads.outcome.weight=0.01. Searches take
+    priors from the policy head and values from the first head that predicts them. [Wang2019],
+    [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome, extended: also
+    reply."""
 
     @field_validator("heads")
     @classmethod
-    def _fit_a_search(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """Refuse duplicate heads, and lists without priors or values."""
+    def _require_search_outputs(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
+        """Reject duplicate heads and lists without priors or values."""
         names = [head.name for head in heads]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"{quoted(twice[0])} is there twice: expected every head once")
+        if duplicates := [name for name in names if names.count(name) > 1]:
+            raise ValueError(
+                f"{quoted(duplicates[0])} is listed twice: expected every head at most once"
+            )
         for output in _ALWAYS_READ:
             if not any(output in head.outputs for head in heads):
                 raise ValueError(missing_output(output, heads))
         return heads
 
     def network(self, game: Game) -> Network:
-        """Return a new network for a game, its weights drawn from torch's generator."""
+        """Return a new network for a game, with weights drawn from torch's generator."""
         raise NotImplementedError
 
     def grown(self, factor: int) -> NetworkSettings:
         """Return the settings of a network with `factor` times the filters.
 
-        Raises UserError for an architecture that does not grow, or not so far.
+        Raises UserError if the architecture cannot grow, or cannot become that large.
         """
-        growing = [name for name, kind in NETWORKS.items() if _grows(kind)]
+        growing = [
+            name for name, kind in NETWORKS.items() if kind.grown is not NetworkSettings.grown
+        ]
         raise UserError(
-            f"network = {quoted(self.name)} does not grow: expected"
+            f"network = {quoted(self.name)} cannot grow: expected"
             f" {' or '.join(map(quoted, growing))}"
         )
 
@@ -76,15 +80,12 @@ class NetworkSettings(Variant):
         former: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        """Return weights for this network that compute the function of a smaller one, by name.
+        """Return weights by name for which this network equals a smaller one, as a function.
 
-        `fresh` are any weights of this network. For architectures that grow.
+        `former` are the weights of the smaller network, `fresh` any weights of this one. Only
+        architectures that can grow implement this method.
         """
         raise NotImplementedError
-
-
-def _grows(kind: type[NetworkSettings]) -> bool:
-    return kind.grown is not NetworkSettings.grown
 
 
 NETWORKS: Registry[type[NetworkSettings]] = Registry("network")

@@ -1,7 +1,8 @@
-"""Networks as ONNX models, for programs that know nothing of zerolab.
+"""Export of networks as ONNX models, for use without zerolab.
 
-A model has one input, ``planes``, and one output for each head, by its name, whose first dimension
-is the batch. Before it is written, a model's outputs are compared with the network's.
+A model has one input, ``planes``, and one output per head, named after the head. The first
+dimension of each is the batch. A model's outputs are compared with the network's before it is
+written.
 """
 
 from __future__ import annotations
@@ -25,43 +26,42 @@ from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
 
 TOLERANCE = 1e-4
-"""Maximum difference of an output from the network's, relative to the larger of 1 and the
-number."""
+"""Largest accepted difference from the network's output x, relative to max(1, |x|)."""
 INPUT = "planes"
 
 _BATCH = "batch"
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-_TRACED = 3  # positions to trace with; 0 and 1 would be taken for constants
+_TRACED = 3  # batch size for tracing, which would treat 0 and 1 as constants
 
 
 class Agreement(NamedTuple):
-    """Agreement of a model with its network."""
+    """Comparison of a model with its network."""
 
     positions: int
     differences: Mapping[str, float]
-    """By output, the largest of |model - network| / max(1, |network|)."""
+    """Largest |model - network| / max(1, |network|) of each output."""
     shapes: Mapping[str, tuple[int, ...]]
-    """By output, its shape for one position."""
+    """Shape of each output for one position."""
 
 
 def require_packages() -> None:
-    """Raise MissingExtraError where a package that exporting needs is not installed."""
+    """Raise MissingExtraError if a package required for export is not installed."""
     for name in _PACKAGES:
         try:
             importlib.import_module(name)
         except ImportError as error:
             raise MissingExtraError(
-                f"networks are exported by {name}, which is not installed: install the extra"
-                " \"onnx\", as in pip install 'zerolab[onnx]'"
+                f"exporting a network requires {name}, which is not installed: install the extra"
+                " \"onnx\", for example with pip install 'zerolab[onnx]'"
             ) from error
 
 
 def onnx_model(network: Network, planes: NDArray[np.float32], about: Mapping[str, Any]) -> bytes:
-    """Return a network as the content of an ONNX file: float32, batch norms folded.
+    """Return a network as the content of an ONNX file, in float32 with folded batch norms.
 
-    `planes`, float32[N, planes, rows, columns] with N of at least 3, are those of any positions.
-    `about` becomes the model's metadata, each value as JSON. Raises UserError for a network with a
-    layer that cannot be exported, MissingExtraError where the extra is not installed.
+    `planes`, float32[N, planes, rows, columns] with N at least 3, encode arbitrary positions.
+    `about` becomes the model's metadata, with each value encoded as JSON. Raises UserError if a
+    layer cannot be exported and MissingExtraError if the extra is not installed.
     """
     require_packages()
     model = _AllHeads(folded_copy(network))
@@ -90,36 +90,37 @@ def onnx_model(network: Network, planes: NDArray[np.float32], about: Mapping[str
 
 
 def compare(content: bytes, network: Network, planes: NDArray[np.float32]) -> Agreement:
-    """Run a model with onnxruntime, and the network with torch in float32, on the same positions.
+    """Compare a model in onnxruntime with the network in torch, both in float32.
 
-    `planes` is float32[N, planes, rows, columns]. The model sees them in a batch, and the first
-    one by itself. Raises UserError where an output differs by more than the tolerance.
+    `planes`, float32[N, planes, rows, columns], are evaluated as one batch, and the first position
+    again by itself. Raises UserError if an output differs by more than the tolerance.
     """
     require_packages()
     session = importlib.import_module("onnxruntime").InferenceSession(
         content, providers=["CPUExecutionProvider"]
     )
     plain = network.cpu().float().eval()
-    found: dict[str, float] = {}
+    differences: dict[str, float] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for batch in (planes, planes[:1]):
         with torch.inference_mode():
             expected = plain(torch.from_numpy(batch))
         outputs = dict(zip(expected, session.run(list(expected), {INPUT: batch}), strict=True))
         for name, output in outputs.items():
-            found[name] = max(found.get(name, 0.0), _difference(output, expected[name]))
+            difference = _relative_difference(output, expected[name].numpy())
+            differences[name] = max(differences.get(name, 0.0), difference)
             shapes[name] = tuple(output.shape[1:])
-    for name, difference in found.items():
+    for name, difference in differences.items():
         if not difference <= TOLERANCE:
             raise UserError(
                 f"the exported model's {name} differs from the network's by {difference:.2g}:"
                 f" expected at most {TOLERANCE:g}; nothing was written"
             )
-    return Agreement(len(planes), found, shapes)
+    return Agreement(len(planes), differences, shapes)
 
 
 class _AllHeads(nn.Module):
-    """A network whose predictions are a tuple, in the order of its heads."""
+    """A network that returns its predictions as a tuple, in the order of its heads."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -129,16 +130,15 @@ class _AllHeads(nn.Module):
         return tuple(self.network(planes).values())
 
 
-def _difference(output: NDArray[np.float32], expected: Tensor) -> float:
-    wanted = expected.numpy()
-    if output.shape != wanted.shape:
+def _relative_difference(output: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+    if output.shape != expected.shape:
         return math.inf
-    largest = float((np.abs(output - wanted) / np.maximum(1, np.abs(wanted))).max())
-    return largest if math.isfinite(largest) else math.inf  # NaN would pass every comparison
+    largest = float((np.abs(output - expected) / np.maximum(1, np.abs(expected))).max())
+    return largest if math.isfinite(largest) else math.inf  # max() would ignore a NaN
 
 
 def _strip(proto: Any) -> None:
-    """Remove the exporter's notes about the traced code: paths and lines."""
+    """Remove the exporter's notes on the traced code, such as paths and line numbers."""
     proto.doc_string = proto.graph.doc_string = ""
     for part in (proto.graph, *proto.functions):
         del part.metadata_props[:]
@@ -152,7 +152,7 @@ def _strip(proto: Any) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporter's messages about itself and about optional packages."""
+    """Suppress the exporter's log messages and warnings."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

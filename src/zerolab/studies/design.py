@@ -18,7 +18,7 @@ from zerolab.core.flattening import flatten
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.training.configure import resolve_settings
-from zerolab.training.inputs import features_width
+from zerolab.training.inputs import count_features
 from zerolab.training.learn_settings import FOUND
 from zerolab.training.settings import TrainSettings
 
@@ -125,7 +125,8 @@ def run_key(settings: TrainSettings) -> str:
     for found in FOUND:
         known.pop(f"start.{found}", None)
     known["network.heads"] = [
-        each.model_dump(mode="json", exclude=set(each.found)) for each in settings.network.heads
+        each.model_dump(mode="json", exclude=set(each.set_by_run))
+        for each in settings.network.heads
     ]
     return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
 
@@ -306,7 +307,7 @@ def planned_run(
     if "supervised.positions" in given:
         given["supervised.digest"] = NOT_MADE_YET
     if source is not None:
-        width = features_width(source.settings)
+        width = count_features(source.settings)
         given |= {f"{_FEATURES}.source": source.key, f"{_FEATURES}.width": width}
     begun: dict[str, Any] = {}
     if start is not None:

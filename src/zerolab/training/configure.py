@@ -193,7 +193,7 @@ def with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
         fields = type(head).model_fields
         found = {
             name: getattr(known, name)
-            for name in known.found
+            for name in known.set_by_run
             if getattr(head, name) == fields[name].default
         }
         return head.model_copy(update=found)

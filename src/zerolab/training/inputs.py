@@ -120,7 +120,7 @@ def source_network(key: str, name: str) -> NetworkSettings:
     """
     source, iteration = named_network(key, name, None)
     settings = stored_settings(read_network(source.weights_path(iteration)))
-    heads = tuple(head for head in settings.heads if not head.found)
+    heads = tuple(head for head in settings.heads if not head.set_by_run)
     return settings.model_copy(update={"heads": heads})
 
 
@@ -144,9 +144,9 @@ class FeatureSource:
         self._plies = plies
 
     @property
-    def width(self) -> int:
-        """The number of features of a position."""
-        return self._reader.width
+    def feature_count(self) -> int:
+        """Number of features per position."""
+        return self._reader.feature_count
 
     def features(self, states: NDArray[np.uint64]) -> NDArray[np.float16]:
         """Return the features of states uint64[N, words]: float16[N, width]."""
@@ -158,14 +158,14 @@ class FeatureSource:
         return later_features(examples, features, self._plies)
 
 
-def features_width(settings: TrainSettings) -> int:
+def count_features(settings: TrainSettings) -> int:
     """Return the number of features of a position in the last network of a run.
 
     Raises UserError if its heads have no convolutions.
     """
     game = parse_game(settings.game)
     network = build_network(settings.network_of(settings.iterations), game, settings.seed)
-    return FeatureReader(network, game).width
+    return FeatureReader(network, game).feature_count
 
 
 def features_head(settings: TrainSettings) -> FeaturesHead | None:
@@ -200,9 +200,10 @@ def find_feature_source(
         source = FeatureSource(stored, head.plies)
     except UserError as error:
         raise UserError(f"{_FEATURES_KEY}.source = {quoted(head.source)}: {error}") from None
-    if head.width not in (0, source.width):
+    if head.width not in (0, source.feature_count):
         raise UserError(
-            f"{_FEATURES_KEY}.width = {head.width}: expected the {source.width} features of {path}"
+            f"{_FEATURES_KEY}.width = {head.width}: expected the {source.feature_count} features"
+            f" of {path}"
         )
     return source
 
@@ -231,7 +232,7 @@ def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -
     head = features_head(settings)
     if head is None or source is None:
         return settings
-    found = head.model_copy(update={"digest": source.stored.digest, "width": source.width})
+    found = head.model_copy(update={"digest": source.stored.digest, "width": source.feature_count})
     heads = tuple(found if each is head else each for each in settings.network.heads)
     network = settings.network.model_copy(update={"heads": heads})
     return settings.model_copy(update={"network": network})

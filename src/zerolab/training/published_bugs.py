@@ -107,7 +107,7 @@ def check_published_bugs(
             raise ValueError(f"{quoted(name)} is a bug of labels of {what}: expected none here")
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{quoted(name)} is there twice: expected every bug once")
+            raise ValueError(f"{quoted(name)} is listed twice: expected every bug at most once")
     if "mirrored_policy" in names:
         if learn.symmetries == "none":
             raise ValueError(

@@ -221,7 +221,7 @@ class TrainSettings(Settings):
     @model_validator(mode="after")
     def _targets_turn(self) -> TrainSettings:
         """Refuse symmetries with heads whose targets cannot be turned with the board."""
-        fixed = [head.name for head in self.network.heads if not head.turns]
+        fixed = [head.name for head in self.network.heads if not head.is_equivariant]
         learn = self.learn
         if fixed and learn.symmetries != "none":
             raise ValueError(

@@ -66,7 +66,7 @@ def transfer_weights(transfer: Transfer, there: Side, here: Side) -> Transferred
 def _without_found_heads(there: Side, here: Side) -> Side:
     """Return a network without the heads that only its own run can train."""
     known = {head.name for head in here.network.heads}
-    heads = tuple(head for head in there.network.heads if not head.found or head.name in known)
+    heads = tuple(head for head in there.network.heads if not head.set_by_run or head.name in known)
     gone = tuple(f"{_HEADS}{head.name}." for head in there.network.heads if head not in heads)
     weights = {name: array for name, array in there.weights.items() if not name.startswith(gone)}
     return Side(there.game, there.network.model_copy(update={"heads": heads}), weights)
