@@ -218,18 +218,18 @@ def _choose_by_priors(game, states, priors, keys, sample, chosen):
     mask = np.empty(priors.shape[1], np.bool_)
     for i in range(states.shape[0]):
         rules.legal(game, states[i], mask)
-        most = 0.0
+        highest = 0.0
         for action in range(mask.shape[0]):
-            if mask[action] and priors[i, action] > most:
-                most = priors[i, action]
+            if mask[action] and priors[i, action] > highest:
+                highest = priors[i, action]
         total = 0.0
         last = 0
         for action in range(mask.shape[0]):
             weights[action] = 0.0
             if mask[action]:
-                if sample[i] and most > 0.0:
+                if sample[i] and highest > 0.0:
                     weights[action] = priors[i, action]
-                elif priors[i, action] == most or not most > 0.0:
+                elif priors[i, action] == highest or not highest > 0.0:
                     weights[action] = 1.0
                 if weights[action] > 0.0:
                     last = action

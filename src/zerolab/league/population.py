@@ -111,8 +111,8 @@ def mutant(
     n = len(values)
     draws = _generator(settings, number).standard_normal(2 * n + 1)
     common = draws[0] / math.sqrt(2 * n)
-    own = draws[1 : n + 1] / math.sqrt(2 * math.sqrt(n))
-    new_sigmas = sigmas * np.exp(common + own)
+    specific = draws[1 : n + 1] / math.sqrt(2 * math.sqrt(n))
+    new_sigmas = sigmas * np.exp(common + specific)
     new_values = values + new_sigmas * draws[n + 1 :]
     return low + np.mod(new_values - low, span), new_sigmas
 

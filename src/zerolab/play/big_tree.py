@@ -1,7 +1,7 @@
 """Self-play games as simulations of a single large tree (see `BigTreeMode`).
 
-Unlike in `search.tree`, where a simulation adds a leaf and takes about a microsecond, every new
-node here requires a complete search.
+This tree is separate from `search.tree`, which is designed for millions of simulations per second.
+Here, every new node requires a complete search.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ class BigTreePlayer:
         new = {line.nodes[-1]: line.number for line in lines if not line.nodes[-1].is_expanded}
         if not new:
             return
-        states, near = np.stack([node.state for node in new]), np.array(list(new.values()))
-        results = self._service.search(states, near, self._show_progress)
+        states, affinity = np.stack([node.state for node in new]), np.array(list(new.values()))
+        results = self._service.search(states, affinity, self._show_progress)
         self._results.append(results)
         for node, policy in zip(new, results.policies, strict=True):
             self._rows[node] = len(self._rows)

@@ -195,9 +195,9 @@ def read_pgn(content: bytes, source: str) -> Records:
 
 
 def _without_self_play(results: Iterable[GameResult]) -> Records:
-    everything = list(results)
-    between_players = [result for result in everything if result.first != result.second]
-    return Records(between_players, against_itself=len(everything) - len(between_players))
+    all_results = list(results)
+    between_players = [result for result in all_results if result.first != result.second]
+    return Records(between_players, against_itself=len(all_results) - len(between_players))
 
 
 def _tag(tags: dict[str, str], name: str, where: str) -> str:

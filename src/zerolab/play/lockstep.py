@@ -214,8 +214,8 @@ def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepRes
             latest = _play_branches(lockstep, branches, latest.examples, begun)
             parts.append(latest)
             begun += len(branches)
-    everything = in_game_order([part.examples for part in parts])
-    return LockstepResult(sorted(game for part in parts for game in part.games), everything)
+    examples = in_game_order([part.examples for part in parts])
+    return LockstepResult(sorted(game for part in parts for game in part.games), examples)
 
 
 def _play_branches(

@@ -182,13 +182,13 @@ class RayService:
     def search(
         self,
         states: NDArray[np.uint64],
-        near: NDArray[np.int64] | None = None,
+        affinity: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
         first, index = distinct_states(states)
         self._requested += len(states)
         self._merged += len(states) - len(first)
-        distinct, numbers = states[first], first if near is None else near[first]
+        distinct, numbers = states[first], first if affinity is None else affinity[first]
         hashes = np.empty(len(distinct), np.uint64)
         hash_states(distinct, hashes)
         owners = hashes % np.uint64(self._count)
@@ -249,7 +249,7 @@ class _Actor:
         self._open = ExitStack()
 
     def search(
-        self, name: str, work: ActorWork, states: NDArray[np.uint64], near: NDArray[np.int64]
+        self, name: str, work: ActorWork, states: NDArray[np.uint64], affinity: NDArray[np.int64]
     ) -> tuple[PositionResults, ActorUsage]:
         """Search states with the settings in `work`; `name` identifies the work."""
         if name != self._name:
@@ -258,7 +258,7 @@ class _Actor:
             self._service = self._open.enter_context(service)
             self._name = name
         before = ActorUsage(self._service.counts, self._service.seconds)
-        results = self._service.search(np.array(states), near)  # arrays from Ray are read-only
+        results = self._service.search(np.array(states), affinity)  # arrays from Ray are read-only
         counts, seconds = self._service.counts, self._service.seconds
         return results, ActorUsage(
             {key: number - before.counts[key] for key, number in counts.items()},

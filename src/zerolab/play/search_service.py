@@ -79,7 +79,7 @@ class PositionSearcher(Protocol):
     def search(
         self,
         states: NDArray[np.uint64],
-        near: NDArray[np.int64] | None = None,
+        affinity: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults: ...
 
@@ -105,15 +105,15 @@ def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDAr
     return np.array(first, np.int64), index
 
 
-def rows_by_thread(near: NDArray[np.int64], threads: int) -> list[NDArray[np.int64]]:
-    """Divide n rows equally among threads, keeping rows with equal `near` together if possible.
+def rows_by_thread(affinity: NDArray[np.int64], threads: int) -> list[NDArray[np.int64]]:
+    """Divide n rows equally among threads, keeping rows with equal `affinity` together if possible.
 
-    `near` is int64[n].
+    `affinity` is int64[n].
     """
-    share = -(-len(near) // threads)
+    share = -(-len(affinity) // threads)
     parts: list[list[int]] = [[] for _ in range(threads)]
     excess: list[int] = []
-    for row, number in enumerate((near % threads).tolist()):
+    for row, number in enumerate((affinity % threads).tolist()):
         (parts[number] if len(parts[number]) < share else excess).append(row)
     for row in excess:
         min(parts, key=len).append(row)
@@ -158,24 +158,24 @@ class SearchService:
     def search(
         self,
         states: NDArray[np.uint64],
-        near: NDArray[np.int64] | None = None,
+        affinity: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
         """Search ongoing states uint64[n, words] and return their results in the same order.
 
         Equal states are searched only once, and cached states not at all. States with equal numbers
-        `near`, int64[n], such as those of one game, are assigned to the same thread up to its
+        `affinity`, int64[n], such as those of one game, are assigned to the same thread up to its
         share, so that evaluations cached while searching one position help the next. `report` is
         called a few times per second; an exception in it stops the searches and the service.
         """
         first, index = distinct_states(states)
         self._requested += len(states)
         self._merged += len(states) - len(first)
-        numbers = first if near is None else near[first]
+        numbers = first if affinity is None else affinity[first]
         return self._cached_search(states[first], numbers, report).rows(index)
 
     def _cached_search(
-        self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
+        self, states: NDArray[np.uint64], affinity: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
         """Return the results of distinct states, from the cache if possible."""
         keys = [state.tobytes() for state in states]
@@ -184,17 +184,17 @@ class SearchService:
         results = empty_results(len(keys), self._actions)
         results.put(cached >= 0, self._cache.read(cached[cached >= 0]))
         if new.size:
-            new_results = self._search(states[new], near[new], report)
+            new_results = self._search(states[new], affinity[new], report)
             results.put(new, new_results)
             self._cache.add([keys[each] for each in new.tolist()], new_results)
             self._searched += len(new)
         return results
 
     def _search(
-        self, states: NDArray[np.uint64], near: NDArray[np.int64], report: Callable[[], object]
+        self, states: NDArray[np.uint64], affinity: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
         """Search distinct states in all threads."""
-        parts = rows_by_thread(near, self._threads)
+        parts = rows_by_thread(affinity, self._threads)
         futures = [
             self._pool.submit(search.run, states[part], self._stop)
             for search, part in zip(self._searches, parts, strict=True)

@@ -258,14 +258,14 @@ NO_ACTION = -1
 
 
 @kernel
-def _draw_random_plies(game, states, most, plies, keys, actions):
+def _draw_random_plies(game, states, max_plies, plies, keys, actions):
     """Draw actions int64[n] for games at a random ply; write NO_ACTION for other games.
 
-    The number of random plies of each game is uniform from 0 to `most`.
+    The number of random plies of each game is uniform from 0 to `max_plies`.
     """
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
-        if plies[i] < streams.below(streams.bits(keys[i], 0), most + 1):
+        if plies[i] < streams.below(streams.bits(keys[i], 0), max_plies + 1):
             random = streams.bits(keys[i], 1 + plies[i])
             actions[i] = rules.random_action(game, states[i], random)
 
@@ -273,10 +273,10 @@ def _draw_random_plies(game, states, most, plies, keys, actions):
 class RandomOpeningPlies:
     """Source of random plies at the start of games."""
 
-    def __init__(self, game: Game, most: int, slots: int) -> None:
-        """Allocate `slots` game slots; each game has at most `most` random plies."""
+    def __init__(self, game: Game, max_plies: int, slots: int) -> None:
+        """Allocate `slots` game slots; each game has at most `max_plies` random plies."""
         self._game = game
-        self._most = most
+        self._max_plies = max_plies
         self._actions = np.full(slots, NO_ACTION, np.int64)
 
     def begin(
@@ -288,7 +288,7 @@ class RandomOpeningPlies:
     ) -> NDArray[np.bool_]:
         """Return whether the next move is random, bool[n]; `keys` uint64[n] are random streams."""
         actions = np.empty(len(slots), np.int64)
-        _draw_random_plies(self._game, states, self._most, plies, keys, actions)
+        _draw_random_plies(self._game, states, self._max_plies, plies, keys, actions)
         self._actions[slots] = actions
         return actions != NO_ACTION
 

@@ -66,18 +66,19 @@ def play_continuous(
     """
     assert isinstance(settings.mode, ContinuousMode)
     lanes, plies = settings.parallel_games, settings.mode.plies
-    begun = previous.games if previous else [_unplayed(lane, name) for lane in range(lanes)]
+    in_progress = previous.games if previous else [_unplayed(lane, name) for lane in range(lanes)]
     threads = min(settings.threads, lanes)
     pairings = [
-        Pairing(each.number, name, name, each.number, each.actions, plies, lanes) for each in begun
+        Pairing(each.number, name, name, each.number, each.actions, plies, lanes)
+        for each in in_progress
     ]
     played = play_batches(
         game, settings, search, evaluator, seed, _ALL_ITERATIONS,
         [pairings[thread::threads] for thread in range(threads)], -(-lanes // threads), name,
         report,
     )  # fmt: skip
-    begun_by_number = {each.number: each for each in begun}
-    games = [_with_movers(each, begun_by_number.get(each.number)) for each in played.games]
+    in_progress_by_number = {each.number: each for each in in_progress}
+    games = [_with_movers(each, in_progress_by_number.get(each.number)) for each in played.games]
     moves = in_game_order([previous.moves, played.examples]) if previous else played.examples
     finished = [each for each in games if each.result != ONGOING]
     is_finished = np.isin(moves.games, [each.number for each in finished])
@@ -90,14 +91,14 @@ def _unplayed(number: int, name: str) -> GameRecord:
     return GameRecord(number, name, name, (), 0)
 
 
-def _with_movers(game: GameRecord, begun: GameRecord | None) -> GameRecord:
+def _with_movers(game: GameRecord, previous: GameRecord | None) -> GameRecord:
     """Return a game with the agents that made its moves, including those in `begun`."""
-    if begun is None or not begun.actions:
+    if previous is None or not previous.actions:
         return game
-    if begun.last_mover == game.first:
-        return game._replace(movers=begun.movers)
-    movers = begun.movers or ((0, begun.first),)
-    return game._replace(movers=(*movers, (len(begun.actions), game.first)))
+    if previous.last_mover == game.first:
+        return game._replace(movers=previous.movers)
+    movers = previous.movers or ((0, previous.first),)
+    return game._replace(movers=(*movers, (len(previous.actions), game.first)))
 
 
 def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[GameRecord, ...]:

@@ -234,7 +234,7 @@ class _BlockRecorder:
     def __init__(self, store: GameStore, games: int) -> None:
         self._store = store
         self._games = games
-        self._begun: dict[Block, list[GameRecord]] = {}
+        self._partial: dict[Block, list[GameRecord]] = {}
         self._ready: list[tuple[int, str, list[GameRecord]]] = []
         self._stored = time.monotonic()
 
@@ -252,10 +252,10 @@ class _BlockRecorder:
     def finished(self, games: Sequence[GameRecord]) -> None:
         for game in games:
             block = _block_of(game)
-            played = self._begun.setdefault(block, [])
+            played = self._partial.setdefault(block, [])
             played.append(game)
             if len(played) == len(block.numbers(self._games)):
-                self._ready.append((block.part, block.stage, self._begun.pop(block)))
+                self._ready.append((block.part, block.stage, self._partial.pop(block)))
         if time.monotonic() - self._stored > _STORE_SECONDS:
             self._flush()
 

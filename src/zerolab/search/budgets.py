@@ -141,10 +141,11 @@ BUDGETS.add("fixed", FixedSettings)
 class KlGainSettings(BudgetSettings):
     """Thinking time controlled by the Kullback-Leibler divergence [Clausen2021].
 
-    Every `every` simulations, the root policy is compared with the previous one, and at first with
-    the priors of the visited actions [ClausenCode]. The search of a move ends when the divergence
-    falls below a threshold. League players in [Clausen2021] use this budget with 50 to 2,000 nodes
-    per move and a clock. `search.simulations` then applies only to matches and measurements.
+    At intervals of `every` simulations, the root policy is compared with the previous one, and at
+    first with the priors of the visited actions [ClausenCode]. The search of a move ends when the
+    divergence falls to a threshold. League players in [Clausen2021] use this budget with 50 to
+    2,000 nodes per move and a clock. With this budget, `search.simulations` applies only to matches
+    and measurements.
     """
 
     name: Literal["kl_gain"] = "kl_gain"

@@ -92,8 +92,8 @@ def _request(cache, search, step, b, node, state, key, entry, rows):
         search.counts[DEDUPLICATED] += 1
         search.row[b, place] = cache.row[entry]
         return rows
-    known = entry != NO_ENTRY or not (step.deduplicate or step.cached)
-    search.entry[rows] = NO_ENTRY if known else reserve(cache, state, key, step.number, rows)
+    skip_cache = entry != NO_ENTRY or not (step.deduplicate or step.cached)
+    search.entry[rows] = NO_ENTRY if skip_cache else reserve(cache, state, key, step.number, rows)
     copy_row(state, search.states[rows])
     search.row[b, place] = rows
     return rows + 1
@@ -122,10 +122,10 @@ def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, coun
             if is_waiting(methods.virtual_loss, tree, b, node):
                 at += 1
                 continue
-            ended, entry = _finish_simulation(
+            finished, entry = _finish_simulation(
                 game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
             )
-            if ended:
+            if finished:
                 continues = simulations_to_begin(methods.virtual_loss, search, b) > 0
             else:
                 state = tree.states[b, node]

@@ -155,10 +155,10 @@ def _prove(tree, b, node):
         if tree.proven[b, child] == ONGOING:
             complete = False
             continue
-        own = -tree.proven[b, child]
+        result = -tree.proven[b, child]
         plies = 1 + tree.distance[b, child]
-        if own > best or length < 0 or (own == best and (plies < length) == (best == WIN)):
-            best = own
+        if result > best or length < 0 or (result == best and (plies < length) == (best == WIN)):
+            best = result
             length = plies
     if best == WIN or complete:
         _record(tree, b, node, best, length)

@@ -32,8 +32,8 @@ class PerTreeSettings(NamedTuple):
     fpu: NDArray[np.float64] | None = None
     """float64[B]: `Fixed.value` of each tree."""
     draw_value: NDArray[np.float64] | None = None
-    """float64[B]: `SearchSettings.draw_value` of each tree. If set, the search needs the
-    probabilities of draws, even where the value is 0."""
+    """float64[B]: `SearchSettings.draw_value` of each tree. If set, the search needs
+    draw probabilities even if the value is 0."""
 
     def check(self, settings: SearchSettings) -> None:
         """Raise ValueError if the rules in `settings` do not support a value per tree."""

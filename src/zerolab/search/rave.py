@@ -73,18 +73,18 @@ def _add(tree, b, node, action, value):
 
 
 @inlined
-def _credit(rule, tree, b, node, own, action, backup_value):
+def _credit(rule, tree, b, node, is_own_action, action, backup_value):
     """Credit an action played at or after a node to this node and its ancestors.
 
-    `own` is true if the side to move at the node played the action; the backup value is from that
-    side's perspective. Each node is credited only with the first occurrence of an action, so
-    crediting stops at a node that the same action led to.
+    `is_own_action` is true if the side to move at the node played the action. The backup value is
+    from the view of that side. Each node is credited only with the first occurrence of an action,
+    so crediting stops at a node that the same action led to.
     """
     while node >= 0:
-        if own or rule.all_movers:
+        if is_own_action or rule.all_movers:
             _add(tree, b, node, action, worth(tree.utility, b, backup_value))
-        own = not own
-        if (own or rule.all_movers) and tree.action[b, node] == action:
+        is_own_action = not is_own_action
+        if (is_own_action or rule.all_movers) and tree.action[b, node] == action:
             return
         backup_value = seen_from_parent(tree.utility, backup_value)
         node = tree.parent[b, node]

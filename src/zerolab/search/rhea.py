@@ -106,12 +106,12 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
     number = 0
     spent = 0
     while spent < playouts:
-        own = streams.fold(key, number)
+        individual_key = streams.fold(key, number)
         # Redrawing every gene gives a random individual.
         rate = mutation if number >= population.fitness.shape[0] else 1.0
-        breed(population, streams.fold(own, 0), rate, offspring)
+        breed(population, streams.fold(individual_key, 0), rate, offspring)
         count = min(playouts_each, playouts - spent)
-        fitness = evaluate(game, root, streams.fold(own, 1), count, workspace)
+        fitness = evaluate(game, root, streams.fold(individual_key, 1), count, workspace)
         enter(population, offspring, fitness, number)
         spent += count
         number += 1

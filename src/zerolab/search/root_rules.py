@@ -82,7 +82,7 @@ def _completion(rule, tree, search, b):
     """
     first = tree.first_child[b, 0]
     total = 0
-    most = 0
+    max_visits = 0
     mass = 0.0
     weighted = 0.0
     for child in range(first, first + tree.children[b, 0]):
@@ -90,13 +90,13 @@ def _completion(rule, tree, search, b):
         if visits > 0:
             prior = max(tree.prior[b, child], _MIN_PRIOR)
             total += visits
-            most = max(most, visits)
+            max_visits = max(max_visits, visits)
             mass += prior
             weighted += prior * action_value(tree.utility, tree, b, child)
     mixed = np.float64(search.root.value[b])
     if total > 0:
         mixed = (mixed + total * weighted / mass) / (1 + total)
-    return mixed, (rule.visit_weight + most) * rule.value_scale
+    return mixed, (rule.visit_weight + max_visits) * rule.value_scale
 
 
 @inlined
@@ -124,10 +124,12 @@ def _best(rule, tree, search, b, visits):
     for child in range(first, first + tree.children[b, 0]):
         if tree.visits[b, child] == visits:
             lost = is_lost(tree.solver, tree, b, child)
-            own = search.root.scores[b, child - first] + _sigma(tree, b, child, mixed, factor)
-            if best < 0 or (hopeless and not lost) or (own > highest and lost == hopeless):
+            child_score = search.root.scores[b, child - first] + _sigma(
+                tree, b, child, mixed, factor
+            )
+            if best < 0 or (hopeless and not lost) or (child_score > highest and lost == hopeless):
                 best = child
-                highest = own
+                highest = child_score
                 hopeless = lost
     return best
 
@@ -136,11 +138,11 @@ def _best(rule, tree, search, b, visits):
 def _most_visited(tree, b):
     """Return the highest visit count among the root's children that are not proven losses."""
     first = tree.first_child[b, 0]
-    most = 0
+    max_visits = 0
     for child in range(first, first + tree.children[b, 0]):
         if not is_lost(tree.solver, tree, b, child):
-            most = max(most, tree.visits[b, child])
-    return most
+            max_visits = max(max_visits, tree.visits[b, child])
+    return max_visits
 
 
 @inlined

@@ -47,12 +47,12 @@ def _keep_subtree(tree, b, root, moved):
     used = tree.used[b]
     moved[:used] = -1
     moved[root] = 0
-    kept = 1
+    count = 1
     for node in range(root + 1, used):
         parent = tree.parent[b, node]
         if parent >= 0 and moved[parent] >= 0:
-            moved[node] = kept
-            kept += 1
+            moved[node] = count
+            count += 1
     for node in range(root, used):
         target = moved[node]
         if target < 0:
@@ -71,7 +71,7 @@ def _keep_subtree(tree, b, root, moved):
         tree.prior[b, target] = tree.prior[b, node]
         copy_row(tree.statistics[b, node], tree.statistics[b, target])
         copy_row(tree.states[b, node], tree.states[b, target])
-    tree.used[b] = kept
+    tree.used[b] = count
 
 
 @inlined
@@ -212,19 +212,19 @@ def _choose(weights, keys, sample, chosen):
     """Write the actions chosen by `choose_actions` into int64[n]."""
     for i in range(weights.shape[0]):
         total = 0
-        most = 0
+        highest = 0
         for action in range(weights.shape[1]):
             total += weights[i, action]
-            most = max(most, weights[i, action])
+            highest = max(highest, weights[i, action])
         if not sample[i]:
             total = 0
             for action in range(weights.shape[1]):
-                total += weights[i, action] == most
+                total += weights[i, action] == highest
         drawn = streams.below(streams.bits(keys[i], 0), total)
         for action in range(weights.shape[1]):
             if sample[i]:
                 drawn -= weights[i, action]
-            elif weights[i, action] == most:
+            elif weights[i, action] == highest:
                 drawn -= 1
             if drawn < 0:
                 chosen[i] = action

@@ -44,14 +44,14 @@ def _best_child(methods, tree, b, node, tie_key):
     )
     ties = 1
     for child in range(first + 1, first + tree.children[b, node]):
-        own = score_unless_lost(
+        child_score = score_unless_lost(
             tree.solver, tree, b, child, score(methods.selection, tree, b, child, shared)
         )
-        if own > highest:
-            highest = own
+        if child_score > highest:
+            highest = child_score
             best = child
             ties = 1
-        elif own == highest:
+        elif child_score == highest:
             ties += 1
             if takes_tie(methods.tie_break, tie_key, node, child, ties):
                 best = child

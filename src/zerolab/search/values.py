@@ -62,9 +62,9 @@ def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, v
 
 @UTILITIES.function
 def replace_in_mean(
-    utility: Any, tree: Any, b: int, node: int, former: Any, backup_value: Any, visits: int
+    utility: Any, tree: Any, b: int, node: int, previous: Any, backup_value: Any, visits: int
 ) -> None:
-    """Replace the backup value `former` in the mean of a node over `visits` values."""
+    """Replace the backup value `previous` in the mean of a node over `visits` values."""
     raise AssertionError
 
 
@@ -116,8 +116,8 @@ class _ZeroSumRule:
         tree.value[b, node] += (backup_value - tree.value[b, node]) / np.float32(visits)
 
     @staticmethod
-    def replace_in_mean(utility, tree, b, node, former, backup_value, visits):
-        tree.value[b, node] += (backup_value - former) / np.float32(visits)
+    def replace_in_mean(utility, tree, b, node, previous, backup_value, visits):
+        tree.value[b, node] += (backup_value - previous) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
@@ -145,8 +145,8 @@ class _ZeroSumRule:
 @inlined
 def _earlier(utility, value, draw):
     """Return a value and a draw probability as of one ply earlier, for the same player."""
-    kept = np.float32(utility.discount)
-    return kept * value, draw + (np.float32(1.0) - kept) * (np.float32(1.0) - draw)
+    discount = np.float32(utility.discount)
+    return discount * value, draw + (np.float32(1.0) - discount) * (np.float32(1.0) - draw)
 
 
 class WithDrawsRule:
@@ -167,13 +167,13 @@ class WithDrawsRule:
     @staticmethod
     def add_to_mean(utility, tree, b, node, backup_value, visits):
         tree.value[b, node] += (backup_value[0] - tree.value[b, node]) / np.float32(visits)
-        former = tree.draws[b, node] if visits > 1 else np.float32(0.0)
-        tree.draws[b, node] = former + (backup_value[1] - former) / np.float32(visits)
+        previous = tree.draws[b, node] if visits > 1 else np.float32(0.0)
+        tree.draws[b, node] = previous + (backup_value[1] - previous) / np.float32(visits)
 
     @staticmethod
-    def replace_in_mean(utility, tree, b, node, former, backup_value, visits):
-        tree.value[b, node] += (backup_value[0] - former[0]) / np.float32(visits)
-        tree.draws[b, node] += (backup_value[1] - former[1]) / np.float32(visits)
+    def replace_in_mean(utility, tree, b, node, previous, backup_value, visits):
+        tree.value[b, node] += (backup_value[0] - previous[0]) / np.float32(visits)
+        tree.draws[b, node] += (backup_value[1] - previous[1]) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
@@ -194,9 +194,9 @@ class WithDrawsRule:
 
     @staticmethod
     def set_exact(utility, tree, b, node, result, plies):
-        kept = utility.discount ** np.float64(plies)
-        value = np.float32(result * kept)
-        draw = np.float32(1.0 - kept if result else 1.0)
+        discount = utility.discount ** np.float64(plies)
+        value = np.float32(result * discount)
+        draw = np.float32(1.0 - discount if result else 1.0)
         tree.value[b, node] = value
         tree.draws[b, node] = draw
         return value, draw
