@@ -31,7 +31,7 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
     command = ["league", "gobang:3x3:3", *PLAIN, "--out", "out", "--games"]
     assert main([*command, "20"]) == 0
     shown = capsys.readouterr().out
-    assert "20 games, by results" in shown
+    assert "20 games, rated by results" in shown
     assert "zerolab train gobang:3x3:3 --preset out/best.toml" in shown
     assert main([*command, "60", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

@@ -168,7 +168,7 @@ def test_play_takes_every_player(monkeypatch, capsys):
         (["tournament", *SOME, "--games", "11"], "such as 12"),
         (["tournament", *SOME, "--games", "0"], "expected at least 2"),
         (["tournament", *SOME, "--seed", "-1"], "expected at least 0"),
-        (["tournament", *SOME, "--openings", "16"], "is nearly always over by then"),
+        (["tournament", *SOME, "--openings", "16"], "openings of 16 plies"),
         (["tournament", "rnadom", *SOME], 'did you mean "random"?'),
         (["tournament", "random", "mcts:5", "--game", "chess:8x8"], 'unknown game "chess"'),
         (["tournament", *SOME, "--folder", "."], "is not a tournament and not empty"),

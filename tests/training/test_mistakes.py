@@ -59,13 +59,13 @@ MISTAKES = [
         'gtp:"no-such-engine" cannot play gobang:3x3:3: no-such-engine cannot be started',
     ),
     (["--set", "final_evaluation.openings=9"], "final_evaluation.openings = 9: openings of 9"),
-    (["--set", "gate.openings=9"], "is nearly always over by then; expected at most 8"),
+    (["--set", "gate.openings=9"], "gobang:3x3:3 almost always ends earlier; expected at most 8"),
     (
         [
             *("--set", "warm_start.variant=rave", "--set", "warm_start.ramp=adaptive"),
             *("--set", "warm_start.ramp.openings=1000"),
         ],
-        "warm_start.ramp.openings = 1000: openings of 1000 plies: gobang:3x3:3 is nearly",
+        "warm_start.ramp.openings = 1000: openings of 1000 plies: gobang:3x3:3",
     ),
     (
         ["--preset", "mini", "--set", "selfplay.episodes=100"],

@@ -49,7 +49,7 @@ def draw_parameters(players: Population, settings: LeagueSettings) -> Figure:
         artists, labels = axes.get_legend_handles_labels()
         handles |= dict(zip(labels, artists, strict=True))
     legend_below(figure, list(handles.values()))
-    figure.suptitle(f"{settings.game}, league by {settings.fitness}", parse_math=False)
+    figure.suptitle(f"{settings.game}, league rated by {settings.fitness}", parse_math=False)
     return figure
 
 
@@ -188,9 +188,8 @@ class LeagueReport:
     def show(self, console: Console) -> None:
         """Print the best players and the parameter statistics by generation."""
         names = self.settings.parameters
-        title = (
-            f"{self.settings.game}: {self.league.state.played} games, by {self.settings.fitness}"
-        )
+        games = self.league.state.played
+        title = f"{self.settings.game}: {games} games, rated by {self.settings.fitness}"
         columns: list[str | Column] = [
             "player", Column("Elo", ".0f"), "games", Column("score", ".1%"), "generation",
             *(Column(name, ".3g") for name in names),

@@ -30,7 +30,7 @@ class Node:
 
     def __init__(self, state: NDArray[np.uint64], outcome: int) -> None:
         self.state = state
-        """uint64[words]"""
+        """uint64[words]: state of the position."""
         self.outcome = outcome
         """ONGOING, or the result for the side to move."""
         self.visits = 0

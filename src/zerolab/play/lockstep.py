@@ -178,7 +178,7 @@ class Branch(NamedTuple):
     """An alternative move to try in place of one that was played."""
 
     game: GameRecord
-    """The lost game."""
+    """Decisive game in which the original move was played."""
     ply: int
     action: int
 

@@ -238,6 +238,6 @@ def check_openings(game: Game, plies: int) -> None:
 
 def _too_long_error(game: Game, plies: int, expected: str) -> UserError:
     return UserError(
-        f"openings of {plies} plies: {game_name(game)} is nearly always over by then; expected"
+        f"openings of {plies} plies: {game_name(game)} almost always ends earlier; expected"
         f" {expected}"
     )

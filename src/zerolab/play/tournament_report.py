@@ -227,7 +227,9 @@ class TournamentReport:
         write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
-        write_text(folder / "pairs.csv", self._pairs_csv())
+        pairs = [_pair_dict(pair) for pair in self.pairs]
+        columns, rows = list(pairs[0]), [list(pair.values()) for pair in pairs]
+        write_text(folder / "pairs.csv", csv_rows([columns, *rows]))
         figure = draw_cross_table(self.players, self.table, title)
         for ending in ("png", "svg"):
             save_ratings(self.ratings, folder / f"ratings.{ending}", title)
@@ -239,10 +241,6 @@ class TournamentReport:
             for name, row in zip(self.players, self.table.tolist(), strict=True)
         ]
         return csv_rows([["player", *self.players], *rows])
-
-    def _pairs_csv(self) -> str:
-        rows = [_pair_dict(pair) for pair in self.pairs]
-        return csv_rows([list(rows[0]), *(list(row.values()) for row in rows)])
 
     def show(self, console: Console) -> None:
         """Print ratings, tables and statistics."""

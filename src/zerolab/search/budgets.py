@@ -29,7 +29,7 @@ class Allowance(NamedTuple):
     """Simulations allowed for n moves until the next call of `Budget.more`."""
 
     simulations: NDArray[np.int32]
-    """int32[n]"""
+    """int32[n]: number of simulations."""
     full: NDArray[np.bool_]
     """bool[n]: True for full searches, which have root noise and provide training targets."""
 
@@ -196,9 +196,9 @@ class KlGain(Budget):
     def __init__(self, settings: KlGainSettings, trees: int, actions: int) -> None:
         self._settings = settings
         self.thresholds = np.full(trees, settings.threshold)
-        """float64[trees]"""
+        """float64[trees]: threshold of each tree."""
         self.most = np.full(trees, settings.most, np.int32)
-        """int32[trees]"""
+        """int32[trees]: maximum number of simulations per move of each tree."""
         self.spent = np.zeros(trees, np.int32)
         """int32[trees]: simulations allowed so far for the current move of each tree."""
         self._previous = np.zeros((trees, actions), np.float32)
