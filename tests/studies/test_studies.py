@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from functools import cache
 
 import pytest
@@ -62,16 +63,14 @@ def test_runs_share_a_key_if_nothing_but_their_threads_and_preset_differs(name, 
         del settings["selfplay"]["threads"]
         kept.setdefault(run.key, settings)
         assert kept[run.key] == settings
-    different = [value for i, value in enumerate(kept.values()) if value in list(kept.values())[:i]]
-    assert not different
+    assert len(set(map(json.dumps, kept.values()))) == len(kept)
 
 
 @by_name
-@by_scale
-def test_a_design_is_always_the_same(name, scale):
-    again = STUDIES[name].design(scale)
-    assert again.digest == planned(name, scale).digest
-    assert [run.key for run in again.runs] == [run.key for run in planned(name, scale).runs]
+def test_a_design_is_always_the_same(name):
+    again = STUDIES[name].design("mini")
+    assert again.digest == planned(name, "mini").digest
+    assert [run.key for run in again.runs] == [run.key for run in planned(name, "mini").runs]
 
 
 @by_name

@@ -34,7 +34,8 @@ from zerolab.training.trainer import Trainer
 
 GAME = parse_game("gobang:3x3:3")
 TINY = ["iterations=3", "network.blocks=1", "network.filters=8", "learn.batch_size=16",
-        "learn.learning_rate=0.1", "learn.schedule=constant", "search.simulations=4"]  # fmt: skip
+        "learn.learning_rate=0.1", "learn.schedule=constant", "search.simulations=4",
+        "search.fpu=zero", "search.tie_break=first"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
