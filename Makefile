@@ -6,6 +6,9 @@ RUN ?= runs/demo
 WORKERS ?= 2
 BIN := $(VENV)/bin
 
+# Tests start some hundred processes; without bytecode each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test check bench docs browser-test grhino clean
 
 train: $(VENV)/user

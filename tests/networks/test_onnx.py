@@ -18,9 +18,16 @@ from zerolab.rules import python
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing.samples import ongoing_positions
 
-onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
-pytest.importorskip("onnxscript", reason="the extra onnx is not installed")
+
+def imported(package):
+    """Import a package of the extra; not at the top, since every worker would take seconds."""
+    return pytest.importorskip(package, reason="the extra onnx is not installed")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exporter():
+    imported("onnxscript")
+
 
 EVERY_HEAD = ("policy", "outcome", "reply", "action_values", "plies_left", "value")
 SMALL = {"blocks": 1, "filters": 16, "hidden": 16}
@@ -76,7 +83,7 @@ def exported(request):
 def test_outputs_are_those_of_the_network_in_batches_of_any_size(exported):
     game, network, content = exported
     planes = planes_of(game)
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = imported("onnxruntime").InferenceSession(content, providers=["CPUExecutionProvider"])
     for count in (1, 2, 31, len(planes)):
         with torch.inference_mode():
             expected = network(torch.from_numpy(planes[:count]))
@@ -89,7 +96,7 @@ def test_outputs_are_those_of_the_network_in_batches_of_any_size(exported):
 
 def test_inputs_and_outputs_have_the_names_of_heads_and_any_batch(exported):
     game, network, content = exported
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = imported("onnxruntime").InferenceSession(content, providers=["CPUExecutionProvider"])
     (given,) = session.get_inputs()
     assert (given.name, given.type) == ("planes", "tensor(float)")
     assert given.shape == ["batch", *planes_of(game).shape[1:]]
@@ -99,8 +106,8 @@ def test_inputs_and_outputs_have_the_names_of_heads_and_any_batch(exported):
 
 def test_the_models_are_sound_and_contain_nothing_of_the_code_that_made_them(exported):
     _, _, content = exported
-    model = onnx.load_model_from_string(content)
-    onnx.checker.check_model(model, full_check=True)
+    model = imported("onnx").load_model_from_string(content)
+    imported("onnx").checker.check_model(model, full_check=True)
     about = {each.key: json.loads(each.value) for each in model.metadata_props}
     assert about["actions"] == ["ä", "b"]
     assert b".py" not in content
@@ -131,11 +138,11 @@ def test_the_comparison_finds_agreement_and_a_changed_weight(exported):
 
 def test_a_model_with_an_output_of_nan_does_not_agree():
     game, network, content = once("conv")
-    model = onnx.load_model_from_string(content)
+    model = imported("onnx").load_model_from_string(content)
     (bias,) = (each for each in model.graph.initializer if each.name.endswith("policy.output.bias"))
-    values = onnx.numpy_helper.to_array(bias).copy()
+    values = imported("onnx").numpy_helper.to_array(bias).copy()
     values[0] = np.nan
-    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
+    bias.CopyFrom(imported("onnx").numpy_helper.from_array(values, bias.name))
     with pytest.raises(UserError, match="policy differs from the network's by inf"):
         onnx_export.compare(model.SerializeToString(), network, planes_of(game))
 
