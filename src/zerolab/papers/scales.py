@@ -1,8 +1,8 @@
-"""Reductions of the papers' presets at the scales `smoke`, `mini` and `small`.
+"""Reduced versions of the papers' presets at the scales `smoke`, `mini` and `small`.
 
-Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), searches have
-fewer simulations, and every example is learned under one random symmetry per epoch instead of all,
-which would make learning take most of the time.
+Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), and searches run
+fewer simulations. Each example is trained on under one random symmetry per epoch, because training
+on all of its symmetries would dominate the running time.
 """
 
 from __future__ import annotations
@@ -31,9 +31,24 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""By dotted keys, on top of a preset of the papers."""
+"""Changes to a paper's preset at each scale, by dotted key."""
 
 OPENINGS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 0}
-"""Random plies that open the games of tournaments, the same for both colours of a pair.
+"""Random plies at the start of tournament games, shared by both games of a colour-swapped pair.
 
-The papers have none, so two networks nearly repeat a few games."""
+The papers use none, so two networks play nearly the same few games again and again."""
+
+WANG2019_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
+"""Runs per loss function in the studies based on [Wang2019]."""
+_WANG2019_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
+    "smoke": {"5x5": 1, "6x6": 1},
+    "mini": {"5x5": 12, "6x6": 6},
+    "small": {"5x5": 32, "6x6": 16},
+    "paper": {"5x5": 200, "6x6": 100},
+}
+"""Training iterations, by board size."""
+
+
+def wang2019_changes(scale: Scale, size: str) -> dict[str, Any]:
+    """Return the changes to the preset `wang2019` for a scale and board size, by dotted key."""
+    return {**CHANGES[scale], "iterations": _WANG2019_ITERATIONS[scale][size]}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from zerolab.papers.scales import CHANGES, OPENINGS
+from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
 from zerolab.studies.study import Scale, Study, register_study
 
@@ -22,14 +22,7 @@ LAMBDA = "lambda"
 BALANCES = (0.25, 0.5, 0.75)
 """Values of lambda in the grid; 0 and 1 are the losses of value and policy alone."""
 
-SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
-_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
-    "smoke": {"5x5": 1, "6x6": 1},
-    "mini": {"5x5": 12, "6x6": 6},
-    "small": {"5x5": 32, "6x6": 16},
-    "paper": {"5x5": 200, "6x6": 100},
-}
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("connect_four",),
     "mini": GAMES,
@@ -72,7 +65,7 @@ class LossFunctions(Study):
                 runs += [*trained, *grid]
                 tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
                 if grid:
-                    ends = trained[: 2 * SEEDS[scale]]  # the runs of policy and of value alone
+                    ends = trained[: 2 * WANG2019_SEEDS[scale]]  # policy alone, value alone
                     tournaments.append(
                         _tournament(scale, part, f"{game}:{size}", [*ends, *grid], LAMBDA)
                     )
@@ -84,15 +77,10 @@ class LossFunctions(Study):
         return loss_report(results)
 
 
-def changes(scale: Scale, size: str) -> dict[str, Any]:
-    """Return the changes to the preset wang2019 at a scale, by dotted keys."""
-    return {**CHANGES[scale], "iterations": _ITERATIONS[scale][size]}
-
-
 def _runs(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
     for target in TARGETS:
-        for seed in range(SEEDS[scale]):
-            changed = {**changes(scale, size), "learn.loss": target}
+        for seed in range(WANG2019_SEEDS[scale]):
+            changed = {**wang2019_changes(scale, size), "learn.loss": target}
             yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
 
 
@@ -102,7 +90,7 @@ def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
     for balance in BALANCES:
         for seed in range(_GRID_SEEDS[scale]):
             loss = {"name": "weighted", "balance": balance}
-            changed = {**changes(scale, size), "learn.loss": loss}
+            changed = {**wang2019_changes(scale, size), "learn.loss": loss}
             factors = {"loss": f"{LAMBDA}={balance}"}
             yield planned_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from zerolab.papers.loss_functions.study import SEEDS, changes
-from zerolab.papers.scales import OPENINGS
+from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
@@ -97,7 +96,7 @@ class PublishedBugs(Study):
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
     """Return a run; those without a bug are runs of the study of loss functions, too."""
-    chosen = {**changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
+    chosen = {**wang2019_changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
     if code == DEFECTIVE:
         chosen["published_bugs"] = [_SETTINGS[part]]
     factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
@@ -107,7 +106,7 @@ def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) 
 def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
     for code in (RIGHT, DEFECTIVE):
         for loss in LOSSES:
-            for seed in range(SEEDS[scale]):
+            for seed in range(WANG2019_SEEDS[scale]):
                 yield _run(scale, part, code, loss, seed, DEFAULT_RATE)
 
 
@@ -115,7 +114,7 @@ def _rates(scale: Scale) -> Iterator[PlannedRun]:
     """Yield runs of several learning rates; with the bug they would all be the same run."""
     chosen = [(RIGHT, rate) for rate in RATES] + [(DEFECTIVE, DEFAULT_RATE)]
     for code, rate in chosen:
-        for seed in range(SEEDS[scale]):
+        for seed in range(WANG2019_SEEDS[scale]):
             yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 
 
@@ -124,10 +123,10 @@ def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
     runs = [
         planned_run(
             CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},
-            {**changes(scale, "6x6"), "learn.loss": loss}, seed,
+            {**wang2019_changes(scale, "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
-        for seed in range(SEEDS[scale])
+        for seed in range(WANG2019_SEEDS[scale])
     ]  # fmt: skip
     last = {run.factors["loss"]: run for run in runs}
     return runs, {run.label: last[run.factors["loss"]] for run in runs}
