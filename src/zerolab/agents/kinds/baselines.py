@@ -227,7 +227,8 @@ class _SharedOracle(Oracle):
                 return self._oracle.action_values(states)
         except NotSolvedError as error:
             raise NotSolvedError(
-                f"{game_name(self._game)} cannot be solved from this position ({error}):"
+                f"{game_name(self._game)} is too hard for perfect play from this position"
+                f" ({error}):"
                 " expected a smaller board or longer openings, as with --openings 16"
             ) from error
 
