@@ -104,8 +104,8 @@ def rewritten(path, head=None, **columns):
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
-        ({"schema": 2}, "newer than the 1 known here"),
-        ({"schema": "x"}, "names no schema version"),
+        ({"schema": 2}, "schema version 2, newer"),
+        ({"schema": "x"}, "has no schema version"),
         ({"kind": "games"}, "metadata are not"),
         ({"game": 5}, "metadata are not"),
         ({"about": None}, "metadata are not"),

@@ -43,7 +43,7 @@ def test_iterations_are_counted_from_the_latest():
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (Slow, {"first": 20, "final": 10}, "final = 10 positions are fewer than first = 20"),
+        (Slow, {"first": 20, "final": 10}, "final = 10 is less than first = 20"),
         (Slow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
         (Slow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
         (Positions, {"size": 0}, "size = 0: expected at least 1"),

@@ -202,7 +202,7 @@ def test_newer_files_are_reported(folder, monkeypatch):
     monkeypatch.undo()
     loads = {run.load_weights: 1, run.load_optimizer: 1, run.load_examples: 2}
     for load, known in loads.items():
-        with pytest.raises(UserError, match=f"version 99, newer than the {known} known here"):
+        with pytest.raises(UserError, match=rf"version 99, newer than .* {known}:"):
             load(2)
 
 
@@ -211,7 +211,7 @@ def test_examples_of_an_older_version_are_refused_in_one_line(folder, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(examples_module, "SCHEMA", 1)
         run.save_examples(2, examples(2))
-    with pytest.raises(UserError, match="schema version 1, older than the 2 read here") as caught:
+    with pytest.raises(UserError, match=r"schema version 1, older than .* 2:") as caught:
         run.load_examples(2)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -305,14 +305,14 @@ def test_nothing_is_unpickled(folder, tmp_path):
 def test_files_of_another_iteration_kind_or_game_are_reported(folder, tmp_path):
     run = RunFolder.open(folder)
     shutil.copy(run.weights_path(0), run.weights_path(1))
-    with pytest.raises(UserError, match=r"is of othello:4x4, iteration 0: expected .* iteration 1"):
+    with pytest.raises(UserError, match=r"othello:4x4, iteration 0: expected .* iteration 1"):
         run.load_weights(1)
     shutil.copy(folder / "checkpoints" / "0001.optimizer.safetensors", run.weights_path(1))
-    with pytest.raises(UserError, match="holds optimizer state, expected weights"):
+    with pytest.raises(UserError, match="optimizer state, expected weights"):
         run.load_weights(1)
     other = RunFolder.create(tmp_path / "other", CONFIG | {"game": "gobang:3x3:3"})
     shutil.copy(folder / "examples" / "0001.npz", other.path / "examples")
-    with pytest.raises(UserError, match="is of othello:4x4"):
+    with pytest.raises(UserError, match="othello:4x4"):
         other.load_examples(1)
 
 

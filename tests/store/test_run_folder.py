@@ -75,7 +75,7 @@ def test_a_run_extended_meanwhile_is_not_overwritten(run):
     late = RunFolder.open(run.path)
     with run.locked():
         run.save_config(CONFIG | {"iterations": 9})
-    with pytest.raises(UserError, match="was changed by another process"), late.locked():
+    with pytest.raises(UserError, match="changed by another process"), late.locked():
         pass
     assert RunFolder.open(run.path).config["iterations"] == 9
 
@@ -112,7 +112,7 @@ def test_a_foreign_config_is_reported(tmp_path):
 
 def test_a_run_is_not_made_twice(run):
     before = everything(run.path)
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already contains a run"):
         RunFolder.create(run.path, CONFIG)
     assert everything(run.path) == before
 

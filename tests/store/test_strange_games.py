@@ -61,9 +61,9 @@ def refused(store: GameStore, expected: str) -> None:
         (f"CREATE VIEW stages AS {ENDLESS}", 'the view "stages"'),
         ("CREATE TRIGGER t AFTER INSERT ON games BEGIN DELETE FROM games; END", "the trigger"),
         ("CREATE TRIGGER t AFTER DELETE ON stages BEGIN DELETE FROM games; END", "the trigger"),
-        ("CREATE VIRTUAL TABLE other USING fts5 (text)", 'holds the table "other"'),
-        ("CREATE INDEX other ON games (length(first))", 'holds the index "other"'),
-        ("ALTER TABLE games ADD COLUMN more", 'holds the table "games"'),
+        ("CREATE VIRTUAL TABLE other USING fts5 (text)", 'the table "other"'),
+        ("CREATE INDEX other ON games (length(first))", 'the index "other"'),
+        ("ALTER TABLE games ADD COLUMN more", 'the table "games"'),
     ],
     ids=["view", "trigger", "trigger of stages", "virtual table", "index", "column"],
 )
@@ -74,14 +74,14 @@ def test_only_the_tables_that_zerolab_writes_are_accepted(store, statement, expe
 
 def test_a_file_in_wal_mode_is_refused_before_sqlite_makes_files_beside_it(store):
     change(store, "PRAGMA journal_mode = WAL")
-    refused(store, "games.sqlite is in SQLite's WAL mode: .* journal_mode = DELETE")
+    refused(store, "games.sqlite is in SQLite's WAL mode.* journal_mode = DELETE")
     assert [path.name for path in store.path.parent.iterdir()] == ["games.sqlite"]
     change(store, "PRAGMA journal_mode = DELETE")
     assert store.games(1, "gate") == games(1)
 
 
 def test_looking_at_a_file_keeps_the_locks_of_other_connections(store, monkeypatch):
-    monkeypatch.setattr(checks, "_SECONDS_TO_WRITE", 0.01)
+    monkeypatch.setattr(checks, "_WRITE_TIMEOUT", 0.01)
     with checks.connected(store.path, writing=True) as connection:
         connection.execute("BEGIN IMMEDIATE")
         store.stages()
@@ -112,7 +112,7 @@ def test_a_trigger_never_runs_when_a_run_continues(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     change(run.games, "CREATE TRIGGER t AFTER INSERT ON games BEGIN DELETE FROM games; END")
     before = everything(run.path)
-    with pytest.raises(UserError, match='holds the trigger "t"'):
+    with pytest.raises(UserError, match='the trigger "t"'):
         train(run.path, iterations=2)
     assert everything(run.path) == before
 
@@ -123,7 +123,7 @@ def test_a_named_pipe_is_not_waited_for(store, ending):
     os.mkfifo(f"{store.path}{ending}")
     for work in (store.stages, lambda: store.record(9, "gate", games(9))):
         with pytest.raises(
-            UserError, match=f"games.sqlite{ending}.* is (a named pipe|not written)"
+            UserError, match=f"games.sqlite{ending}.* (is a named pipe|not written)"
         ):
             work()
 
@@ -143,7 +143,7 @@ def test_a_journal_cannot_have_another_file_removed(store, tmp_path):
     precious.write_bytes(b"\0" * 100)
     journal = Path(f"{store.path}-journal")
     journal.write_bytes(_journal(store.path.read_bytes(), os.fsencode(precious)))
-    with pytest.raises(UserError, match=r"games\.sqlite-journal is not written by zerolab"):
+    with pytest.raises(UserError, match=r"games\.sqlite-journal was not written by zerolab"):
         store.stages()
     assert precious.exists()
     journal.write_bytes(_journal(store.path.read_bytes(), b""))
@@ -166,9 +166,9 @@ def _journal(content: bytes, name: bytes, page: int = 4096) -> bytes:
 
 
 def test_a_file_in_use_is_waited_for_a_short_time(store, monkeypatch):
-    assert max(checks._SECONDS_TO_READ, checks._SECONDS_TO_WRITE) <= 20
-    monkeypatch.setattr(checks, "_SECONDS_TO_READ", 0.01)
-    monkeypatch.setattr(checks, "_SECONDS_TO_WRITE", 0.02)
+    assert max(checks._READ_TIMEOUT, checks._WRITE_TIMEOUT) <= 20
+    monkeypatch.setattr(checks, "_READ_TIMEOUT", 0.01)
+    monkeypatch.setattr(checks, "_WRITE_TIMEOUT", 0.02)
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for work, seconds in (
@@ -251,7 +251,7 @@ def test_pages_that_are_visited_again_and_again_end_a_query(bomb, monkeypatch, l
     if limit == "_FREE_OPERATIONS":
         works += [bomb.count, lambda: count_games(bomb, wanted), lambda: stages_of_games(bomb)]
     for work in works:
-        with pytest.raises(UserError, match=r"damaged \(it asks for more work than a file of its"):
+        with pytest.raises(UserError, match=r"damaged \(.*its size"):
             work()
 
 

@@ -200,7 +200,7 @@ def test_one_process_at_a_time(tmp_path):
     tiny = study_work_in(tmp_path)
     with (
         tiny.folder.locked(tiny.design),
-        pytest.raises(UserError, match="another process is at work on it"),
+        pytest.raises(UserError, match="in use by another process"),
     ):
         tiny.work(Reusing(), lambda view: None)
 

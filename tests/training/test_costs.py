@@ -203,7 +203,7 @@ def test_a_network_that_was_not_measured(run, tmp_path):
     [
         ("{", "is damaged"),
         ("[]", "is no table"),
-        ("{}", "names no schema version"),
+        ("{}", "has no schema version"),
         (json.dumps({"schema_version": 2}), "newer than"),
         (json.dumps({"schema_version": 1}), "machine is missing"),
     ],

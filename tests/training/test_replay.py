@@ -141,7 +141,7 @@ def test_a_number_is_short_for_a_window_of_iterations():
         (["learn.window=slow"], 'learn.window = "slow" grows until iteration 15, beyond the 2'),
         (
             ['learn.window={name="slow",first=9,final=4}'],
-            "final = 4 positions are fewer than first = 9",
+            "final = 4 is less than first = 9",
         ),
         (['learn.window={name="slow",begin=5,end=4}'], "end = 4 is not after begin = 5"),
         (['learn.window={name="power_law",c=5}'], "5 positions, fewer than batch_size = 16"),

@@ -1,8 +1,8 @@
-"""Rows of the window: columns, a hash table from states to rows, and the merging of equal ones.
+"""Rows of the replay window, a hash table from states to rows, and the merging of equal rows.
 
-The table has open addressing and linear probing. It holds row numbers; the states, which are
-compared word by word, stay in the rows. Removing closes the gap [Knuth1998, Section 6.4,
-Algorithm R], so that no entry is left behind that would slow down later searches.
+The table uses open addressing with linear probing. Its entries are row numbers, and states in the
+rows are compared word by word. Removal closes gaps [Knuth1998, Section 6.4, Algorithm R], so there
+are no deleted entries that slow down later searches.
 """
 
 from __future__ import annotations
@@ -19,49 +19,51 @@ from zerolab.replay.window_rules import Merging
 
 RowNumbers = NDArray[np.int32]
 Columns = Mapping[str, NDArray[Any]]
-"""Equally long columns by name, [N, ...]."""
+"""Columns of equal length by name, [N, ...]."""
 
 STATES = "states"
-"""The column by which rows are equal."""
+"""Column that determines whether rows are equal."""
 
-_LEAST = 1024
+_MIN_CAPACITY = 1024
 
 
 class Rows:
-    """Rows that stay in place until they are removed; free rows are used again.
+    """Rows that keep their place until they are removed; free rows are reused.
 
-    Memory grows by half where rows run out, one column after the other, so that little is held
-    twice. Pages that no row has reached yet take no memory.
+    When there are no free rows, the capacity grows by half. Columns grow one at a time, so that
+    only one column is in memory twice. Pages without rows take no memory yet.
     """
 
     def __init__(self) -> None:
         self.columns: dict[str, NDArray[Any]] = {}
-        """[capacity, ...] each; the content of free rows is undefined."""
+        """Columns by name, [capacity, ...]; the content of free rows is undefined."""
         self.capacity = 0
-        self._free = np.empty(0, np.int32)  # the next one last
+        """Number of rows, including free rows."""
+        self._free = np.empty(0, np.int32)  # used from the end
 
     def take(self, count: int, like: Columns) -> RowNumbers:
-        """Reserve rows, int32[count], in ascending order while memory is new.
+        """Reserve rows and return their numbers, int32[count].
 
-        Columns are made or enlarged with the types and widths of `like`.
+        New rows are in ascending order. Columns are created or enlarged with the types and widths
+        of `like`.
         """
         if not self.columns or count > len(self._free):
             self._grow(self.capacity + count - len(self._free), like)
-        taken = self._free[: -count - 1 : -1].copy()
+        numbers = self._free[: -count - 1 : -1].copy()
         self._free = self._free[: len(self._free) - count]
-        return taken
+        return numbers
 
     def give_back(self, numbers: RowNumbers) -> None:
-        """Free removed rows."""
+        """Free rows."""
         self._free = np.concatenate([self._free, numbers])
 
     def write(self, numbers: RowNumbers, columns: Columns) -> None:
-        """Set whole rows."""
+        """Write all columns of rows."""
         for name, column in columns.items():
             self.columns[name][numbers] = column
 
-    def _grow(self, wanted: int, like: Columns) -> None:
-        size = max(wanted, self.capacity * 3 // 2, _LEAST)
+    def _grow(self, required: int, like: Columns) -> None:
+        size = max(required, self.capacity * 3 // 2, _MIN_CAPACITY)
         for name, column in like.items():
             grown = np.empty((size, *column.shape[1:]), column.dtype)
             if name in self.columns:
@@ -76,7 +78,7 @@ _EMPTY = -1
 
 
 def empty_table(rows: int) -> NDArray[np.int32]:
-    """Return a table for `rows` rows, int32[size]: at most half of it gets filled."""
+    """Return an empty table, int32[size], of which `rows` rows fill at most half."""
     return np.full(1 << max(4, (2 * rows - 1).bit_length()), _EMPTY, np.int32)
 
 
@@ -98,45 +100,46 @@ def _are_equal(one, i, other, j):
 
 
 @inlined
-def _entry(table, states, wanted, i):
-    """Return the entry of state i of `wanted`, or the empty one where it belongs."""
+def _entry(table, states, keys, i):
+    """Return the entry of the state keys[i], or an empty entry for it."""
     last = table.shape[0] - 1
-    entry = _home(table, wanted, i)
-    while table[entry] != _EMPTY and not _are_equal(states, table[entry], wanted, i):
+    entry = _home(table, keys, i)
+    while table[entry] != _EMPTY and not _are_equal(states, table[entry], keys, i):
         entry = (entry + 1) & last
     return entry
 
 
 @kernel
-def find_or_insert(table, states, wanted, fresh, owners):
-    """Find the row of each of `wanted`, uint64[N, words], or enter it with the next fresh row.
+def find_or_insert(table, states, keys, fresh, owners):
+    """Find the rows of the states `keys`, uint64[N, words], inserting them where necessary.
 
-    Writes owners int32[N]. `states`, uint64[capacity, words], are those of all rows; the states of
-    `fresh` rows, int32[at least N], are set as they are used. Returns the number of rows used.
+    The row numbers are written to `owners`, int32[N]. `states`, uint64[capacity, words], are the
+    states of all rows. Inserted states use the next rows of `fresh`, int32 with at least N entries,
+    and are written to `states`. Returns the number of inserted states.
     """
     used = 0
-    for i in range(wanted.shape[0]):
-        entry = _entry(table, states, wanted, i)
+    for i in range(keys.shape[0]):
+        entry = _entry(table, states, keys, i)
         if table[entry] == _EMPTY:
             row = fresh[used]
             used += 1
             table[entry] = row
-            for word in range(wanted.shape[1]):
-                states[row, word] = wanted[i, word]
+            for word in range(keys.shape[1]):
+                states[row, word] = keys[i, word]
         owners[i] = table[entry]
     return used
 
 
 @kernel
 def insert(table, states, numbers):
-    """Enter rows int32[N] whose states are not in the table."""
+    """Insert rows, int32[N], whose states are not in the table."""
     for i in range(numbers.shape[0]):
         table[_entry(table, states, states, numbers[i])] = numbers[i]
 
 
 @kernel
 def remove(table, states, numbers):
-    """Remove rows int32[N], which must be in the table."""
+    """Remove rows, int32[N], which must be in the table."""
     last = table.shape[0] - 1
     for i in range(numbers.shape[0]):
         gap = _entry(table, states, states, numbers[i])
@@ -151,20 +154,20 @@ def remove(table, states, numbers):
 
 
 class Merger:
-    """Finds the rows of equal positions, and merges new ones into them."""
+    """Merger of new positions into the rows of equal positions."""
 
     def __init__(self, merging: Merging, rows: Rows) -> None:
         self._merging = merging
         self._rows = rows
         self._table = empty_table(0)
-        self._held = 0
-        self._counts = np.empty(0, np.int32)  # by row: the number of positions it stands for
+        self._row_count = 0
+        self._counts = np.empty(0, np.int32)  # number of positions merged into each row
 
     def add(self, columns: Columns) -> RowNumbers:
-        """Add rows or merge them into equal ones, in their order; return their rows, int32[N].
+        """Add positions in order, merging equal ones; return their row numbers, int32[N].
 
-        NaN, in a row or in one of its actions, is unknown: the other's value stays. Sums are
-        computed in float32 and rounded once, at the end.
+        NaN means unknown, so merging keeps the known value. Means are computed in float32 and
+        rounded only once, at the end.
         """
         count, rows = len(columns[STATES]), self._rows
         fresh = rows.take(count, columns)
@@ -172,66 +175,66 @@ class Merger:
         owners = np.empty(count, np.int32)
         used = find_or_insert(self._table, rows.columns[STATES], columns[STATES], fresh, owners)
         rows.give_back(fresh[used:][::-1])
-        self._held += used
+        self._row_count += used
         self._counts[fresh[:used]] = 0
         numbers = np.empty(count, np.int32)
         _count(owners, self._counts, numbers)
         first = np.flatnonzero(numbers == 1)
         rows.write(owners[first], {name: column[first] for name, column in columns.items()})
-        self._fold(owners, numbers, columns)
+        self._merge(owners, numbers, columns)
         return owners
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of memory per row."""
-        return self._counts.itemsize + self._table.nbytes // max(1, self._held)
+        """Memory of the merger per row, in bytes."""
+        return self._counts.itemsize + self._table.nbytes // max(1, self._row_count)
 
     def remove(self, numbers: RowNumbers) -> None:
-        """Forget rows, which stay reserved."""
+        """Remove rows from the table; they stay reserved."""
         remove(self._table, self._rows.columns[STATES], numbers)
-        self._held -= len(numbers)
+        self._row_count -= len(numbers)
 
     def _make_room(self, count: int) -> None:
-        """Enlarge the table before half of it can be filled."""
+        """Enlarge the table if `count` more rows could fill more than half of it."""
         capacity = self._rows.capacity
         self._counts = np.concatenate(
             [self._counts, np.zeros(capacity - len(self._counts), np.int32)]
         )
-        if 2 * (self._held + count) > len(self._table):
-            held = self._table[self._table >= 0]
-            self._table = empty_table(3 * (self._held + count) // 2)
-            insert(self._table, self._rows.columns[STATES], held)
+        if 2 * (self._row_count + count) > len(self._table):
+            numbers = self._table[self._table >= 0]
+            self._table = empty_table(3 * (self._row_count + count) // 2)
+            insert(self._table, self._rows.columns[STATES], numbers)
 
-    def _fold(self, owners: RowNumbers, numbers: NDArray[np.int32], columns: Columns) -> None:
-        """Merge the new rows that are not the first of theirs."""
-        again = np.flatnonzero(numbers > 1)
-        if not again.size:
+    def _merge(self, owners: RowNumbers, numbers: NDArray[np.int32], columns: Columns) -> None:
+        """Merge the positions that are not the first of their rows."""
+        repeated = np.flatnonzero(numbers > 1)
+        if not repeated.size:
             return
-        merged, places = np.unique(owners[again], return_inverse=True)
-        shares = self._merging.shares(numbers[again])
+        rows, indices = np.unique(owners[repeated], return_inverse=True)
+        shares = self._merging.shares(numbers[repeated])
         for name, column in columns.items():
             if name == STATES or not column.size:
                 continue
-            kept = self._rows.columns[name]
-            folded = kept[merged].astype(np.float32).reshape(len(merged), -1)
-            new = column[again].astype(np.float32).reshape(len(again), -1)
-            _blend(folded, new, places, shares)
-            kept[merged] = folded.reshape(kept[merged].shape)
+            stored = self._rows.columns[name]
+            merged = stored[rows].astype(np.float32).reshape(len(rows), -1)
+            new = column[repeated].astype(np.float32).reshape(len(repeated), -1)
+            _blend(merged, new, indices, shares)
+            stored[rows] = merged.reshape(stored[rows].shape)
 
 
 @kernel
 def _count(owners, counts, numbers):
-    """Write numbers int32[N]: the count of positions in each one's row, itself included."""
+    """Count each position in its row; write the resulting counts to `numbers`, int32[N]."""
     for i in range(owners.shape[0]):
         counts[owners[i]] += 1
         numbers[i] = counts[owners[i]]
 
 
 @kernel
-def _blend(folded, new, places, shares):
-    """Merge rows `new`, float32[N, width], into the rows `places`, int64[N], of `folded`."""
+def _blend(merged, new, indices, shares):
+    """Merge rows `new`, float32[N, width], into the rows `indices`, int64[N], of `merged`."""
     for i in range(new.shape[0]):
-        row, share = folded[places[i]], shares[i]
+        row, share = merged[indices[i]], shares[i]
         for j in range(new.shape[1]):
             if np.isnan(row[j]):
                 row[j] = new[i, j]

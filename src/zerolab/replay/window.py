@@ -1,4 +1,4 @@
-"""The replay window: positions to learn from, served as batches under symmetries."""
+"""Replay window, which provides batches of positions under symmetries for training."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from zerolab.rules.rules import Game
 
 
 class Contents:
-    """The rows of a window, in the order in which they were last played.
+    """Rows of a window, in the order in which they were last played.
 
-    A row that a new position is merged into is as new as that position: it moves to the end, so
-    that openings played in every iteration never leave.
+    When a new position is merged into a row, the row moves to the end. Openings played in every
+    iteration therefore never leave the window.
     """
 
     def __init__(self, size: WindowSize, merging: Merging) -> None:
@@ -29,17 +29,17 @@ class Contents:
         self._rows = Rows()
         self._merger = Merger(merging, self._rows) if merging.is_on else None
         self._is_precise = merging.is_precise
-        self._played = np.empty(0, np.int32)  # by row: the iteration that played it last
+        self._last_played = np.empty(0, np.int32)  # iteration that last played each row
         self.order: RowNumbers = np.empty(0, np.int32)
-        """The rows in use, int32[N], the oldest first."""
+        """Numbers of the rows in use, int32[N], oldest first."""
         self.iteration = 0
-        """The latest iteration added."""
+        """Latest iteration added."""
         self.total = 0
-        """Positions of all iterations so far, including those that have left."""
+        """Number of positions added so far, including those that have left the window."""
         self.fresh = 0
-        """Rows that the latest iteration has added or changed, while they are here."""
+        """Number of rows in the window that the latest iteration added or changed."""
         self.merged = 0
-        """Positions of the latest iteration that were equal to earlier ones."""
+        """Number of positions of the latest iteration that were merged into other rows."""
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -48,136 +48,142 @@ class Contents:
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of memory per row, bookkeeping included."""
-        books = self.order.itemsize + self._played.itemsize
-        books += self._merger.bytes_each if self._merger else 0
-        return books + sum(column[:1].nbytes for column in self.columns.values())
+        """Memory per row in bytes, including bookkeeping."""
+        overhead = self.order.itemsize + self._last_played.itemsize
+        overhead += self._merger.bytes_each if self._merger else 0
+        return overhead + sum(column[:1].nbytes for column in self.columns.values())
 
     def skip(self, iteration: int, positions: int) -> None:
-        """Resume after `iteration`; all `positions` up to it have left the window."""
+        """Resume after `iteration`; all `positions` played so far have left the window."""
         self.iteration, self.total = iteration, positions
 
     def add(self, columns: Columns) -> None:
-        """Add the positions of the next iteration, and drop those that the window does not keep."""
+        """Add the positions of the next iteration, and remove those that exceed the window."""
         self.iteration += 1
         if self._is_precise:
-            columns = {name: _precise(column) for name, column in columns.items()}
+            columns = {
+                name: column.astype(np.float32) if column.dtype == np.float16 else column
+                for name, column in columns.items()
+            }
         numbers = self._store(columns)
         self.total += len(numbers)
-        newest = self._mark(numbers)
+        newest = self._mark_played(numbers)
         self.merged, self.fresh = len(numbers) - len(newest), len(newest)
-        earlier = self.order[self._played[self.order] != self.iteration]
+        earlier = self.order[self._last_played[self.order] != self.iteration]
         self.merged += len(self.order) - len(earlier)
         self.order = np.concatenate([earlier, newest])
         self._trim()
 
     def _store(self, columns: Columns) -> RowNumbers:
-        """Store positions; return the row of each."""
+        """Store positions; return their row numbers."""
         if self._merger:
             return self._merger.add(columns)
         numbers = self._rows.take(len(next(iter(columns.values()))), columns)
         self._rows.write(numbers, columns)
         return numbers
 
-    def _mark(self, numbers: RowNumbers) -> RowNumbers:
-        """Mark rows as played now; return each of them once, ordered by its last appearance."""
-        missing = np.zeros(self._rows.capacity - len(self._played), np.int32)
-        self._played = np.concatenate([self._played, missing])
+    def _mark_played(self, numbers: RowNumbers) -> RowNumbers:
+        """Mark rows as played now; return them without repetitions, by their last appearance."""
+        new_rows = np.zeros(self._rows.capacity - len(self._last_played), np.int32)
+        self._last_played = np.concatenate([self._last_played, new_rows])
         newest = np.empty(len(numbers), np.int32)
-        count = _mark(numbers, self._played, self.iteration, newest)
+        count = _mark_played(numbers, self._last_played, self.iteration, newest)
         return newest[len(newest) - count :]
 
     def _trim(self) -> None:
-        """Remove the oldest rows that the window does not keep."""
+        """Remove the oldest rows that exceed the size of the window."""
         oldest = self._size.oldest(self.iteration)
-        gone = int(np.searchsorted(self._played[self.order], oldest))
+        count = int(np.searchsorted(self._last_played[self.order], oldest))
         limit = self._size.positions(self.iteration, self.total)
         if limit is not None:
-            gone = max(gone, len(self.order) - limit)
-        leaving, self.order = self.order[:gone], self.order[gone:].copy()
+            count = max(count, len(self.order) - limit)
+        removed, self.order = self.order[:count], self.order[count:].copy()
         if self._merger:
-            self._merger.remove(leaving)
-        self._rows.give_back(leaving)
+            self._merger.remove(removed)
+        self._rows.give_back(removed)
         self.fresh = min(self.fresh, len(self.order))
 
     def __len__(self) -> int:
         return len(self.order)
 
 
-def _precise(column: NDArray[Any]) -> NDArray[Any]:
-    return column.astype(np.float32) if column.dtype == np.float16 else column
-
-
 @kernel
-def _mark(numbers, played, iteration, newest):
-    """Write the distinct ones of int32[N] rows to the end of `newest`; return their number."""
+def _mark_played(numbers, last_played, iteration, newest):
+    """Mark rows, int32[N], as played; write the distinct ones to the end of `newest`.
+
+    Returns the number of distinct rows.
+    """
     count = 0
     for i in range(numbers.shape[0] - 1, -1, -1):
-        if played[numbers[i]] != iteration:
-            played[numbers[i]] = iteration
+        if last_played[numbers[i]] != iteration:
+            last_played[numbers[i]] = iteration
             count += 1
             newest[numbers.shape[0] - count] = numbers[i]
     return count
 
 
 def canonical(game: Game, columns: Columns) -> Columns:
-    """Return rows with the smallest image of each state, read as a number.
+    """Return columns with each state replaced by its smallest image.
 
-    Columns with entries per action, [N, actions], are turned along with the states.
+    Columns with one entry per action, [N, actions], are transformed with the states.
     """
     states, symmetries = smallest_images(game, columns[STATES])
     _, action_images = python.symmetry_tables(game)
-    turned = dict(columns)
+    images = dict(columns)
     for name, column in columns.items():
         if name in ACTION_COLUMNS and column.size:
-            turned[name] = np.empty_like(column)
-            np.put_along_axis(turned[name], action_images[symmetries], column, axis=1)
-    return {**turned, STATES: states}
+            images[name] = np.empty_like(column)
+            np.put_along_axis(images[name], action_images[symmetries], column, axis=1)
+    return {**images, STATES: states}
 
 
 Symmetries = Literal["all", "random", "none"]
-"""Every sample under each symmetry ([Wang2019], [Wang2020a], [Wang2020b]), under a random one each
-time, or unchanged ([Clausen2021])."""
+"""Symmetries of a sample in each pass over the window.
+
+A sample is used under every symmetry ([Wang2019], [Wang2020a], [Wang2020b]), under one random
+symmetry, or unchanged ([Clausen2021]).
+"""
 
 _SINGLE_COLUMNS = "single"
 _SINGLE = tuple(name for name in Facts.forms() if name not in VECTOR_COLUMNS)
-"""Facts with one entry per position; they share a column, which is faster to read."""
+"""Facts with one entry per position, which share a column because that is faster to read."""
 
 
 class Batch(NamedTuple):
-    """Input of one learning step, every sample under its symmetry."""
+    """Input of a training step, with a symmetry applied to every sample."""
 
     planes: NDArray[np.float32]
-    """[N, planes, rows, columns]"""
+    """float32[N, planes, rows, columns]: network planes."""
     facts: Facts
     """Facts about the samples."""
 
 
 @kernel
-def _draw(game, cell_images, states, symmetries, planes, plain):
-    """Write the planes of states uint64[N, words], each under its symmetry int64[N].
+def _encode_images(game, cell_images, states, symmetries, planes, buffer):
+    """Write the planes of the images of states under symmetries.
 
-    `planes` is float32[N, planes, cells], `plain` scratch memory, float32[planes, cells].
+    `states` is uint64[N, words], `symmetries` is int64[N], and `planes` is float32[N, planes,
+    cells]. `buffer`, float32[planes, cells], is workspace.
     """
     for i in range(states.shape[0]):
-        encoding.encode(game, states[i], plain)
-        for plane in range(plain.shape[0]):
-            for cell in range(plain.shape[1]):
-                planes[i, plane, cell_images[symmetries[i], cell]] = plain[plane, cell]
+        encoding.encode(game, states[i], buffer)
+        for plane in range(buffer.shape[0]):
+            for cell in range(buffer.shape[1]):
+                planes[i, plane, cell_images[symmetries[i], cell]] = buffer[plane, cell]
 
 
 @kernel
-def _turn(action_images, column, symmetries, turned):
-    """Write a column float32[N, actions], each row under its symmetry int64[N]."""
+def _transform_actions(action_images, column, symmetries, images):
+    """Write the images of a column, float32[N, actions], under symmetries, int64[N]."""
     for i in range(column.shape[0]):
         for action in range(column.shape[1]):
-            turned[i, action_images[symmetries[i], action]] = column[i, action]
+            images[i, action_images[symmetries[i], action]] = column[i, action]
 
 
 class Window:
-    """The positions that the network learns from, kept as states, not planes.
+    """Replay window of positions for training, stored as states rather than planes.
 
-    `size` limits their number, `merging` combines equal ones.
+    `size` limits the number of positions, and `merging` combines equal positions.
     """
 
     def __init__(self, game: Game, size: WindowSize, merging: Merging | None = None) -> None:
@@ -187,34 +193,31 @@ class Window:
         self._cell_images, self._action_images = python.symmetry_tables(game)
 
     def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
-        """Add the positions of the next iteration; the oldest may leave the window.
-
-        States are uint64[N, words].
-        """
+        """Add the positions of the next iteration, uint64[N, words], and remove the oldest."""
         columns: Columns = {STATES: states, **facts.columns()}
         if self._merging.is_symmetric:
             columns = canonical(self.game, columns)
         numbers = np.stack([columns[name] for name in _SINGLE], axis=1)
-        wide = {name: columns[name] for name in VECTOR_COLUMNS if columns[name].shape[1]}
-        self.contents.add({STATES: columns[STATES], _SINGLE_COLUMNS: numbers, **wide})
+        vectors = {name: columns[name] for name in VECTOR_COLUMNS if columns[name].shape[1]}
+        self.contents.add({STATES: columns[STATES], _SINGLE_COLUMNS: numbers, **vectors})
 
     def skip(self, iteration: int, positions: int) -> None:
-        """Resume after `iteration`; all `positions` up to it have left the window."""
+        """Resume after `iteration`; all `positions` played so far have left the window."""
         self.contents.skip(iteration, positions)
 
     @property
     def total(self) -> int:
-        """Positions added so far, including those that have left."""
+        """Number of positions added so far, including those that have left the window."""
         return self.contents.total
 
     @property
     def fresh(self) -> int:
-        """Examples added by the latest iteration; where equal ones are merged, rows."""
+        """Number of rows in the window that the latest iteration added or changed."""
         return self.contents.fresh
 
     @property
     def merged(self) -> int | None:
-        """Positions of the latest iteration that were merged; None without merging."""
+        """Number of positions of the latest iteration that were merged; None without merging."""
         return self.contents.merged if self._merging.is_on else None
 
     def __len__(self) -> int:
@@ -228,59 +231,59 @@ class Window:
     def batches(
         self, random: np.random.Generator, size: int, count: int, symmetries: Symmetries
     ) -> Iterator[Batch]:
-        """Yield `count` batches from passes over the window, of which the last may end early.
+        """Yield `count` batches from passes over the window; the last pass can be incomplete.
 
-        Each pass shows every sample at most once. Samples left over after its last full batch are
-        dropped, unless they are all.
+        Each pass uses every sample at most once. Samples that do not fill a batch at the end of a
+        pass are dropped, except that a window smaller than `size` yields one smaller batch.
         """
         epoch = self.batches_per_epoch(size, symmetries)
         for first in range(0, count, epoch):
-            picks, images = self._order(random, len(self), symmetries)
-            numbers = self.contents.order[picks]
+            indices, images = self._shuffle(random, len(self), symmetries)
+            numbers = self.contents.order[indices]
             for i in range(min(epoch, count - first)):
                 part = slice(i * size, (i + 1) * size)
                 yield self._batch(numbers[part], images[part])
 
-    def _order(
+    def _shuffle(
         self, random: np.random.Generator, samples: int, symmetries: Symmetries
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64[N] and int64[N]: the samples of a pass and their symmetries."""
         count = len(self._cell_images)
         if symmetries == "all":
             order = random.permutation(samples * count)
             return order // count, order % count
-        picks = random.permutation(samples)
+        indices = random.permutation(samples)
         if symmetries == "random":
-            return picks, random.integers(count, size=samples)
-        return picks, np.zeros(samples, np.int64)
+            return indices, random.integers(count, size=samples)
+        return indices, np.zeros(samples, np.int64)
 
-    def _batch(self, numbers: RowNumbers, images: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: RowNumbers, symmetries: NDArray[np.int64]) -> Batch:
         rows, columns = self.game[:2]
         shape = len(numbers), encoding.planes(self.game), rows * columns
-        planes, plain = np.empty(shape, np.float32), np.empty(shape[1:], np.float32)
+        planes, buffer = np.empty(shape, np.float32), np.empty(shape[1:], np.float32)
         states = self.contents.columns[STATES].take(numbers, axis=0)
-        _draw(self.game, self._cell_images, states, images, planes, plain)
+        _encode_images(self.game, self._cell_images, states, symmetries, planes, buffer)
         values = self.contents.columns[_SINGLE_COLUMNS].take(numbers, axis=0).T.copy()
-        single = dict(zip(_SINGLE, values, strict=True))
-        wide = {
-            name: self._turned(name, numbers, images)
-            if name in ACTION_COLUMNS
-            else self._stored(name, numbers)
-            for name in VECTOR_COLUMNS
-        }
-        return Batch(planes.reshape(*shape[:2], rows, columns), Facts(**single, **wide))
+        facts = dict(zip(_SINGLE, values, strict=True))
+        for name in VECTOR_COLUMNS:
+            if name in ACTION_COLUMNS:
+                facts[name] = self._transformed_vectors(name, numbers, symmetries)
+            else:
+                facts[name] = self._vectors(name, numbers)
+        return Batch(planes.reshape(*shape[:2], rows, columns), Facts(**facts))
 
-    def _turned(
-        self, name: str, numbers: RowNumbers, images: NDArray[np.int64]
+    def _transformed_vectors(
+        self, name: str, numbers: RowNumbers, symmetries: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Return entries per action under symmetries; empty where they are not kept."""
-        plain = self._stored(name, numbers)
-        turned = np.empty_like(plain)
-        _turn(self._action_images, plain, images, turned)
-        return turned
+        """Return rows of a column with one entry per action under symmetries; empty if not stored."""
+        column = self._vectors(name, numbers)
+        images = np.empty_like(column)
+        _transform_actions(self._action_images, column, symmetries, images)
+        return images
 
-    def _stored(self, name: str, numbers: RowNumbers) -> NDArray[np.float32]:
-        """Return a vector column as it is; empty where it is not kept."""
-        stored = self.contents.columns.get(name)
-        if stored is None:
+    def _vectors(self, name: str, numbers: RowNumbers) -> NDArray[np.float32]:
+        """Return rows of a vector column, untransformed; empty if it is not stored."""
+        column = self.contents.columns.get(name)
+        if column is None:
             return np.empty((len(numbers), 0), np.float32)
-        return stored.take(numbers, axis=0).astype(np.float32, copy=False)
+        return column.take(numbers, axis=0).astype(np.float32, copy=False)

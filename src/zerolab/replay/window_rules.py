@@ -1,7 +1,7 @@
-"""Rules of the replay window: its size, and the merging of equal positions.
+"""Size of the replay window, and the merging of equal positions.
 
-Both are chosen in a run's settings. Another package adds a kind by registering it in `WINDOWS` or
-`MERGINGS` from a module named by the entry-point group ``zerolab.training``.
+Both are selected in the settings of a run. Other packages can register further kinds in `WINDOWS`
+or `MERGINGS`, in a module declared in the entry-point group ``zerolab.training``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zerolab.core.registry import Registry
 
 
 class WindowSize(Variant):
-    """Base of window sizes: the positions kept after an iteration, counted from 1.
+    """Base class of window sizes, which determine the positions kept after an iteration.
 
-    The positions of a window are ordered by when they were last played, and the oldest leave.
+    Iterations are counted from 1. The positions that were played longest ago leave the window.
     """
 
     @property
     def last(self) -> int | None:
-        """The iteration of the window's final size; None if not known in advance."""
+        """Iteration in which the window reaches its final size; None if not known in advance."""
         return None
 
     def oldest(self, iteration: int) -> int:
@@ -33,51 +33,51 @@ class WindowSize(Variant):
         return 1
 
     def positions(self, iteration: int, total: int) -> int | None:
-        """Return the maximum number of positions kept, or None for no limit.
+        """Return the maximum number of positions kept; None for no limit.
 
-        `total` positions were played in the run so far, equal ones counted separately.
+        `total` is the number of positions played in the run so far, before merging.
         """
         return None
 
     def first_needed(self, iteration: int, total: int, played: Callable[[int], int]) -> int:
         """Return the earliest iteration with positions in the window after `iteration`.
 
-        `played` gives the positions of an iteration; it is called only where needed. Where equal
-        positions are merged, earlier iterations left traces in the window, too.
+        `played` returns the number of positions of an iteration and is called only if necessary.
+        If equal positions are merged, even earlier iterations affect the window.
         """
-        oldest, kept, since = self.oldest(iteration), float("inf"), 0
-        while iteration >= oldest and since < kept:
-            limit = self.positions(iteration, total - since)
+        oldest, size, later = self.oldest(iteration), float("inf"), 0
+        while iteration >= oldest and later < size:
+            limit = self.positions(iteration, total - later)
             if limit is not None:
-                kept = min(kept, since + limit)
-            since += played(iteration)
+                size = min(size, later + limit)
+            later += played(iteration)
             iteration -= 1
         return iteration + 1
 
 
 class Merging(Variant):
-    """Base of mergings: the influence of a position on the facts of an equal one.
+    """Base class of mergings, which combine the facts of equal positions in one row.
 
-    Games of self-play reach the same openings again and again. Unmerged, these fill the window, and
-    a network has to learn several different targets for one and the same input.
+    Self-play games often have the same openings. Without merging, these positions fill the window,
+    and the network has to learn different targets for the same input.
 
     Every column of a row, such as its policy, becomes (1 - share) * old + share * new.
     """
 
     is_on: ClassVar[bool] = True
-    """True if anything is merged."""
+    """True if positions are merged."""
     is_precise: ClassVar[bool] = False
-    """True if shares become so small that columns of float16 would lose them."""
+    """True if columns must be float32 because shares can be too small for float16."""
 
     @property
     def is_symmetric(self) -> bool:
-        """True if positions count as equal that a symmetry of the game maps to each other."""
+        """True if symmetric positions count as equal."""
         return False
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the shares of new positions, float32[N].
+        """Return float32[N]: the shares of new positions.
 
-        `counts` numbers each among the equal ones, in the order of arrival: 2 or more.
+        `counts` are the numbers of positions in their rows, including the new one, so at least 2.
         """
         raise NotImplementedError
 
@@ -87,13 +87,13 @@ MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
 class Iterations(WindowSize):
-    """The positions of the latest iterations; a plain number is short for it."""
+    """Keep the positions of the latest iterations; a plain number in the settings selects this."""
 
     name: Literal["iterations"] = "iterations"
 
     iterations: int = Field(default=20, ge=1, le=1_000_000)
-    """rs: iterations whose examples are kept. [Wang2019], [Wang2020a], [Wang2020b]: 20 ([Wang2020a]
-    sweeps 1 to 40); [Hongcharoen2018]: 20."""
+    """rs: number of iterations whose examples are kept. [Wang2019], [Wang2020a], [Wang2020b]: 20
+    ([Wang2020a] sweeps 1 to 40); [Hongcharoen2018]: 20."""
 
     def oldest(self, iteration: int) -> int:
         return max(1, iteration - self.iterations + 1)
@@ -103,7 +103,7 @@ WINDOWS.add("iterations", Iterations)
 
 
 class Positions(WindowSize):
-    """A constant number of positions, the latest ones [Clausen2021]."""
+    """Keep a constant number of the latest positions [Clausen2021]."""
 
     name: Literal["positions"] = "positions"
 
@@ -118,10 +118,10 @@ WINDOWS.add("positions", Positions)
 
 
 class PowerLaw(WindowSize):
-    """c * (1 + beta * ((N / c)^alpha - 1) / alpha) of the N positions played so far [Wu2019].
+    """Keep c * (1 + beta * ((N / c)^alpha - 1) / alpha) of N positions played so far [Wu2019].
 
-    This is N^alpha, scaled so that all of the first c positions are kept, and beta of each position
-    that comes next.
+    The size is a linear function of N^alpha. The window keeps all of the first c positions, and
+    then initially grows by beta per new position.
     """
 
     name: Literal["power_law"] = "power_law"
@@ -130,10 +130,10 @@ class PowerLaw(WindowSize):
     """Number of positions up to which all are kept. [Wu2019]: 250,000."""
 
     alpha: float = Field(default=0.75, gt=0, le=1)
-    """Exponent of the window's growth: 1 for a constant share of all positions. [Wu2019]: 0.75."""
+    """Exponent of the window's growth; 1 for linear growth. [Wu2019]: 0.75."""
 
     beta: float = Field(default=0.4, gt=0, le=1)
-    """Share of new positions by which the window grows when it holds c of them. [Wu2019]: 0.4."""
+    """Growth of the window per new position when it contains c positions. [Wu2019]: 0.4."""
 
     def positions(self, iteration: int, total: int) -> int:
         """Return the maximum number of positions; fractions are rounded down."""
@@ -146,35 +146,35 @@ class PowerLaw(WindowSize):
 WINDOWS.add("power_law", PowerLaw)
 
 
-_MOST = 1_000_000_000
+_MAX_POSITIONS = 1_000_000_000
 
 
 class Slow(WindowSize):
-    """A number of positions that grows linearly between two iterations [Clausen2021].
+    """Keep a number of positions that grows linearly between two iterations [Clausen2021].
 
-    The examples of the first, weak networks leave early.
+    The examples of the first, weak networks leave the window early.
     """
 
     name: Literal["slow"] = "slow"
 
-    first: int = Field(default=500_000, ge=1, le=_MOST)
-    """Positions kept up to the iteration `begin`. [Clausen2021]: 500,000."""
+    first: int = Field(default=500_000, ge=1, le=_MAX_POSITIONS)
+    """Number of positions kept up to the iteration `begin`. [Clausen2021]: 500,000."""
 
-    final: int = Field(default=2_000_000, ge=1, le=_MOST)
-    """Positions kept from the iteration `end` on. [Clausen2021]: 2,000,000."""
+    final: int = Field(default=2_000_000, ge=1, le=_MAX_POSITIONS)
+    """Number of positions kept from the iteration `end` on. [Clausen2021]: 2,000,000."""
 
     begin: int = Field(default=5, ge=1, le=1_000_000)
-    """The iteration from which the window grows. [Clausen2021]: 5."""
+    """Iteration after which the window starts to grow. [Clausen2021]: 5."""
 
     end: int = Field(default=15, ge=1, le=1_000_000)
-    """The iteration in which it reaches its final size. [Clausen2021]: 15."""
+    """Iteration in which the window reaches its final size. [Clausen2021]: 15."""
 
     @model_validator(mode="after")
-    def _grows(self) -> Slow:
+    def _require_growth(self) -> Slow:
         if self.final < self.first:
             raise ValueError(
-                f"final = {self.final} positions are fewer than first = {self.first}: a window"
-                " does not shrink; expected at least as many"
+                f"final = {self.final} is less than first = {self.first}: expected at least as many"
+                " positions, since a window cannot shrink"
             )
         if self.end <= self.begin:
             raise ValueError(
@@ -188,52 +188,52 @@ class Slow(WindowSize):
 
     def positions(self, iteration: int, total: int) -> int:
         """Return the maximum number of positions; fractions are rounded down."""
-        grown = min(max(iteration, self.begin), self.end) - self.begin
-        return self.first + (self.final - self.first) * grown // (self.end - self.begin)
+        elapsed = min(max(iteration, self.begin), self.end) - self.begin
+        return self.first + (self.final - self.first) * elapsed // (self.end - self.begin)
 
 
 WINDOWS.add("slow", Slow)
 
 
 class NoMerging(Merging):
-    """Every position is a separate row."""
+    """Store every position in a separate row."""
 
     name: Literal["none"] = "none"
     is_on = False
 
 
-class _On(Merging):
-    """Base of types that merge."""
+class _ActiveMerging(Merging):
+    """Base class of types that merge positions."""
 
     across_symmetries: bool = False
-    """Also merge positions that a symmetry of the game turns into each other; `learn.symmetries`
-    then has to show the network the other images. [Clausen2021]: false."""
+    """Also merge symmetric positions; the network then sees other images of a position only through
+    `learn.symmetries`. [Clausen2021]: false."""
 
     @property
     def is_symmetric(self) -> bool:
         return self.across_symmetries
 
 
-class Newest(_On):
-    """z = (1 - weight) * z_old + weight * z_new, in order of appearance [Clausen2021].
+class Newest(_ActiveMerging):
+    """z = (1 - weight) * z_old + weight * z_new, in order of play [Clausen2021].
 
-    The latest positions, played by the strongest network, count most.
+    The latest positions, played by the strongest network, have the largest influence.
     """
 
     name: Literal["newest"] = "newest"
 
     weight: float = Field(default=0.8, gt=0, le=1)
-    """Share of a new position in the merged row; 1 keeps the newest alone. [Clausen2021]: 0.8."""
+    """Share of a new position in the merged row; 1 keeps only the newest. [Clausen2021]: 0.8."""
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         return np.full(len(counts), self.weight, np.float32)
 
 
-class Mean(_On):
-    """The plain mean of all positions that a row stands for.
+class Mean(_ActiveMerging):
+    """Mean over all positions merged into a row.
 
-    Facts missing at some positions, such as replies, are means weighted by positions: a value after
-    positions without one counts as if these had one, too.
+    Some facts, such as replies, are missing for some positions. The share of a known value is based
+    on the number of all positions, including those without the fact.
     """
 
     name: Literal["mean"] = "mean"

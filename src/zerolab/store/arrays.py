@@ -1,9 +1,9 @@
 """Networks, optimiser states and agents as safetensors files.
 
-A file consists of named arrays and a header in JSON with a digest of everything, as safetensors
-itself does not detect changed bytes. An agent file (docs/decisions/0072-sharing.md) may come from
-anyone. It contains nothing that can run, and everything is checked before use; the checks here are
-those that need no knowledge of networks.
+A file consists of named arrays and a JSON header with a digest of the entire content, since
+safetensors itself does not detect changed bytes. Agent files (docs/decisions/0072-sharing.md) can
+come from untrusted sources. They contain no executable code, and all content is checked before use.
+This module contains the checks that do not depend on networks.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from zerolab.store.state import Environment
 
 SCHEMA = 1
 HEADER_KEY = "zerolab"
-"""The key of the header among a safetensors file's metadata."""
+"""Key of the header in the metadata of a safetensors file."""
 
 _LENGTH_BYTES = 8
-_LARGEST_HEADER = 1 << 22
-"""Bytes; safetensors itself takes 100 MB, which JSON turns into gigabytes."""
+_MAX_HEADER_BYTES = 1 << 22
+"""safetensors itself accepts headers of 100 MB, which take gigabytes when parsed as JSON."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> None:
-    """Write arrays of a `kind`, with facts about them, replacing the file atomically.
+    """Write arrays and the metadata `about` to a file of a `kind`, replacing it atomically.
 
-    Equal contents give equal bytes. Raises UserError if the file cannot be written.
+    Equal contents have equal bytes. Raises UserError if the file cannot be written.
     """
-    # Encoded first: a full disk raises OSError here, but not in the writer of safetensors.
+    # Not with the writer of safetensors, which does not raise OSError if the disk is full.
     write_bytes(path, encode_arrays(_header_of(kind, about), arrays))
 
 
 def encode_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of a file: arrays, and a header with the digest of all of it."""
+    """Return the content of a file with arrays and a header, to which a digest is added."""
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    whole = {**header, "digest": content_digest(header, ordered)}
-    content: bytes = save(ordered, {HEADER_KEY: json.dumps(whole, sort_keys=True)})
+    full_header = {**header, "digest": content_digest(header, ordered)}
+    content: bytes = save(ordered, {HEADER_KEY: json.dumps(full_header, sort_keys=True)})
     return content
 
 
 def file_digest(kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> str:
-    """Return the digest of the file that `save_arrays` would write (`read_digest`)."""
+    """Return the digest of the file that `save_arrays` would write; see `read_digest`."""
     return content_digest(_header_of(kind, about), arrays)
 
 
@@ -72,41 +72,40 @@ def _header_of(kind: str, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a file and the facts about them.
+    """Return the arrays and metadata of a file.
 
     Raises UserError if the file is missing, damaged, of another kind or of a newer version.
     """
-    with _opened(path) as opened:
-        header = _header(path, opened.metadata() or {})
-        arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    found = header.pop("digest", None)
-    if found != content_digest(header, arrays):
+    with _open_safetensors(path) as file:
+        header = _header(path, file.metadata() or {})
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if header.pop("digest", None) != content_digest(header, arrays):
         raise damaged(path, "its digest does not match")
     if header.get("kind") != kind:
-        raise UserError(f"{path} holds {header.get('kind')}, expected {kind}")
+        raise UserError(f"{path} contains {header.get('kind')}, expected {kind}")
     return arrays, header
 
 
 def read_digest(path: Path, kind: str) -> str:
-    """Return the digest in a file's header, which depends on all of its content.
+    """Return the digest in the header of a file, which depends on the entire content.
 
     Only the header is read. Raises UserError if it is missing, damaged, or of another kind.
     """
-    with _opened(path) as opened:
-        header = _header(path, opened.metadata() or {})
+    with _open_safetensors(path) as file:
+        header = _header(path, file.metadata() or {})
     if header.get("kind") != kind:
-        raise UserError(f"{path} holds {header.get('kind')}, expected {kind}")
+        raise UserError(f"{path} contains {header.get('kind')}, expected {kind}")
     return str(header.get("digest"))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_safetensors(path: Path) -> Iterator[Any]:
     """Open a file; raise UserError for any error in opening or reading it."""
     require_file(path)
     with reading(path):
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        if length > _LARGEST_HEADER:
+        if length > _MAX_HEADER_BYTES:
             raise damaged(path, f"its header has {length:,} bytes")
         with safe_open(path, framework="numpy") as opened:
             yield opened
@@ -117,7 +116,7 @@ def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
         raise UserError(f"{path} was not written by zerolab")
     header = json.loads(metadata[HEADER_KEY])
     if not isinstance(header, dict):
-        raise damaged(path, "its header is no table")
+        raise damaged(path, "its header is not a table")
     check_schema(path, header.get("schema"), SCHEMA)
     return header
 
@@ -132,25 +131,28 @@ def content_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 
 
 WEIGHTS = "weights"
-"""The kind of these files."""
+"""Kind of files with the weights of a network."""
 OPTIMIZER = "optimizer state"
-"""The kind of files with the optimiser state of a network."""
+"""Kind of files with the optimiser state of a network."""
 
-_LARGEST = 1 << 32
+_MAX_BYTES = 1 << 32
 
 
 class StoredNetwork(NamedTuple):
     """A network in a file of a run."""
 
     content: bytes
-    """The whole file."""
+    """Content of the file."""
     digest: str
-    """The digest that identifies it (`read_digest`)."""
+    """Digest that identifies the network (`read_digest`)."""
     game: str
+    """Name of the game."""
     iteration: int
+    """Iteration that trained the network; 0 for an untrained one."""
     settings: Mapping[str, Any]
     """Settings of the architecture, including `name`."""
     weights: Arrays
+    """Weights by name."""
 
 
 def read_network(path: Path) -> StoredNetwork:
@@ -158,110 +160,116 @@ def read_network(path: Path) -> StoredNetwork:
     weights, about = load_arrays(path, WEIGHTS)
     game, iteration, settings = (about.get(key) for key in ("game", "iteration", "network"))
     if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-        raise damaged(path, "it does not say which network its weights are of")
+        raise damaged(path, "the settings of its network are missing")
     if not isinstance(game, str) or not isinstance(iteration, int):
-        raise damaged(path, "it does not say what its weights are of")
-    content = read_bytes(path, _LARGEST)
+        raise damaged(path, "the game or iteration of its network is missing")
+    content = read_bytes(path, _MAX_BYTES)
     return StoredNetwork(content, read_digest(path, WEIGHTS), game, iteration, settings, weights)
 
 
 def read_optimizer(path: Path, network: StoredNetwork) -> Arrays:
-    """Return the state of the optimiser in a file; raise UserError unless it is the network's."""
+    """Return the optimiser state in a file; raise UserError unless it belongs to `network`."""
     state, about = load_arrays(path, OPTIMIZER)
     if (about.get("game"), about.get("iteration")) != (network.game, network.iteration):
-        raise damaged(path, f"it is not of network {network.iteration} of {network.game}")
+        raise damaged(path, f"it does not belong to network {network.iteration} of {network.game}")
     return state
 
 
 AGENT_SCHEMA = 1
 AGENT = "agent"
-"""The kind of these files."""
+"""Kind of agent files."""
 AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
-"""Largest size of a file, enough for 16 million weights."""
+"""Maximum size of an agent file, enough for 16 million weights."""
 
 MAX_TEXT = 250
-"""Longest name in the header, in characters."""
+"""Maximum length of a name in the header of an agent file, in characters."""
 
-_MAX_HEADER = 1 << 20  # bytes; 256 residual blocks need a third of it
-_AGENT_LENGTH_BYTES = 8
+_MAX_AGENT_HEADER = 1 << 20  # bytes; three times as much as 256 residual blocks need
 _DTYPES = {"BOOL", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"}
 _ENTRY = {"dtype", "shape", "data_offsets"}
-_EXPECTED = "expected a file that zerolab export has written"
+_EXPECTED = "expected a file written by zerolab export"
 
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError(f"{quoted(text)}: expected text that can be printed")
+        raise ValueError(f"{quoted(text)}: expected printable text")
     return text
 
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
-"""Text from a file that is shown to users."""
+"""Text from a file, safe to display."""
 
 
 class AgentSource(Settings):
-    """The network of another run that a run started from."""
+    """Network of another run with which a run started."""
 
     run: _Text
-    """The name of its folder, without parent folders."""
+    """Name of the other run's folder, without parent folders."""
     iteration: int = Field(ge=0)
+    """Iteration that trained the network; 0 for an untrained one."""
     game: _Text
+    """Game of the other run."""
     digest: _Text
-    """The digest of the network."""
+    """Digest of the network."""
     transfer: _Text
-    """The weights taken from it (docs/transfer.md)."""
+    """Weights copied from the network (docs/transfer.md)."""
 
 
 class AgentOrigin(Settings):
-    """The origin of a network according to its run, without dates.
+    """Origin of a network according to its run, without dates.
 
-    It is not verified: the digest detects damage, but does not identify the author.
+    It is not verified: the digest detects damage but does not identify the author.
     """
 
     run: _Text
-    """The name of the run's folder, without parent folders."""
+    """Name of the run folder, without parent folders."""
     run_digest: _Text
-    """The digest of the run's settings, including the seed."""
+    """Digest of the run settings, including the seed."""
     preset: _Text
+    """Preset of the run settings."""
     seed: int
+    """Seed of the run."""
     iteration: int = Field(ge=0)
-    """The iteration that trained the network; 0 for an untrained one."""
+    """Iteration that trained the network; 0 for an untrained one."""
     games: int = Field(ge=0)
-    """Self-play games up to that iteration."""
+    """Number of self-play games up to that iteration."""
     positions: int = Field(ge=0)
-    """Positions of self-play up to that iteration."""
+    """Number of self-play positions up to that iteration."""
     started_from: AgentSource | None = None
+    """Network of another run with which the run started, if any."""
     environments: tuple[Environment, ...] = ()
     """Hardware and library versions of the run up to that iteration."""
     written_by: _Text
-    """The version of zerolab that wrote the file."""
+    """Version of zerolab that wrote the file."""
 
 
 class AgentHeader(Settings):
-    """The header of an agent file."""
+    """Header of an agent file."""
 
     game: _Text
+    """Name of the game."""
     network: dict[str, Any]
-    """The settings of the network, including `name`."""
+    """Network settings, including `name`."""
     search: dict[str, Any]
-    """The settings of the search in training."""
+    """Search settings used in training."""
     origin: AgentOrigin
+    """Origin of the network."""
 
 
 class StoredAgent(NamedTuple):
-    """The intact content of a file, not yet checked to be a network."""
+    """Intact content of an agent file, which may not be a valid network."""
 
     header: AgentHeader
     weights: Arrays
     digest: str
-    """The digest of all content, which identifies it."""
+    """Digest of the entire content, which identifies the agent."""
 
 
 def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
-    """Return the content of an agent file; equal agents give equal bytes.
+    """Return the content of an agent file; equal agents have equal bytes.
 
-    Raises UserError for weights that are too large for such a file.
+    Raises UserError if the weights are too large for an agent file.
     """
     content = encode_arrays(_table(header), weights)
     if len(content) > MAX_AGENT_BYTES:
@@ -281,10 +289,10 @@ def _table(header: AgentHeader) -> dict[str, Any]:
 
 
 def decode_agent(content: bytes, source: str) -> StoredAgent:
-    """Return the agent in the content of a file, with its digest checked.
+    """Return the agent in the content of a file after checking its digest.
 
-    `source` is what messages call the file. Raises UserError for content that is too large,
-    damaged, of another kind, or of a newer version.
+    `source` is the name of the file in error messages. Raises UserError for content that is too
+    large, damaged, of another kind, or of a newer version.
     """
     if len(content) > MAX_AGENT_BYTES:
         raise UserError(
@@ -293,41 +301,43 @@ def decode_agent(content: bytes, source: str) -> StoredAgent:
     table = _agent_header(content, source)
     check_schema(Path(source), table.get("schema"), AGENT_SCHEMA)
     if table.get("kind") != AGENT:
-        raise UserError(f"{source} holds {quoted(table.get('kind'))}, no agent: {_EXPECTED}")
+        raise UserError(
+            f"{source} contains {quoted(table.get('kind'))} instead of an agent: {_EXPECTED}"
+        )
     with _decoding(source):
         weights = load(content)
         digest = table.pop("digest", None)
-        intact = digest == content_digest(table, weights)
-    if not intact:
+        is_intact = digest == content_digest(table, weights)
+    if not is_intact:
         raise _damaged_agent(source, "its digest does not match")
-    facts = {name: x for name, x in table.items() if name not in ("schema", "kind")}
-    return StoredAgent(validate(AgentHeader, facts, source=source), weights, str(digest))
+    fields = {name: x for name, x in table.items() if name not in ("schema", "kind")}
+    return StoredAgent(validate(AgentHeader, fields, source=source), weights, str(digest))
 
 
 def _agent_header(content: bytes, source: str) -> dict[str, Any]:
     """Return the zerolab header of a safetensors file.
 
-    The file may have no other metadata, and only arrays of numbers.
+    Raises UserError if the file has other metadata or arrays that do not contain numbers.
     """
     with _decoding(source):
-        length = int.from_bytes(content[:_AGENT_LENGTH_BYTES], "little")
-        if not 0 < length <= min(_MAX_HEADER, len(content) - _AGENT_LENGTH_BYTES):
-            raise UserError(f"{source} is no agent, or not all of one: {_EXPECTED}")
-        arrays = json.loads(content[_AGENT_LENGTH_BYTES : _AGENT_LENGTH_BYTES + length].decode())
+        length = int.from_bytes(content[:_LENGTH_BYTES], "little")
+        if not 0 < length <= min(_MAX_AGENT_HEADER, len(content) - _LENGTH_BYTES):
+            raise UserError(f"{source} is not an agent, or is incomplete: {_EXPECTED}")
+        arrays = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length].decode())
         metadata = arrays.pop("__metadata__", None)
         if not isinstance(metadata, Mapping) or set(metadata) != {HEADER_KEY}:
-            raise UserError(f"{source} is no agent: {_EXPECTED}")
+            raise UserError(f"{source} is not an agent: {_EXPECTED}")
         for entry in arrays.values():
             if entry["dtype"] not in _DTYPES:
                 kind = quoted(entry["dtype"])
-                raise UserError(f"{source} has arrays of {kind}: expected whole numbers or floats")
+                raise UserError(f"{source} has arrays of {kind}: expected integers or floats")
             if set(entry) != _ENTRY:
                 raise _damaged_agent(
                     source, f"{one_line(sorted(set(entry) ^ _ENTRY)[0])} is unexpected"
                 )
         table = json.loads(metadata[HEADER_KEY])
         if not isinstance(table, dict):
-            raise _damaged_agent(source, "its header is no table")
+            raise _damaged_agent(source, "its header is not a table")
         return table
 
 
@@ -338,8 +348,10 @@ def require_finite(weights: Arrays) -> None:
             raise UserError(f"{name} is not finite: expected finite weights")
 
 
-def _damaged_agent(source: str, why: object) -> UserError:
-    return UserError(f"{source} is damaged ({one_line(why)}): get it again from where it came from")
+def _damaged_agent(source: str, reason: object) -> UserError:
+    return UserError(
+        f"{source} is damaged ({one_line(reason)}): get another copy from the original source"
+    )
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """Training examples and unfinished games as npz files.
 
 Examples contain neither targets nor network planes (docs/decisions/0017). The files are npz
-archives that numpy alone can read. Deflate at level 1 compresses real examples to between 0.33 and
-0.39 of their size; level 6 saves another tenth and takes two to nine times as long to write. In
-runs that learn features of another network, these are a further member.
+archives readable with numpy alone. Deflate at level 1 compresses real examples to 33 to 39 % of
+their size. Level 6 would reduce this by another tenth, but takes two to nine times as long. In runs
+that learn the features of another network, the archive also contains these features.
 
-Sizes are checked before anything is decompressed: a file of a few megabytes can expand to
-gigabytes, and can declare less than it contains.
+Sizes are checked before decompression, since a file of a few megabytes can expand to gigabytes and
+can declare a smaller size than it has.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ from zerolab.rules.facts import ColumnForm, SearchFacts
 from zerolab.store.checks import check_schema, damaged, reading, require_file
 from zerolab.store.games import GameRecord, check_cells
 
-_LARGEST_DIRECTORY = 1 << 16
-"""Bytes; zipfile keeps a kilobyte for each entry, of which examples have a dozen."""
-_LARGEST_TEXT = 1 << 25
+_MAX_DIRECTORY_BYTES = 1 << 16
+"""Examples have a dozen entries, for each of which zipfile needs a kilobyte of memory."""
+_MAX_TEXT_BYTES = 1 << 25
 _FREE_BYTES = 1 << 26
-_MOST_EXPANDED = 250
-"""Limit of decompressed bytes per byte of a file, beyond a few. The largest ratio seen is 113, for
-random games on 19x19; with a search it is below 50."""
-_HEAD = 256
-_AT_ONCE = 1 << 20
+_MAX_EXPANSION = 250
+"""Maximum number of decompressed bytes per byte of a file, in addition to `_FREE_BYTES`.
+
+The largest measured ratio is 113, for random games on a 19x19 board; with a search, it is below 50.
+"""
+_HEAD_BYTES = 256
+_CHUNK_BYTES = 1 << 20
 
 _END = b"PK\5\6"
 _END_64 = b"PK\6\7"
 
 
 class _Column(NamedTuple):
-    """Location and type of an array within its member."""
+    """Location and type of an array in an archive."""
 
     member: zipfile.ZipInfo
     offset: int
@@ -56,7 +58,7 @@ class _Column(NamedTuple):
 
 
 class Archive:
-    """An open npz archive; methods raise UserError as `open_archive` does."""
+    """An open npz archive; methods raise UserError like `open_archive`."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -66,58 +68,58 @@ class Archive:
         return name in self._archive.namelist()
 
     def text(self, name: str) -> bytes:
-        """Return a member other than an array, of at most 32 MiB."""
+        """Return the content of a text member of at most 32 MiB."""
         member = self._member(name)
-        if member.file_size > _LARGEST_TEXT:
+        if member.file_size > _MAX_TEXT_BYTES:
             raise damaged(self._path, f"{name} has {member.file_size:,} bytes")
         return bytes(self._content(member))
 
     def columns(self, forms: Mapping[str, tuple[str, int]]) -> dict[str, NDArray[Any]]:
         """Return arrays of equal length with the given dtypes and numbers of axes."""
-        found = {name: self._column(name, *form) for name, form in forms.items()}
-        if len({column.shape[0] for column in found.values()}) != 1:
+        columns = {name: self._column(name, *form) for name, form in forms.items()}
+        if len({column.shape[0] for column in columns.values()}) != 1:
             raise damaged(self._path, "its columns do not match each other")
-        total = sum(column.member.file_size for column in found.values())
-        limit = _FREE_BYTES + _MOST_EXPANDED * self._path.stat().st_size
+        total = sum(column.member.file_size for column in columns.values())
+        limit = _FREE_BYTES + _MAX_EXPANSION * self._path.stat().st_size
         if total > limit:
             raise damaged(self._path, f"it expands to {total:,} bytes, expected at most {limit:,}")
         return {
             name: np.frombuffer(self._content(each.member), each.dtype, offset=each.offset).reshape(
                 each.shape
             )
-            for name, each in found.items()
+            for name, each in columns.items()
         }
 
     def _column(self, name: str, dtype: str, axes: int) -> _Column:
         member = self._member(f"{name}.npy")
-        with self._archive.open(member) as opened:
-            head = BytesIO(opened.read(_HEAD))
+        with self._archive.open(member) as file:
+            head = BytesIO(file.read(_HEAD_BYTES))
         if np.lib.format.read_magic(head) != (1, 0):
-            raise ValueError(f"{name} has a head of another version")
-        shape, is_fortran, found = np.lib.format.read_array_header_1_0(head)
-        if (found, len(shape), is_fortran) != (np.dtype(dtype), axes, False) or min(shape) < 0:
+            raise ValueError(f"{name} has an unsupported npy version")
+        shape, is_fortran, stored = np.lib.format.read_array_header_1_0(head)
+        if (stored, len(shape), is_fortran) != (np.dtype(dtype), axes, False) or min(shape) < 0:
             raise ValueError("its columns do not match each other")
-        if head.tell() + prod(shape) * found.itemsize != member.file_size:
-            raise ValueError(f"{name} does not have the size in its header")
-        return _Column(member, head.tell(), found, shape)
+        if head.tell() + prod(shape) * stored.itemsize != member.file_size:
+            raise ValueError(f"{name} does not have the size stated in its header")
+        return _Column(member, head.tell(), stored, shape)
 
     def _member(self, name: str) -> zipfile.ZipInfo:
         member = self._archive.getinfo(name)
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name} is compressed in a way that is not known here")
+            raise ValueError(f"{name} has an unsupported compression method")
         return member
 
     def _content(self, member: zipfile.ZipInfo) -> bytearray:
-        """Read a member of its declared size; zipfile checks its checksum at the end."""
+        """Read a member up to its declared size; zipfile verifies the checksum at the end."""
         content = bytearray(member.file_size)
         view, done = memoryview(content), 0
-        with self._archive.open(member) as opened:
+        with self._archive.open(member) as file:
             while done < len(content):
-                read = opened.read(min(_AT_ONCE, len(content) - done))
-                if not read:
+                chunk = file.read(min(_CHUNK_BYTES, len(content) - done))
+                if not chunk:
                     raise ValueError(f"{member.filename} is too short")
-                view[done : done + len(read)] = read
-                done += len(read)
+                view[done : done + len(chunk)] = chunk
+                done += len(chunk)
         return content
 
 
@@ -138,36 +140,36 @@ def _check_directory(end: bytes) -> None:
     if end[-22:-18] != _END or end[-2:] != b"\0\0":
         raise ValueError("its directory is missing")
     (size,) = struct.unpack_from("<L", end, len(end) - 10)
-    if end[-42:-38] == _END_64:  # of files of 4 GiB and more
+    if end[-42:-38] == _END_64:  # for files of 4 GiB or more
         (size,) = struct.unpack_from("<Q", end, 40)
-    if size > _LARGEST_DIRECTORY:
+    if size > _MAX_DIRECTORY_BYTES:
         raise ValueError(f"its directory has {size:,} bytes")
 
 
 SCHEMA = 2
 _HEADER = "zerolab.json"
 _FEATURES = "features"
-_MIDNIGHT = (1980, 1, 1, 0, 0, 0)  # a constant, so that equal runs have equal bytes
+_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs have equal bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Examples(SearchFacts):
-    """The moves of an iteration's games with the facts of their searches, by game and ply."""
+    """Moves of the games of an iteration with their search facts, ordered by game and ply."""
 
     states: Annotated[NDArray[np.uint64], ColumnForm("uint64", "word")]
-    """uint64[N, words]: before the move."""
+    """uint64[N, words]: state before the move."""
     outcomes: Annotated[NDArray[np.int8], ColumnForm("int8", "position")]
-    """int8[N]: the final outcome for the mover."""
+    """int8[N]: final outcome for the mover."""
     plies_left: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
-    """int16[N]: plies from here to the end of the game, at least 1."""
+    """int16[N]: number of plies until the end of the game, at least 1."""
     games: Annotated[NDArray[np.int32], ColumnForm("int32", "position")]
-    """int32[N]: the game's number."""
+    """int32[N]: number of the game."""
     plies: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
-    """int16[N]: counted from 0."""
+    """int16[N]: ply of the move, counted from 0."""
     actions: Annotated[NDArray[np.int16], ColumnForm("int16", "position")]
-    """int16[N]: the move."""
+    """int16[N]: played action."""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
-    """bool[N]: True for fully searched moves; the others are never learnt."""
+    """bool[N]: True for moves with a full search; other moves are not used for training."""
 
 
 _FORMS = {name: (form.dtype, form.axes) for name, form in Examples.forms().items()}
@@ -176,17 +178,17 @@ _FORMS = {name: (form.dtype, form.axes) for name, form in Examples.forms().items
 def save_examples(
     path: Path, examples: Examples, features: NDArray[np.float16] | None = None, **about: Any
 ) -> None:
-    """Write an npz file with facts about it, replacing an old one atomically.
+    """Write an npz file with examples and the metadata `about`, replacing it atomically.
 
-    `features`, float16[N, width], are those of the positions, if any. Equal
-    contents give equal bytes. Raises UserError if the file cannot be written.
+    `features`, float16[N, width], are the learnt features of the positions, if any. Equal contents
+    have equal bytes. Raises UserError if the file cannot be written.
     """
     with (
         atomic_replace(path) as temporary,
         zipfile.ZipFile(temporary, "w", compresslevel=1) as archive,
     ):
         for name, content in _members(examples, features, about):
-            entry = zipfile.ZipInfo(name, _MIDNIGHT)
+            entry = zipfile.ZipInfo(name, _TIMESTAMP)
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
 
@@ -194,17 +196,17 @@ def _members(
     examples: Examples, features: NDArray[np.float16] | None, about: dict[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
     yield _HEADER, json.dumps({"schema": SCHEMA, **about}, sort_keys=True).encode()
-    members = {"states": examples.states, **examples.columns()}  # in the order of the file
+    members = {"states": examples.states, **examples.columns()}  # states are first in the file
     if features is not None:
         members[_FEATURES] = features
     for name, values in members.items():
-        written = BytesIO()
-        np.lib.format.write_array(written, np.asarray(values, order="C"), allow_pickle=False)
-        yield f"{name}.npy", written.getvalue()
+        buffer = BytesIO()
+        np.lib.format.write_array(buffer, np.asarray(values, order="C"), allow_pickle=False)
+        yield f"{name}.npy", buffer.getvalue()
 
 
 def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
-    """Return the examples of an npz file and the facts about them.
+    """Return the examples and metadata of an npz file.
 
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
@@ -213,18 +215,18 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
 
 
 def count_full(path: Path) -> tuple[int, dict[str, Any]]:
-    """Return the number of fully searched moves in an npz file, and the facts about the file.
+    """Return the number of moves with a full search in an npz file, and its metadata.
 
-    Only the column needed is read. Raises UserError as `load_examples` does.
+    Only the necessary column is read. Raises UserError like `load_examples`.
     """
     columns, about = _read(path, {"full": _FORMS["full"]})
     return int(columns["full"].sum()), about
 
 
 def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
-    """Return the features in an npz file, float16[N, width], and the facts about the file.
+    """Return the features in an npz file, float16[N, width], and its metadata.
 
-    Raises UserError as `load_examples` does, and if there are none.
+    Raises UserError like `load_examples`, and if there are no features.
     """
     forms = {_FEATURES: ("float16", 2), "plies": _FORMS["plies"]}
     columns, about = _read(path, forms)
@@ -234,13 +236,13 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
 def _read(
     path: Path, forms: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read columns of equal length, and the facts about a file."""
+    """Return columns of equal length and the metadata of a file."""
     with open_archive(path) as archive:
         if _HEADER not in archive:
             raise UserError(f"{path} was not written by zerolab")
         about = json.loads(archive.text(_HEADER))
         if not isinstance(about, dict):
-            raise damaged(path, "its header is no table")
+            raise damaged(path, "its header is not a table")
         check_schema(path, about.get("schema"), SCHEMA)
         return archive.columns(forms), about
 
@@ -249,27 +251,27 @@ _GAMES = "games"
 
 
 class Unfinished(NamedTuple):
-    """Games in progress, and the facts about their moves so far."""
+    """Games in progress and their moves so far."""
 
     games: tuple[GameRecord, ...]
-    """Records by number, with result 0. A game without moves has not begun."""
+    """Game records in order of their numbers, with result 0; games may have no moves yet."""
     moves: Examples
-    """One row per move, as for finished games, with 0 where the end of the game is needed."""
+    """One row per move; facts that depend on the end of the game are 0."""
 
 
 def save_unfinished(path: Path, unfinished: Unfinished, **about: Any) -> None:
-    """Write an npz file as `save_examples` does, with the games among the facts about it."""
+    """Write an npz file like `save_examples`, with the games in the metadata."""
     games = [(game.number, game.first, game.second, game.movers) for game in unfinished.games]
     save_examples(path, unfinished.moves, None, **{_GAMES: games}, **about)
 
 
 def load_unfinished(path: Path) -> tuple[Unfinished, dict[str, Any]]:
-    """Return the games of a file and the facts about it; raise UserError as `load_examples`."""
+    """Return the games and metadata of a file; raise UserError like `load_examples`."""
     moves, about = load_examples(path)
     with reading(path):
         games = tuple(_game(moves, *fields) for fields in about.pop(_GAMES))
-        played = sum(len(game.actions) for game in games)
-        if played != len(moves.games) or list(games) != sorted(games):
+        count = sum(len(game.actions) for game in games)
+        if count != len(moves.games) or list(games) != sorted(games):
             raise damaged(path, "its games and their moves do not match each other")
     return Unfinished(games, moves), about
 

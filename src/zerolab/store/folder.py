@@ -1,7 +1,7 @@
-"""Folders of work that can be stopped and resumed: runs, tournaments, studies, data sets.
+"""Folders of resumable work: runs, tournaments, studies and data sets.
 
-A folder is recognised by its settings file. Work is resumed with the same settings, by one process
-at a time.
+A folder is identified by its settings file. Work resumes with the same settings, and only one
+process at a time can work in a folder.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
 
 LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
-"""Temporary files of `core.files.atomic_replace`, whose writers were killed."""
+"""Glob pattern of temporary files that `core.files.atomic_replace` leaves if it is killed."""
 
 _LOCK = ".lock"
-_PATIENCE = 0.2  # seconds: `is_locked` in another process holds the lock for a moment
+_LOCK_SECONDS = 0.2  # not 0, because `is_locked` in another process takes the lock briefly
 
 
 class FolderKind(NamedTuple):
-    """A kind of folder, such as that of a tournament."""
+    """A kind of folder, such as tournament folders."""
 
     noun: str
-    """Its name in messages and in the settings file: ``tournament``."""
+    """Name in messages and in the settings file, such as ``tournament``."""
     settings_file: str
-    """The settings file, which identifies a folder of this kind: ``tournament.toml``."""
+    """Settings file that identifies folders of this kind, such as ``tournament.toml``."""
     option: str
-    """The option for the folder: ``--folder``."""
+    """Command-line option for the folder, such as ``--folder``."""
 
     def is_in(self, path: Path) -> bool:
         """Return True for a folder of this kind; raise UserError if it cannot be read."""
@@ -44,11 +44,11 @@ class FolderKind(NamedTuple):
     def require_ours(self, path: Path) -> None:
         """Raise UserError for a folder that is neither of this kind nor empty.
 
-        Hidden files do not count.
+        Hidden files are ignored.
         """
         with reading(path):
-            others = any(not entry.name.startswith(".") for entry in path.iterdir())
-        if others and not self.is_in(path):
+            has_content = any(not entry.name.startswith(".") for entry in path.iterdir())
+        if has_content and not self.is_in(path):
             raise UserError(
                 f"{quoted(path)} is not a {self.noun} and not empty: expected a new or empty"
                 f" folder; choose another {self.option}"
@@ -56,13 +56,13 @@ class FolderKind(NamedTuple):
 
     @contextmanager
     def locked(self, path: Path) -> Iterator[None]:
-        """Create the folder if needed, and keep other processes out of it.
+        """Create the folder if necessary, and lock it against other processes.
 
-        Half-written files of killed writers are removed. Raises UserError if the folder holds
-        something else or another process works in it.
+        Temporary files of killed processes are removed. Raises UserError if the folder has other
+        content or another process is using it.
         """
         make_folder(path)
-        self.require_ours(path)  # before a lock file is created in a foreign folder
+        self.require_ours(path)  # first, to avoid creating a lock file in a foreign folder
         with exclusive(path):
             for leftover in path.glob(LEFTOVERS):
                 with suppress(OSError):
@@ -74,37 +74,41 @@ class FolderKind(NamedTuple):
         return read_config(path / self.settings_file, self.noun)
 
     def write_settings(self, path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the saved settings atomically; return them as they will be read back."""
+        """Replace the saved settings atomically; return them as `read_settings` will."""
         return write_config(path / self.settings_file, settings, self.noun)
 
     def require_equal(
         self,
         path: Path,
         saved: Mapping[str, Any],
-        wanted: Mapping[str, Any],
+        requested: Mapping[str, Any],
         except_for: Container[str] = (),
         note: str = "",
     ) -> None:
         """Raise UserError for the first setting that differs.
 
-        Settings are named by dotted keys, those in `except_for` may differ, and `note` says so.
+        Settings with the dotted keys in `except_for` can differ; the error message mentions them in
+        `note`.
         """
-        before, after = (dict(flatten(each, into_lists=True)) for each in (saved, wanted))
+        before, after = (dict(flatten(each, into_lists=True)) for each in (saved, requested))
         for key in {**before, **after}:
             if key not in except_for and before.get(key) != after.get(key):
                 raise UserError(
-                    f"{key} = {_shown(after, key)} differs from {_shown(before, key)} in"
+                    f"{key} = {_value_text(after, key)} differs from {_value_text(before, key)} in"
                     f" {quoted(path)}: a {self.noun} keeps its settings{note}; choose another"
                     f" {self.option}"
                 )
 
 
-def _shown(table: Mapping[str, Any], key: str) -> str:
+def _value_text(table: Mapping[str, Any], key: str) -> str:
     return quoted(table[key]) if key in table else "nothing"
 
 
 def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
-    """Return True for a folder of a kind, and for one that cannot be read, so that it is listed."""
+    """Return True for a folder of a kind or one that cannot be read.
+
+    Listings include unreadable folders so that users notice them.
+    """
     try:
         return is_of_kind(path)
     except UserError:
@@ -112,23 +116,23 @@ def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
 
 
 class InUseError(UserError):
-    """Another process is using a folder."""
+    """Error for a folder that another process is using."""
 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder.
+    """Lock a folder against other processes.
 
-    The lock ends with its process, however that ends. Raises InUseError if another process holds
-    it, UserError if the folder cannot be written.
+    The lock ends with its process, even if the process is killed. Raises InUseError if another
+    process has the lock, and UserError if the folder is not writable.
     """
     check_no_link(folder / _LOCK)
-    lock = FileLock(folder / _LOCK, thread_local=False)  # any thread may release it
+    lock = FileLock(folder / _LOCK, thread_local=False)  # any thread can release it
     with writing(folder):
         try:
-            lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 10)
+            lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_LOCK_SECONDS / 10)
         except Timeout:
-            raise InUseError(f"{folder} is in use: another process is at work on it") from None
+            raise InUseError(f"{folder} is in use by another process") from None
     try:
         yield
     finally:
@@ -136,7 +140,7 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return True if a process is using a folder, without writing anything."""
+    """Return True if a process is using a folder; write nothing."""
     if not (folder / _LOCK).exists() or (folder / _LOCK).is_symlink():
         return False
     lock = FileLock(folder / _LOCK)

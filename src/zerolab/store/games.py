@@ -1,8 +1,8 @@
-"""All games of a run or tournament in one SQLite file, and the names of agents in it.
+"""Games of a run or tournament in an SQLite file, and the names of their agents.
 
-The name of a network is ``runs/demo@12``: the run's folder and the iteration. In files of the run
-itself it is ``@12``, like a relative path, so that a run can be moved, and equal runs are equal
-byte for byte in any folder. Readers of these files restore the full names
+The name of a network consists of the run folder and the iteration, as in ``runs/demo@12``. In the
+files of the run itself, it is ``@12``, similar to a relative path. This allows runs to be moved and
+makes the files of equal runs identical in any folder. Readers of these files restore the full names
 (docs/decisions/0012-names-of-agents.md).
 """
 
@@ -30,40 +30,40 @@ _MARK = "@"
 
 
 def canonical_folder(path: Path) -> str:
-    """Return the canonical spelling of a folder: relative if it is in the working directory."""
+    """Return the canonical path of a folder, which is relative inside the working directory."""
     here = Path.cwd()
     full = Path(os.path.normpath(here / path))
     return (full.relative_to(here) if full.is_relative_to(here) else full).as_posix()
 
 
 def network_name(run: Path, iteration: int) -> str:
-    """Return the name of a run's network, such as ``runs/demo@12``."""
+    """Return the full name of the network of an iteration, such as ``runs/demo@12``."""
     return f"{canonical_folder(run)}{_MARK}{iteration}"
 
 
 def inside_run(name: str, run: Path) -> str:
-    """Return an agent's name in files of the run: ``@12`` for ``runs/demo@12``."""
+    """Return the name of an agent in files of the run, such as ``@12`` for ``runs/demo@12``."""
     folder = canonical_folder(run)
     return name.removeprefix(folder) if name.startswith(folder + _MARK) else name
 
 
 def outside_run(name: str, run: Path) -> str:
-    """Return the full name of an agent in a run's files: the inverse of `inside_run`."""
+    """Return the full name of an agent in files of the run, the inverse of `inside_run`."""
     return canonical_folder(run) + name if name.startswith(_MARK) else name
 
 
 def source_folder(source: str, iteration: int) -> str:
-    """Return the folder of a source that is given as RUN, or as RUN@N with N = `iteration`."""
+    """Return the folder of a source in the form RUN, or RUN@N with N = `iteration`."""
     return source.removesuffix(f"{_MARK}{iteration}")
 
 
 SELF_PLAY = "selfplay"
-"""The stage whose games a run learns from."""
+"""Stage whose games are used for training."""
 
 SCHEMA = 2
 _OPERATIONS_PER_GAME = 1000
-"""Limit of SQLite instructions for writing one game, which takes about 30."""
-_APPLICATION = 0x7A65726F  # "zero", in SQLite's field for the application's number
+"""Limit on SQLite instructions for writing one game, which takes about 30."""
+_APPLICATION = 0x7A65726F  # "zero", as SQLite's application ID
 
 _CREATE = (
     f"PRAGMA application_id = {_APPLICATION}",
@@ -94,40 +94,44 @@ _CREATE = (
 
 
 class GameRecord(NamedTuple):
-    """One game: players, moves and result."""
+    """Players, moves and result of a game."""
 
     number: int
+    """Number of the game in its stage."""
     first: str
-    """The canonical name of the agent that moved first."""
+    """Canonical name of the agent that moved first."""
     second: str
+    """Canonical name of the agent that moved second."""
     actions: tuple[int, ...]
-    """All moves, including an opening; -1 at the end if the mover gave up."""
+    """All actions, including an opening; a final -1 means that the mover forfeited the game."""
     result: int
-    """The outcome for the first player: 1, 0 or -1."""
+    """Outcome for the first player: 1, 0 or -1."""
     movers: tuple[tuple[int, str], ...] = ()
-    """The agents of successive stretches of moves, as (first ply, agent), in games where agents
-    take over both sides, such as self-play over several iterations. Empty if `first` and `second`
-    made all moves."""
+    """Agents of consecutive parts of the game, as (first ply, agent).
+
+    In these games, such as self-play over several iterations, one agent plays both sides of each
+    part. Empty if `first` and `second` played all moves.
+    """
 
     @property
     def last_mover(self) -> str:
-        """The agent that made the last move or gave up."""
+        """Agent that played the last move or forfeited the game."""
         return self.mover(len(self.actions) - 1)
 
     def mover(self, ply: int) -> str:
-        """Return the agent that made the move of a ply, counted from 0, or gave up there."""
+        """Return the agent that moved or forfeited the game at a ply, counted from 0."""
         if not self.movers:
             return self.second if ply % 2 else self.first
-        before = (stretch for stretch in self.movers if stretch[0] <= ply)
-        return max(before, default=(0, self.first))[1]
+        parts = (part for part in self.movers if part[0] <= ply)
+        return max(parts, default=(0, self.first))[1]
 
 
 class GameStore:
-    """The games of a run or tournament, by iteration, stage and number.
+    """Games of a run or tournament, by iteration, stage and number.
 
-    Stages are numbered in the order of recording and have a digest of their games. With the folder
-    of a `run`, the run's networks are ``@12`` in the file and ``runs/demo@12`` here. All methods
-    raise UserError for a file that is damaged, foreign or newer.
+    Stages are numbered in the order of recording and have a digest of their games. If `run` is the
+    folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in records.
+    All methods raise UserError if the file is damaged, foreign or of a newer version.
     """
 
     def __init__(self, path: Path, run: Path | None = None) -> None:
@@ -135,18 +139,18 @@ class GameStore:
         self._run = run
 
     def record(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
-        """Add a stage, or replace an equal one, in one transaction that is on disk at return."""
+        """Add or replace a stage in one transaction, which is on disk when this returns."""
         self.record_all([(iteration, stage, games)])
 
     def record_all(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
-        """Add stages, each with iteration and name, as `record` does, in one transaction."""
+        """Add or replace several stages, (iteration, name, games) each, in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
-                kept = sorted(self._renamed(game, inside_run) for game in games)
-                _write_stage(connection, iteration, stage, kept)
+                renamed = sorted(self._renamed(game, inside_run) for game in games)
+                _write_stage(connection, iteration, stage, renamed)
 
     def stages(self) -> list[tuple[int, str]]:
-        """Return the iterations and names of all stages in the order they were recorded."""
+        """Return the iteration and name of every stage in the order of recording."""
         with self._reading() as connection:
             if connection is None:
                 return []
@@ -156,11 +160,11 @@ class GameStore:
         return rows
 
     def games(self, iteration: int, stage: str) -> list[GameRecord]:
-        """Return the games of one stage by number; none if no such stage was recorded."""
+        """Return the games of a stage in order of their numbers; empty if it was not recorded."""
         with self._reading() as connection:
             if connection is None:
                 return []
-            recorded = connection.execute(
+            stored_digest = connection.execute(
                 "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
             ).fetchone()
             rows = connection.rows(
@@ -171,17 +175,17 @@ class GameStore:
         with reading(self.path):
             check_cells(rows, (int, str, str, str, int, str))
             games = [_game(row) for row in rows]
-        if _digest(games) != (recorded[0] if recorded else _digest(())):
+        if _digest(games) != (stored_digest[0] if stored_digest else _digest(())):
             raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
         return [self._renamed(game, outside_run) for game in games]
 
     def select(
         self, query: str, kinds: Sequence[type], arguments: Sequence[str | int] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query of the tables above, with names as in the file.
+        """Return the rows of an SQL query, with the names of agents as in the file.
 
-        `kinds` are the types of the columns. Unlike `games`, it does not check digests. Returns no
-        rows if nothing was recorded yet.
+        `kinds` are the types of the columns. Unlike `games`, this does not check digests. Returns
+        no rows if nothing has been recorded yet.
         """
         with self._reading() as connection:
             if connection is None:
@@ -192,11 +196,11 @@ class GameStore:
         return rows
 
     def named_inside(self, name: str) -> str:
-        """Return the name of an agent in the file."""
+        """Return the name in the file of an agent with a given full name."""
         return name if self._run is None else inside_run(name, self._run)
 
     def named_outside(self, name: str) -> str:
-        """Return the full name of an agent in the file."""
+        """Return the full name of an agent with a given name in the file."""
         return name if self._run is None else outside_run(name, self._run)
 
     def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
@@ -207,7 +211,7 @@ class GameStore:
         return game._replace(first=first, second=second, movers=movers)
 
     def distinct(self, iteration: int, stage: str) -> int:
-        """Return the number of distinct sequences of moves of a stage."""
+        """Return the number of distinct move sequences in a stage."""
         return len({game.actions for game in self.games(iteration, stage)})
 
     def count(self) -> int:
@@ -218,20 +222,20 @@ class GameStore:
             return connection.count("games")
 
     def rewind(self, stages: int) -> None:
-        """Check the whole file, with its indexes, then remove all but the first `stages` stages.
+        """Check the entire file and its indexes, then remove all but the first `stages` stages.
 
-        Raises UserError, having changed nothing, if the file is damaged or holds fewer.
+        If the file is damaged or has fewer stages, raises UserError without changing it.
         """
         with self._reading() as connection:
-            found = 0
+            stored = 0
             if connection is not None:
                 faults = connection.rows("PRAGMA integrity_check")
                 if faults != [("ok",)]:
                     raise damaged(self.path, faults[0][0])
-                found = connection.count("stages")
-        if found < stages:
-            raise damaged(self.path, f"games of {found} stages, expected {stages}")
-        if found > stages:
+                stored = connection.count("stages")
+        if stored < stages:
+            raise damaged(self.path, f"games of {stored} stages, expected {stages}")
+        if stored > stages:
             with self._writing() as connection:
                 connection.execute(
                     "DELETE FROM games WHERE (iteration, stage) IN"
@@ -242,27 +246,27 @@ class GameStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Database | None]:
-        """Open the file for reading; None if nothing was recorded yet."""
+        """Open the file for reading; yield None if nothing has been recorded yet."""
         if not self.path.exists():
             yield None
             return
         with connected(self.path, writing=False) as connection:
-            yield connection if self._is_begun(connection) else None
+            yield connection if self._has_tables(connection) else None
 
     @contextmanager
     def _writing(self) -> Iterator[Database]:
-        """Open or create the file for one transaction, without leaving a journal."""
+        """Open or create the file for one transaction."""
         with connected(self.path, writing=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            if not self._is_begun(connection):
+            if not self._has_tables(connection):
                 for statement in _CREATE:
                     connection.execute(statement)
             yield connection
             connection.execute("COMMIT")
 
-    def _is_begun(self, connection: Database) -> bool:
+    def _has_tables(self, connection: Database) -> bool:
         """Return True if there are tables; raise UserError if they are foreign or newer."""
-        # Tables first: another process may commit them now, together with the numbers.
+        # Query the tables first, since another process may be committing tables and IDs together.
         objects = connection.rows("SELECT type, name, sql FROM sqlite_master")
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
@@ -278,13 +282,13 @@ class GameStore:
 def _write_stage(
     connection: Database, iteration: int, stage: str, games: Sequence[GameRecord]
 ) -> None:
-    """Write the games of a stage, in order, replacing those of an equal stage."""
+    """Write the sorted games of a stage, replacing those written earlier."""
     connection.allow(_OPERATIONS_PER_GAME * len(games))
     rows = [(iteration, stage, *_row(game)) for game in games]
-    former = connection.execute(
+    stored = connection.execute(
         "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
     ).fetchone()
-    sequence = former[0] if former else connection.count("stages") + 1
+    sequence = stored[0] if stored else connection.count("stages") + 1
     connection.execute("DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage))
     connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
     connection.execute(
@@ -300,7 +304,7 @@ def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
 
 
 def check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
-    """Raise TypeError for a cell of another type than its column, which SQLite allows."""
+    """Raise TypeError for a cell with a different type from its column, which SQLite allows."""
     for row in rows:
         for cell, kind in zip(row, kinds, strict=True):
             if type(cell) is not kind:
@@ -309,9 +313,9 @@ def check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
 
 def _game(row: tuple[int, str, str, str, int, str]) -> GameRecord:
     number, first, second, actions, result, movers = row
-    stretches = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
-    check_cells(stretches, (int, str))
-    return GameRecord(number, first, second, tuple(map(int, actions.split())), result, stretches)
+    parts = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
+    check_cells(parts, (int, str))
+    return GameRecord(number, first, second, tuple(map(int, actions.split())), result, parts)
 
 
 def _digest(games: Iterable[GameRecord]) -> str:

@@ -1,4 +1,4 @@
-"""Listings of runs, and queries of their games."""
+"""Listings of runs and queries of their games."""
 
 from __future__ import annotations
 
@@ -16,46 +16,57 @@ from zerolab.store.run_folder import RunFolder, is_run
 
 
 class RunSummary(NamedTuple):
-    """One run in a listing."""
+    """A run in a listing."""
 
     path: str
+    """Run folder."""
     game: str
+    """Name of the game."""
     preset: str
+    """Preset of the settings."""
     iteration: int
+    """Current iteration."""
     iterations: int
+    """Total number of iterations."""
     stage: str
+    """Next stage."""
     status: str
-    """running, stopped, finished, or damaged with the reason."""
+    """Either running, stopped, finished, or damaged with the reason."""
     training_elo: float
-    """Sum of gains over the predecessor of each network, which flatters and compares no runs."""
+    """Sum of the Elo gains of each network over its predecessor.
+
+    It overestimates progress and is not comparable between runs.
+    """
     source: str = ""
-    """The network that it started from, such as runs/demo@12; empty for an untrained one."""
+    """Network with which the run started, such as runs/demo@12; empty for an untrained one."""
     scores: Mapping[str, float] = MappingProxyType({})
-    """Points per game against each opponent of the final evaluation that other runs can share, so
-    without networks of the run itself. Empty if the run was extended after its evaluation."""
+    """Points per game in the final evaluation against each opponent that is not from the run.
+
+    Empty if the run was extended after its evaluation.
+    """
     accuracy: float | None = None
-    """Latest strong accuracy of the search on solved positions; None if never measured."""
+    """Latest strong accuracy of the search on solved positions; None if not measured."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
-    """Return the runs among the folders and directly inside them, by name.
+    """Return the sorted paths of runs among the folders and directly inside them.
 
-    What is inside them and cannot be looked into is among these; `summarise` tells why.
+    Folders inside them that cannot be read are included; `summarise_run` describes the reason.
     """
-    found: list[Path] = []
+    runs: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
         with reading(folder):
             if is_run(folder):
-                found.append(folder)
+                runs.append(folder)
             else:
-                found += (each for each in folder.iterdir() if may_be(is_run, each))
-    return sorted(set(found))
+                runs += (each for each in folder.iterdir() if may_be(is_run, each))
+    return sorted(set(runs))
 
 
 def summarise_run(path: Path) -> RunSummary:
-    """Describe one run; a run that cannot be read is described as damaged."""
+    """Return the summary of a run; the status of an unreadable run is damaged."""
     try:
         run = RunFolder.open(path)
         metrics = run.metrics()
@@ -74,33 +85,30 @@ def summarise_run(path: Path) -> RunSummary:
 
 
 def _scores(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the scores by opponent; empty if the run was extended after its evaluation.
-
-    The stages that write the lines are layers above.
-    """
+    """Return the scores by opponent; empty if the run was extended after its evaluation."""
     lines = [line for line in metrics if isinstance(line.get("iteration"), int)]
     latest = max((line["iteration"] for line in lines), default=0)
-    played = (
+    evaluation = (
         line
         for line in lines
         if line.get("stage") == "final_evaluation" and line["iteration"] == latest
     )
-    found = {str(line.get("opponent", "@")): line.get("score_rate") for line in played}
+    scores = {str(line.get("opponent", "@")): line.get("score_rate") for line in evaluation}
     return {
         opponent: score
-        for opponent, score in found.items()
+        for opponent, score in scores.items()
         if isinstance(score, float | int) and not opponent.startswith("@")
     }
 
 
 def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
-    measured = [line.get("search_strong") for line in metrics if line.get("stage") == "accuracy"]
-    latest = measured[-1] if measured else None
+    accuracies = [line.get("search_strong") for line in metrics if line.get("stage") == "accuracy"]
+    latest = accuracies[-1] if accuracies else None
     return latest if isinstance(latest, float | int) else None
 
 
 def _source(start: Any) -> str:
-    """Return the network that a run started from, according to its settings."""
+    """Return the network with which a run started, according to its settings."""
     if not isinstance(start, Mapping):
         return ""
     source, iteration = str(start.get("source", "")), start.get("iteration")
@@ -108,11 +116,11 @@ def _source(start: Any) -> str:
 
 
 Result = Literal["first", "second", "draw", "won", "lost"]
-"""The winner; `won` and `lost` are those of the requested player."""
+"""Winner of a game; `won` and `lost` refer to the player of the filter."""
 
 _RESULTS = {"first": "result = 1", "second": "result = -1", "draw": "result = 0"}
 _SIGNS = {"won": 1, "lost": -1}
-_PLIES = (  # actions are separated by blanks; a final -1 is no move
+_PLIES = (  # actions are separated by spaces; a final -1 is not a move
     "(CASE actions WHEN '' THEN 0"
     " ELSE length(actions) - length(replace(actions, ' ', '')) + 1 END"
     " - (actions = '-1' OR actions LIKE '% -1'))"
@@ -121,41 +129,43 @@ _COLUMNS = "iteration, stage, number, first, second, actions, result"
 
 
 class GameFilter(NamedTuple):
-    """Conditions for games; None or empty fields match any game."""
+    """Conditions on games; None or empty fields match any game."""
 
     iteration: int | None = None
     stage: str = ""
     number: int | None = None
     player: str = ""
-    """The canonical name of a player on either side."""
+    """Canonical name of a player on either side."""
     opponent: str = ""
-    """The canonical name of the player on the other side."""
+    """Canonical name of the player on the other side."""
     result: Result | None = None
     fewest_plies: int | None = None
     most_plies: int | None = None
     opening: tuple[int, ...] = ()
-    """The first actions."""
+    """First actions of the game."""
 
 
 class FoundGame(NamedTuple):
-    """A game and its place in the store."""
+    """A game that matches a filter."""
 
     iteration: int
     stage: str
     number: int
     first: str
+    """Canonical name of the player who moved first."""
     second: str
+    """Canonical name of the player who moved second."""
     actions: tuple[int, ...]
-    """Without the -1 of a player who gave up."""
+    """Actions, without the -1 of a forfeit."""
     forfeit: bool
-    """True if the player to move gave up."""
+    """True if the player to move forfeited the game."""
     result: int
-    """1, 0 or -1 for the first player."""
+    """Outcome for the first player: 1, 0 or -1."""
 
 
 @dataclass(frozen=True)
 class StageOfGames:
-    """The games of one stage in all iterations."""
+    """Number of games of a stage over all iterations."""
 
     stage: str
     first_iteration: int
@@ -163,46 +173,48 @@ class StageOfGames:
     games: int
 
 
-def count_games(store: GameStore, wanted: GameFilter) -> int:
-    """Return the number of games that match a filter; raise UserError as `find_games`."""
-    where, arguments = _condition(store, wanted)
+def count_games(store: GameStore, conditions: GameFilter) -> int:
+    """Return the number of games that match a filter; raise UserError like `find_games`."""
+    where, arguments = _where_clause(store, conditions)
     rows = store.select(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
     return int(rows[0][0]) if rows else 0
 
 
 def find_games(
-    store: GameStore, wanted: GameFilter, offset: int = 0, limit: int = 50
+    store: GameStore, conditions: GameFilter, offset: int = 0, limit: int = 50
 ) -> list[FoundGame]:
-    """Return the games that match a filter, by iteration, stage and number.
+    """Return the games that match a filter, ordered by iteration, stage and number.
 
-    Raises UserError for a filter that makes no sense and for a file that is damaged.
+    Raises UserError for an invalid filter or a damaged file.
     """
-    return _select(store, wanted, "LIMIT ? OFFSET ?", [limit, offset])
+    return _select(store, conditions, "LIMIT ? OFFSET ?", [limit, offset])
 
 
-def every_game(store: GameStore, wanted: GameFilter, at_once: int = 1000) -> Iterator[FoundGame]:
-    """Yield all games that match a filter; raise UserError as `find_games`.
+def every_game(
+    store: GameStore, conditions: GameFilter, page_size: int = 1000
+) -> Iterator[FoundGame]:
+    """Yield all games that match a filter; raise UserError like `find_games`.
 
-    Reads `at_once` at a time, each time after the last game of the read before. With an offset,
-    SQLite would walk over all earlier games.
+    Each query reads `page_size` games that follow the last game of the previous query. This is
+    faster than an offset, for which SQLite would scan all earlier games.
     """
-    found = _select(store, wanted, "LIMIT ?", [at_once])
-    while found:
-        yield from found
-        last = found[-1]
-        place = last.iteration, last.stage, last.number
-        found = _select(store, wanted, "LIMIT ?", [at_once], after=place)
+    page = _select(store, conditions, "LIMIT ?", [page_size])
+    while page:
+        yield from page
+        last = page[-1]
+        last_key = last.iteration, last.stage, last.number
+        page = _select(store, conditions, "LIMIT ?", [page_size], after=last_key)
 
 
 def _select(
     store: GameStore,
-    wanted: GameFilter,
+    conditions: GameFilter,
     limits: str,
     numbers: Sequence[int],
     after: tuple[int, str, int] | None = None,
 ) -> list[FoundGame]:
-    """Return games by iteration, stage and number, those after a given place if any."""
-    where, arguments = _condition(store, wanted)
+    """Return matching games ordered by (iteration, stage, number), starting after a given key."""
+    where, arguments = _where_clause(store, conditions)
     if after is not None:
         where += " AND (iteration, stage, number) > (?, ?, ?)"
         arguments += after
@@ -212,13 +224,13 @@ def _select(
         [*arguments, *numbers],
     )
     try:
-        return [_found(store, *row) for row in rows]
+        return [_found_game(store, *row) for row in rows]
     except (ValueError, TypeError, AttributeError) as error:
         raise damaged(store.path, error) from error
 
 
 def stages_of_games(store: GameStore) -> list[StageOfGames]:
-    """Return the stages in the order of their first recording."""
+    """Return the stages, ordered by when they were first recorded."""
     rows = store.select(
         "SELECT stages.stage, min(games.iteration), max(games.iteration), count(*)"
         " FROM stages JOIN games USING (iteration, stage)"
@@ -234,43 +246,46 @@ def players_of_games(store: GameStore) -> list[str]:
     return sorted(store.named_outside(name) for (name,) in rows)
 
 
-def _condition(store: GameStore, wanted: GameFilter) -> tuple[str, list[str | int]]:
-    """Return the condition after WHERE, and the arguments of its question marks."""
-    parts = list(_parts(store, wanted))
-    arguments = [argument for _, given in parts for argument in given]
+def _where_clause(store: GameStore, conditions: GameFilter) -> tuple[str, list[str | int]]:
+    """Return the SQL condition after WHERE, and the arguments for its question marks."""
+    parts = list(_where_parts(store, conditions))
+    arguments = [argument for _, values in parts for argument in values]
     return " AND ".join(f"({text})" for text, _ in parts) or "1", arguments
 
 
-def _parts(store: GameStore, wanted: GameFilter) -> Iterator[tuple[str, Sequence[str | int]]]:
-    if wanted.iteration is not None:
-        yield "iteration = ?", [wanted.iteration]
-    if wanted.stage:
-        yield "stage = ?", [wanted.stage]
-    if wanted.number is not None:
-        yield "number = ?", [wanted.number]
-    player, opponent = (store.named_inside(name) for name in (wanted.player, wanted.opponent))
+def _where_parts(
+    store: GameStore, conditions: GameFilter
+) -> Iterator[tuple[str, Sequence[str | int]]]:
+    if conditions.iteration is not None:
+        yield "iteration = ?", [conditions.iteration]
+    if conditions.stage:
+        yield "stage = ?", [conditions.stage]
+    if conditions.number is not None:
+        yield "number = ?", [conditions.number]
+    player = store.named_inside(conditions.player)
+    opponent = store.named_inside(conditions.opponent)
     if player and opponent:
         both = [player, opponent]
         yield "first = ? AND second = ? OR second = ? AND first = ?", both + both
     elif player or opponent:
         yield "first = ? OR second = ?", [player or opponent] * 2
-    if wanted.result in _SIGNS:
+    if conditions.result in _SIGNS:
         if not player:
-            raise UserError(f'result = "{wanted.result}": expected a player, whose result it is')
-        sign = _SIGNS[wanted.result]
+            raise UserError(f'result = "{conditions.result}": expected a player that it refers to')
+        sign = _SIGNS[conditions.result]
         yield "first = ? AND result = ? OR second = ? AND result = ?", [player, sign, player, -sign]
-    elif wanted.result is not None:
-        yield _RESULTS[wanted.result], []
-    if wanted.fewest_plies is not None:
-        yield f"{_PLIES} >= ?", [wanted.fewest_plies]
-    if wanted.most_plies is not None:
-        yield f"{_PLIES} <= ?", [wanted.most_plies]
-    if wanted.opening:
-        begun = " ".join(map(str, wanted.opening))
-        yield "actions = ? OR actions >= ? AND actions < ?", [begun, f"{begun} ", f"{begun}!"]
+    elif conditions.result is not None:
+        yield _RESULTS[conditions.result], []
+    if conditions.fewest_plies is not None:
+        yield f"{_PLIES} >= ?", [conditions.fewest_plies]
+    if conditions.most_plies is not None:
+        yield f"{_PLIES} <= ?", [conditions.most_plies]
+    if conditions.opening:
+        prefix = " ".join(map(str, conditions.opening))
+        yield "actions = ? OR actions >= ? AND actions < ?", [prefix, f"{prefix} ", f"{prefix}!"]
 
 
-def _found(
+def _found_game(
     store: GameStore, iteration: int, stage: str, number: int, first: str, second: str,
     text: str, result: int,
 ) -> FoundGame:  # fmt: skip
@@ -279,5 +294,5 @@ def _found(
         raise ValueError(f"game {number} has the result {result!r}")
     forfeit = actions[-1:] == (-1,)
     names = store.named_outside(first), store.named_outside(second)
-    kept = actions[:-1] if forfeit else actions
-    return FoundGame(iteration, stage, number, *names, kept, forfeit, result)
+    moves = actions[:-1] if forfeit else actions
+    return FoundGame(iteration, stage, number, *names, moves, forfeit, result)

@@ -1,8 +1,8 @@
-"""A run's folder, and the rule that keeps it consistent.
+"""Run folders and their commit protocol.
 
-``state.json`` is the commit point: it is replaced atomically once all files of a stage are on disk.
-Anything beyond it when a run is locked belongs to an unfinished stage and is removed, and the stage
-is repeated.
+``state.json`` is the commit point. It is replaced atomically when all files of a stage are on disk.
+When a run is locked, later files belong to an unfinished stage. They are removed, and the stage is
+repeated.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RUN = FolderKind("run", "config.toml", "--run")
 
 _POSITIONS = "positions"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
-_OF_ITERATION = re.compile(r"(\d{4,})\.npz")
+_NPZ_FILE = re.compile(r"(\d{4,})\.npz")
 
 
 class _Checkpoint(NamedTuple):
@@ -58,11 +58,11 @@ class _Checkpoint(NamedTuple):
 
 
 class ExistingRunError(UserError):
-    """The folder of a new run holds one already."""
+    """Error for a new run in the folder of an existing run."""
 
 
 class RunFolder:
-    """A run on disk. Reading needs no lock; hold `locked` around everything that writes."""
+    """A run on disk, which can be read without a lock but only written within `locked`."""
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
@@ -76,19 +76,20 @@ class RunFolder:
         with RUN.locked(path):
             if is_run(path):
                 raise ExistingRunError(
-                    f"{path} already holds a run: expected a new or empty folder"
+                    f"{path} already contains a run: expected a new or empty folder"
                 )
             run = cls(path, RUN.write_settings(path, config))
-            run._begin()
+            run._create_files()
         return run
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run; raise UserError if there is none, or it is damaged or newer."""
+        """Open a run; raise UserError if it is missing, damaged or of a newer version."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
         run = cls(path, RUN.read_settings(path))
-        if run._is_begun():
+        later_files = path / "state.json", path / "metrics.jsonl"
+        if any(each.exists() for each in later_files) or run._checkpoints():
             run._use(read_state(path / "state.json"))
         return run
 
@@ -99,41 +100,41 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out, and remove the files of an unfinished stage.
+        """Lock the run against other processes, and remove the files of an unfinished stage.
 
-        Raises UserError if another process is working on the run, or if metrics or games are
-        damaged, which then stay as they are. The lock ends with its process, even if it is killed.
+        Raises UserError if another process is using the run, or if metrics or games are damaged; in
+        that case, nothing is changed. The lock ends with its process, even if it is killed.
         """
         with exclusive(self.path):
-            now = RunFolder.open(self.path)
-            if now.config != self.config:
-                raise UserError(f"{self.path} was changed by another process just now: try again")
-            self._use(RunState(progress=now.progress, files=now._files))
+            current = RunFolder.open(self.path)
+            if current.config != self.config:
+                raise UserError(f"{self.path} has just been changed by another process: try again")
+            self._use(RunState(progress=current.progress, files=current._files))
             self._rewind()
-            self._begin()
+            self._create_files()
             yield
 
     @property
     def is_locked(self) -> bool:
-        """True if a process is working on the run."""
+        """True if a process is using the run."""
         return is_locked(self.path)
 
     def commit(self, progress: RunProgress, metrics: Sequence[Mapping[str, Any]]) -> None:
-        """Append lines of metrics and make `progress` the state of the run.
+        """Append metrics and make `progress` the state of the run.
 
-        All files saved so far become part of it. Raises UserError if the disk is full or cannot be
-        written; the run then keeps its former state.
+        This commits all files saved so far. Raises UserError if the disk is full or not writable;
+        the run then keeps its previous state.
         """
-        path, former = self.path / "metrics.jsonl", self._files
+        path, previous = self.path / "metrics.jsonl", self._files
         lines = format_metrics(metrics)
         with writing(path), open(path, "ab") as file:
-            file.truncate(former.metrics_bytes)  # lines of an earlier commit that failed
+            file.truncate(previous.metrics_bytes)  # removes the lines of a failed commit
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
         files = CommittedFiles(
-            metrics_bytes=former.metrics_bytes + len(lines),
-            metrics_digest=extend_digest(former.metrics_digest, metrics),
+            metrics_bytes=previous.metrics_bytes + len(lines),
+            metrics_digest=extend_digest(previous.metrics_digest, metrics),
             game_stages=len(self.games.stages()),
             **self._latest,
         )
@@ -143,38 +144,39 @@ class RunFolder:
 
     @property
     def latest_examples(self) -> int:
-        """The latest iteration whose examples are committed; 0 for none."""
+        """Latest iteration with committed examples; 0 if there is none."""
         return self._files.examples
 
     def latest_progress(self) -> RunProgress:
-        """Return the current progress, which another process may have changed."""
+        """Return the progress on disk, which another process may have updated."""
         return read_state(self.path / "state.json").progress
 
     def positions_path(self, name: str) -> Path:
-        """Return the path of solved positions named in settings: in the run's folder or elsewhere.
+        """Return the path of the solved positions called `name` in the settings.
 
-        A run that has its own copy, as those of studies have, stays whole when it is moved.
+        This is the copy in the run folder if there is one, as in the runs of studies. Such runs are
+        complete when they are moved.
         """
-        own = self.path / _POSITIONS / name
-        return own if name and own.is_file() else Path(name)
+        copy = self.path / _POSITIONS / name
+        return copy if name and copy.is_file() else Path(name)
 
     def keep_positions(self, name: str, content: bytes) -> None:
-        """Copy solved positions into the run's folder, unless they are there already."""
+        """Save a copy of solved positions in the run folder, unless there is one already."""
         path = self.path / _POSITIONS / name
         if not path.is_file():
             make_folder(path.parent)
             write_bytes(path, content)
 
     def source_path(self, name: str) -> Path:
-        """Return the path of the run's copy of a file from another run."""
+        """Return the path of the copy of a file from another run."""
         return self.path / name
 
     def keep_source(self, name: str, content: bytes) -> None:
-        """Save a copy of another run's file, such as the network whose features are learnt."""
+        """Save a copy of a file from another run, such as the network whose features are learnt."""
         path = self.source_path(name)
         with reading(path):
-            is_there = path.is_file() and path.read_bytes() == content
-        if not is_there:
+            is_saved = path.is_file() and path.read_bytes() == content
+        if not is_saved:
             write_bytes(path, content)
 
     def save_config(self, config: Mapping[str, Any]) -> None:
@@ -182,7 +184,7 @@ class RunFolder:
         self.config = RUN.write_settings(self.path, config)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the committed lines of metrics; raise UserError if they are damaged."""
+        """Return the committed metrics, one table per line; raise UserError if they are damaged."""
         path = self.path / "metrics.jsonl"
         lines = read_metrics(path, self._files.metrics_bytes)
         if extend_digest("", lines) != self._files.metrics_digest:
@@ -210,9 +212,9 @@ class RunFolder:
         optimizer: Arrays,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Save a network and the state of its optimiser.
+        """Save a network and its optimiser state.
 
-        `settings` are those of the network, by default those in the run's settings.
+        `settings` are the network settings, by default those of the run.
         """
         network = self.config.get("network", {}) if settings is None else settings
         about = {**self._about(iteration), "network": network}
@@ -221,39 +223,39 @@ class RunFolder:
         self._latest["networks"] = iteration
 
     def load_weights(self, iteration: int) -> Arrays:
-        """Return the weights of an iteration's network; raise UserError if there are none."""
+        """Return the network weights of an iteration; raise UserError if there are none."""
         path = self.weights_path(iteration)
         if not path.exists() and iteration != self.progress.best:
-            kept = ", ".join(map(str, self.networks()))
-            raise UserError(f"{self.path} has no network {iteration}: expected one of {kept}")
+            available = ", ".join(map(str, self.networks()))
+            raise UserError(f"{self.path} has no network {iteration}: expected one of {available}")
         weights, about = load_arrays(path, WEIGHTS)
         self._check_origin(path, iteration, about)
         return weights
 
     def weights_digest(self, iteration: int) -> str:
-        """Return the digest that identifies the weights of an iteration's network."""
+        """Return the digest that identifies the network weights of an iteration."""
         return read_digest(self.weights_path(iteration), WEIGHTS)
 
     def has_optimizer(self, iteration: int) -> bool:
-        """Return True if the optimiser's state of an iteration is kept; former ones are removed."""
+        """Return True if the optimiser state of an iteration exists; old ones are removed."""
         return self.optimizer_path(iteration).is_file()
 
     def load_optimizer(self, iteration: int) -> Arrays:
-        """Return the optimiser's state of an iteration's network."""
+        """Return the optimiser state of an iteration."""
         path = self.optimizer_path(iteration)
         state, about = load_arrays(path, OPTIMIZER)
         self._check_origin(path, iteration, about)
         return state
 
     def networks(self) -> list[int]:
-        """Return the iterations whose networks are kept."""
+        """Return the iterations whose networks exist."""
         return sorted(each.iteration for each in self._checkpoints() if not each.is_optimizer)
 
     def prune(self) -> None:
-        """Remove files that are no longer needed.
+        """Remove files that are no longer necessary.
 
-        These are networks of rejected candidates, optimiser states of earlier networks, and
-        unfinished games that were continued since.
+        These are the networks of rejected candidates, the optimiser states of earlier networks, and
+        unfinished games that a later iteration has continued.
         """
         best, current = self.progress.best, self.progress.iteration
         for path, iteration, is_optimizer in self._checkpoints():
@@ -266,7 +268,7 @@ class RunFolder:
     def save_examples(
         self, iteration: int, examples: Examples, features: NDArray[np.float16] | None = None
     ) -> None:
-        """Save the examples of an iteration, with the features of their positions, if any."""
+        """Save the examples of an iteration and the learnt features of their positions, if any."""
         save_examples(self._examples_path(iteration), examples, features, **self._about(iteration))
         self._latest["examples"] = iteration
 
@@ -278,29 +280,30 @@ class RunFolder:
         return examples
 
     def load_features(self, iteration: int) -> NDArray[np.float16]:
-        """Return the features of an iteration's examples; raise UserError as `load_examples`."""
+        """Return the features of an iteration's examples; raise UserError like `load_examples`."""
         path = self._examples_path(iteration)
         features, about = load_features(path)
         self._check_origin(path, iteration, about)
         return features
 
     def count_full_examples(self, iteration: int) -> int:
-        """Return the number of fully searched examples of an iteration."""
+        """Return the number of examples of an iteration with a full search."""
         path = self._examples_path(iteration)
         count, about = count_full(path)
         self._check_origin(path, iteration, about)
         return count
 
     def save_unfinished(self, iteration: int, unfinished: Unfinished) -> None:
-        """Save the games that continue after an iteration."""
+        """Save the games that are unfinished at the end of an iteration."""
         path = self._unfinished_path(iteration)
         make_folder(path.parent)
         save_unfinished(path, unfinished, **self._about(iteration))
 
     def load_unfinished(self, iteration: int) -> Unfinished:
-        """Return the games that continue after an iteration, the latest one with examples.
+        """Return the games that are unfinished at the end of an iteration.
 
-        Raises UserError if they are missing or damaged.
+        It must be the latest iteration with examples. Raises UserError if the games are missing or
+        damaged.
         """
         path = self._unfinished_path(iteration)
         unfinished, about = load_unfinished(path)
@@ -315,32 +318,24 @@ class RunFolder:
         game = self.config.get("game", "")
         if (about.get("game"), about.get("iteration")) != (game, iteration):
             raise UserError(
-                f"{path} is of {about.get('game')}, iteration {about.get('iteration')}:"
+                f"{path} belongs to {about.get('game')}, iteration {about.get('iteration')}:"
                 f" expected {game}, iteration {iteration}; restore it from a backup"
             )
 
     def _checkpoints(self) -> list[_Checkpoint]:
         paths = sorted((self.path / "checkpoints").glob("*"))
-        named = [(path, _CHECKPOINT.fullmatch(path.name)) for path in paths]
-        return [_Checkpoint(path, int(name[1]), bool(name[2])) for path, name in named if name]
+        matches = [(path, _CHECKPOINT.fullmatch(path.name)) for path in paths]
+        return [_Checkpoint(path, int(name[1]), bool(name[2])) for path, name in matches if name]
 
-    def _is_begun(self) -> bool:
-        """Return True if anything was written after config.toml."""
-        return (
-            (self.path / "state.json").exists()
-            or (self.path / "metrics.jsonl").exists()
-            or bool(self._checkpoints())
-        )
-
-    def _begin(self) -> None:
-        """Create the other files and folders of a run, unless they exist."""
+    def _create_files(self) -> None:
+        """Create the folders and the state of a new run, unless they exist."""
         for name in ("checkpoints", "examples"):
             make_folder(self.path / name)
         if not (self.path / "state.json").exists():
             write_state(self.path / "state.json", RunState())
 
     def _rewind(self) -> None:
-        """Check metrics and games, then go back to the commit point."""
+        """Check metrics and games, then restore the state at the commit point."""
         metrics = self.path / "metrics.jsonl"
         check_no_link(metrics)
         self.metrics()
@@ -352,21 +347,24 @@ class RunFolder:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:
-        """Yield the networks, examples and games of stages that have not finished."""
-        latest = self._files
-        yield from (each.path for each in self._checkpoints() if each.iteration > latest.networks)
+        """Yield the networks, examples and games of an unfinished stage."""
+        committed = self._files
+        for checkpoint in self._checkpoints():
+            if checkpoint.iteration > committed.networks:
+                yield checkpoint.path
         for folder in ("examples", "unfinished"):
-            numbered = self._npz_files(folder)
-            yield from (path for path, iteration in numbered if iteration > latest.examples)
+            for path, iteration in self._npz_files(folder):
+                if iteration > committed.examples:
+                    yield path
 
     def _npz_files(self, folder: str) -> list[tuple[Path, int]]:
         paths = sorted((self.path / folder).glob("*"))
-        named = [(path, _OF_ITERATION.fullmatch(path.name)) for path in paths]
-        return [(path, int(name[1])) for path, name in named if name]
+        matches = [(path, _NPZ_FILE.fullmatch(path.name)) for path in paths]
+        return [(path, int(name[1])) for path, name in matches if name]
 
 
 def is_run(path: Path) -> bool:
-    """Return True for a folder with a run, complete or not.
+    """Return True for a folder with a complete or incomplete run.
 
     Raises UserError if the folder cannot be read.
     """

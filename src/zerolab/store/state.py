@@ -1,8 +1,8 @@
-"""A run's small files: state.json, config.toml, metrics.jsonl and environment.json.
+"""Small files of a run: state.json, config.toml, metrics.jsonl and environment.json.
 
 In metrics.jsonl, every line has the version of the format as ``schema``. Fields named ``wall_...``
-are measured by a clock; all others are equal in all runs with the same settings. The fields are
-defined by `training.records`, from which docs/metrics.md is made.
+are wall-clock measurements; all other fields are equal in all runs with the same settings. The
+fields are defined in `training.records`, from which docs/metrics.md is generated.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from zerolab.store.games import SELF_PLAY
 SCHEMA = 3
 """Schema version of state.json and of settings files."""
 
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 _CONFIG_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
 
 
 class RunProgress(Settings):
-    """The progress of a run by its finished stages."""
+    """Progress of a run after its last finished stage."""
 
     iteration: int = Field(default=1, ge=1)
-    """The iteration of the next stage, counted from 1; after the last one, `iterations` + 1."""
+    """Iteration of the next stage, counted from 1; `iterations` + 1 after the last stage."""
     stage: str = SELF_PLAY
-    """The name of the next stage."""
+    """Name of the next stage."""
     best: int = Field(default=0, ge=0)
-    """The iteration that trained the best network; 0 is the untrained one."""
+    """Iteration that trained the best network; 0 for the untrained network."""
     elo: float = 0.0
-    """Training Elo of the best network, relative to the untrained one."""
+    """Training Elo of the best network, relative to the untrained network."""
     positions: int = Field(default=0, ge=0)
-    """Positions of self-play in all iterations."""
+    """Number of self-play positions in all iterations."""
     warm_start_over: bool = False
     """True if a warm-start match has ended the warm start."""
     finished: bool = False
-    """True if the final evaluation is done, too."""
+    """True if all stages, including the final evaluation, are finished."""
 
 
 class CommittedFiles(Settings):
-    """Extent of the files of finished stages; anything beyond is removed on resume."""
+    """Extent of the files of finished stages; later content is removed on resume."""
 
     metrics_bytes: int = Field(default=0, ge=0)
     """Length of metrics.jsonl."""
     metrics_digest: str = ""
     """Digest of the metrics without wall-clock fields."""
     game_stages: int = Field(default=0, ge=0)
-    """Stages in games.sqlite."""
+    """Number of stages in games.sqlite."""
     examples: int = Field(default=0, ge=0)
-    """The latest iteration with examples; 0 for none."""
+    """Latest iteration with examples; 0 if there is none."""
     networks: int = Field(default=0, ge=0)
-    """The latest iteration with a network; the untrained one has the number 0."""
+    """Latest iteration with a network; the untrained network is number 0."""
 
 
 class RunState(Settings):
-    """The content of state.json."""
+    """Content of state.json."""
 
     progress: RunProgress = RunProgress()
     files: CommittedFiles = CommittedFiles()
@@ -79,11 +79,11 @@ def write_state(path: Path, state: RunState) -> None:
 
 def read_state(path: Path) -> RunState:
     """Read state.json; raise UserError if it is missing, damaged, foreign or of another version."""
-    content = read_bytes(path, _LARGEST)
+    content = read_bytes(path, _MAX_BYTES)
     with reading(path):
         fields = json.loads(content.decode())
     if not isinstance(fields, dict):
-        raise damaged(path, "it holds no table")
+        raise damaged(path, "it does not contain a table")
     check_schema(path, fields.get("schema_version"), SCHEMA)
     with reading(path):
         is_intact = fields.pop("digest", None) == _state_digest(fields)
@@ -94,18 +94,18 @@ def read_state(path: Path) -> RunState:
 
 
 def _state_digest(fields: Mapping[str, Any]) -> str:
-    """Return a digest that is equal in equal runs.
+    """Return a digest that is the same for equal runs.
 
-    It leaves out the length of the metrics, which depends on the clock.
+    It excludes the length of the metrics, which depends on the wall clock.
     """
     files = {name: x for name, x in fields["files"].items() if name != "metrics_bytes"}
     return digest(json.dumps({**fields, "files": files}, sort_keys=True).encode())
 
 
 def write_config(path: Path, config: Mapping[str, Any], owner: str = "run") -> dict[str, Any]:
-    """Replace a settings file atomically; return the settings as they will be read back.
+    """Replace a settings file atomically; return the settings as `read_config` will.
 
-    `owner` names the kind of work that has these settings, such as a tournament.
+    `owner` is the kind of work with these settings, such as tournament.
     """
     body = tomli_w.dumps(config)
     head = f"# settings of a zerolab {owner}, schema {SCHEMA}, digest {digest(body.encode())}\n"
@@ -115,7 +115,7 @@ def write_config(path: Path, config: Mapping[str, Any], owner: str = "run") -> d
 
 def read_config(path: Path, owner: str = "run") -> dict[str, Any]:
     """Read a settings file; raise UserError if it is missing, damaged, foreign or newer."""
-    content = read_bytes(path, _LARGEST)
+    content = read_bytes(path, _MAX_BYTES)
     with reading(path):
         text = content.decode()
         head = _CONFIG_HEAD.match(text)
@@ -131,16 +131,16 @@ def read_config(path: Path, owner: str = "run") -> dict[str, Any]:
 METRICS_SCHEMA = 1
 WALL_CLOCK = "wall_"
 
-_LARGEST_METRICS = 1 << 27
+_MAX_METRICS_BYTES = 1 << 27
 
 
 def read_metrics(path: Path, length: int | None = None) -> list[dict[str, Any]]:
-    """Return the lines within the first `length` bytes, by default all, as dictionaries.
+    """Return the lines in the first `length` bytes, by default all lines, as dictionaries.
 
-    Raises UserError if the file is shorter than that, of another version, or damaged, naming the
-    line.
+    Raises UserError if the file is shorter than `length`, of another version or damaged. The
+    message contains the number of the damaged line.
     """
-    content = read_bytes(path, _LARGEST_METRICS) if path.exists() else b""
+    content = read_bytes(path, _MAX_METRICS_BYTES) if path.exists() else b""
     if length is not None and len(content) < length:
         raise damaged(path, f"{len(content)} bytes, expected {length}")
     return [
@@ -161,37 +161,39 @@ def _parse_metrics_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def format_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the lines to append to the file."""
+    """Return the lines to append to metrics.jsonl."""
     lines = [json.dumps({"schema": METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
     return "".join(lines).encode()
 
 
-def extend_digest(former: str, metrics: Iterable[Mapping[str, Any]]) -> str:
-    """Return the digest of all lines, without wall-clock fields, from that of earlier lines."""
+def extend_digest(previous: str, metrics: Iterable[Mapping[str, Any]]) -> str:
+    """Return the digest of all metrics, given the digest `previous` of the earlier metrics.
+
+    It excludes wall-clock fields.
+    """
     for entry in metrics:
-        settled = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK)}
-        former = digest(former.encode(), json.dumps(settled, sort_keys=True).encode())
-    return former
+        fields = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK)}
+        previous = digest(previous.encode(), json.dumps(fields, sort_keys=True).encode())
+    return previous
 
 
 ENVIRONMENT_SCHEMA = 1
 _ENVIRONMENT_FILE = "environment.json"
-_LARGEST_ENVIRONMENT = 1 << 20
 
 
 class Environment(Settings):
-    """Hardware and library versions, on which the last bits of results may depend."""
+    """Hardware and library versions, which can affect the last bits of results."""
 
     iteration: int = Field(ge=1)
-    """The first iteration trained, at least in part, in this environment."""
+    """First iteration trained, at least in part, in this environment."""
     device: str
-    """The processor's architecture, or the name of the GPU."""
+    """Architecture of the processor, or name of the GPU."""
     processor: str = ""
-    """The processor's model; empty in the files of earlier versions."""
+    """Model of the processor; empty in files written by earlier versions."""
     precision: str
-    """Precision of the layers: float32 or bfloat16."""
+    """Numerical precision of the layers: float32 or bfloat16."""
     threads: int
-    """Cores available to learning."""
+    """Number of cores available for training."""
     python: str
     zerolab: str
     torch: str
@@ -207,14 +209,14 @@ def read_environments(run: Path) -> list[Environment]:
     path = run / _ENVIRONMENT_FILE
     if not path.exists():
         return []
-    content = read_bytes(path, _LARGEST_ENVIRONMENT)
+    content = read_bytes(path, _MAX_BYTES)
     with reading(path):
         table: Any = json.loads(content.decode())
-        schema, found = table["schema_version"], list(table["environments"])
+        schema, environments = table["schema_version"], list(table["environments"])
     check_schema(path, schema, ENVIRONMENT_SCHEMA)
-    if not all(isinstance(each, dict) for each in found):
-        raise damaged(path, "an environment is a table")
-    return [validate(Environment, each, source=str(path)) for each in found]
+    if not all(isinstance(each, dict) for each in environments):
+        raise damaged(path, "an environment is not a table")
+    return [validate(Environment, each, source=str(path)) for each in environments]
 
 
 def write_environments(run: Path, environments: Sequence[Environment]) -> None:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from zerolab.core.errors import quoted
 from zerolab.replay.rows import RowNumbers
 from zerolab.replay.window import Window
-from zerolab.rules.facts import Numbers
 from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
 from zerolab.training.learn_settings import LearnSettings
@@ -93,8 +92,11 @@ class PublishedBugs:
 class _UnturnedWindow(Window):
     """A window that returns images of boards with the facts per action of the boards themselves."""
 
-    def _turned(self, name: str, numbers: RowNumbers, images: NDArray[np.int64]) -> Numbers:
-        return super()._turned(name, numbers, np.zeros_like(images))  # symmetry 0 is the identity
+    def _transformed_vectors(
+        self, name: str, numbers: RowNumbers, symmetries: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        identity = np.zeros_like(symmetries)
+        return super()._transformed_vectors(name, numbers, identity)
 
 
 def check_published_bugs(
