@@ -41,40 +41,40 @@ def test_law(game: Any, check: Callable[[Any], None]) -> None:
 
 BROKEN = {
     "StartLeavesAWord": "start does not write every word",
-    "ZeroMeansNotEnded": "the first position has outcome 0, not ONGOING",
-    "UnknownOutcome": "the outcome 3 is none of",
+    "ZeroMeansNotEnded": "has the outcome 0, not ONGOING",
+    "UnknownOutcome": "the outcome is 3; expected",
     "LegalLeavesEntries": "legal does not write every entry",
     "NobodyCanMove": "the game is ongoing, but no action is legal",
-    "ApplyOverwritesItsInput": "read before you write",
+    "ApplyOverwritesItsInput": "read `state` before writing `out`",
     "NeverEnds": "no end after 1000 random actions",
     "EncodeAdds": "encode leaves entries unwritten",
-    "EmptyPlanes": "the last action changed no plane",
-    "SameName": 'more than one action is named "a"',
+    "EmptyPlanes": "the last action did not change a plane",
+    "SameName": 'several actions have the name "a"',
     "BoardOfTheFirstPlayer": "board does not show the pieces of plane 0",
     "DrawingWithoutLastColumn": "the drawing does not show every cell",
-    "NameReadWrongly": '"b1" names action 1, but is read as 2',
-    "QuarterTurnOfARectangle": "is no permutation",
-    "NotAGroup": "symmetry 1, then 2, is no symmetry of the game",
-    "PolicyNotMirrored": "action 0, then symmetry 1, is not the same in reverse order",
-    "PlanesNotMirrored": "are not those permuted by transform_cell",
-    "CellsTakenForColumns": "does not move actions as it moves the columns",
-    "NameWithoutAPlane": "2 names of 1 planes",
+    "NameReadWrongly": '"b1" is action 1, but is parsed as 2',
+    "QuarterTurnOfARectangle": "is not a permutation",
+    "NotAGroup": "symmetry 1 followed by 2 is not a symmetry of the game",
+    "PolicyNotMirrored": "action 0 and symmetry 1 give different states",
+    "PlanesNotMirrored": "permuted with transform_cell",
+    "CellsTakenForColumns": "moves actions differently from the columns",
+    "NameWithoutAPlane": "2 names for 1 planes",
     "TransformForgetsAPlayer": "does not undo symmetry",
     "IllegalRandomAction": "which are not legal",
     "LopsidedRandomAction": "random_action is not uniform",
-    "PlayoutForgetsWhoseResult": "playouts are not what `moves` shows",
+    "PlayoutForgetsWhoseResult": "playouts do not match `moves`",
     "PlayoutPrefersTheFirstHalf": "playouts are not uniform",
-    "PlayoutListsNoMoves": "playouts are not what `moves` shows",
-    "PlayoutAlwaysWon": "the mean of playouts is 1.00",
-    "EmptiesCountsPieces": "empties is 1, and was 0 before",
+    "PlayoutListsNoMoves": "playouts do not match `moves`",
+    "PlayoutAlwaysWon": "playouts have a mean outcome of 1.00",
+    "EmptiesCountsPieces": "empties is 1 after it was 0",
     "ShorterThanItsGames": "plies, but max_plies is 5",
-    "ScoreSeenByTheWinner": "but the outcome -1",
+    "ScoreSeenByTheWinner": "but the outcome is -1",
     "BoundsForgetFastLosses": "score_bounds are 0 and",
-    "SolverMovesNotLegal": "; expected some of",
-    "DefenceForgotten": "the best solver move is worth",
-    "TieScoredAsALoss": "the outcome is -1, the twin's 0",
-    "WinnerSeenAbsolutely": "the outcome is 1, the twin's -1",
-    "ColoursShownAbsolutely": "show different pieces in the cells [[2, 1]]",
+    "SolverMovesNotLegal": "; expected distinct moves out of",
+    "DefenceForgotten": "the best solver move has the value",
+    "TieScoredAsALoss": "the outcome is -1, but the twin's is 0",
+    "WinnerSeenAbsolutely": "the outcome is 1, but the twin's is -1",
+    "ColoursShownAbsolutely": "have different pieces in the cells [[2, 1]]",
 }
 
 
@@ -108,7 +108,7 @@ def test_check_game_takes_names_and_twins() -> None:
 
 
 def test_check_game_compares_with_the_twin() -> None:
-    with pytest.raises(AssertionError, match="for the twin"):
+    with pytest.raises(AssertionError, match="but the twin's are"):
         check_game("gobang:4x4", partial(NaiveConnectFour, 4, 4, 4))
 
 

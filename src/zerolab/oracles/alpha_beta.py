@@ -1,12 +1,12 @@
 """Null-window alpha-beta search with a transposition table.
 
-The table keeps bounds of positions in bounded memory. An entry holds the whole state rather than a
-hash, so that no position is mistaken for another.
+The table stores bounds on the values of positions in bounded memory. Its entries contain complete
+states rather than hashes, so there are no collisions.
 
-The search keeps its stack in arrays, so that it can return after a number of nodes and be resumed;
-meanwhile its caller reports progress, checks the budget and answers Ctrl-C. Bounds are fail-soft
-[Fishburn1983]: instead of yes or no, a test returns a lower bound of the value that is at least the
-tested bound, or an upper bound below it.
+The search stores its stack in arrays. It can return after a number of nodes and resume later, and
+in the meantime the caller can report progress, check the budget and handle Ctrl-C. Bounds are
+fail-soft [Fishburn1983]: a test returns either a lower bound on the value that is at least the
+tested bound, or an upper bound below the tested bound.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ _BIAS = 1 << 15
 
 
 class Table(NamedTuple):
-    """Pairs of entries: in each, the first keeps the larger effort, the second the latest."""
+    """Transposition table of pairs of entries.
+
+    The first entry of a pair is the one with the larger effort, the second is the latest.
+    """
 
     keys: NDArray[np.uint64]  # [entries, words] states
-    bounds: NDArray[np.uint64]  # [entries] four fields of 16 bits; 0 where the entry is empty
+    bounds: NDArray[np.uint64]  # [entries] four fields of 16 bits; 0 for empty entries
 
 
 class Entry(NamedTuple):
-    """Knowledge of a position: bounds of its value, and the move that caused a cutoff."""
+    """Bounds on the value of a position, and the move that caused a cutoff."""
 
     low: np.int64
     high: np.int64
     move: np.int64
     effort: np.int64
-    """The binary logarithm of the nodes searched, at least 1; 0 if nothing is known."""
+    """Binary logarithm of the number of nodes searched, at least 1; 0 if nothing is known."""
 
 
 def empty_table(words: int, mebibytes: int) -> Table:
@@ -58,7 +61,7 @@ def empty_table(words: int, mebibytes: int) -> Table:
 
 @inlined
 def _pair_of(table, state):
-    """Return the index of the first entry of the pair that may hold a state."""
+    """Return the index of the first entry of the pair for a state."""
     hashed = np.uint64(0)
     for word in range(state.shape[0]):
         hashed = streams.mix(hashed ^ state[word])
@@ -66,7 +69,7 @@ def _pair_of(table, state):
 
 
 @inlined
-def _holds(table, entry, state):
+def _is_entry_of(table, entry, state):
     for word in range(state.shape[0]):
         if table.keys[entry, word] != state[word]:
             return False
@@ -95,29 +98,29 @@ def _pack(low, high, move, effort):
 
 @inlined
 def probe(table, state):
-    """Return the entry of a state: LOWEST, HIGHEST, NO_MOVE and 0 if nothing is known."""
+    """Return the entry of a state; (LOWEST, HIGHEST, NO_MOVE, 0) if it is not in the table."""
     pair = _pair_of(table, state)
-    if _holds(table, pair, state):
+    if _is_entry_of(table, pair, state):
         return _unpack(table.bounds[pair])
-    if _holds(table, pair + 1, state):
+    if _is_entry_of(table, pair + 1, state):
         return _unpack(table.bounds[pair + 1])
     return Entry(np.int64(LOWEST), np.int64(HIGHEST), np.int64(NO_MOVE), np.int64(0))
 
 
 @inlined
 def store(table, state, low, high, move, effort):
-    """Intersect the known bounds of a state with new ones; NO_MOVE keeps the known move."""
+    """Intersect the stored bounds of a state with new bounds; NO_MOVE keeps the stored move."""
     pair = _pair_of(table, state)
     entry = pair + 1
-    if _holds(table, pair, state):
+    if _is_entry_of(table, pair, state):
         entry = pair
-    if _holds(table, entry, state):
-        known = _unpack(table.bounds[entry])
-        low = max(low, known.low)
-        high = min(high, known.high)
-        effort = max(effort, known.effort)
+    if _is_entry_of(table, entry, state):
+        stored = _unpack(table.bounds[entry])
+        low = max(low, stored.low)
+        high = min(high, stored.high)
+        effort = max(effort, stored.effort)
         if move == NO_MOVE:
-            move = known.move
+            move = stored.move
     elif effort >= _unpack(table.bounds[pair]).effort:
         copy_row(table.keys[pair], table.keys[pair + 1])
         table.bounds[pair + 1] = table.bounds[pair]
@@ -126,8 +129,8 @@ def store(table, state, low, high, move, effort):
     table.bounds[entry] = _pack(low, high, move, effort)
 
 
-# With fewer empty cells, it costs less to search a position than to probe the table, to order its
-# moves or to probe the table for its children.
+# With fewer empty cells, searching a position is faster than probing the table, ordering its moves
+# or probing the table for its children, respectively.
 TABLE_FROM = 5
 ORDER_FROM = 4
 PROBE_CHILDREN_FROM = 12
@@ -138,26 +141,26 @@ _ENTER, _NEXT, _LEAVE = range(3)
 
 
 class Stack(NamedTuple):
-    """The positions from the root to the one being searched; row p belongs to ply p."""
+    """Positions from the root to the current position; row p belongs to ply p."""
 
     states: NDArray[np.uint64]  # [P, words]
-    children: NDArray[np.uint64]  # [P, actions, words] where `is_ordered`
+    children: NDArray[np.uint64]  # [P, actions, words] valid if `is_ordered`
     moves: NDArray[np.int16]  # [P, actions] see `hints.solver_moves`
-    keys: NDArray[np.int64]  # [P, actions] moves of higher keys are tried first
+    keys: NDArray[np.int64]  # [P, actions] moves with higher keys are tried first
     move_count: NDArray[np.int64]  # [P]
     tried: NDArray[np.int64]  # [P] number of moves tried
-    is_ordered: NDArray[np.bool_]  # [P] whether there are children and keys
-    bound: NDArray[np.int64]  # [P] the bound tested, for the mover
-    best: NDArray[np.int64]  # [P] the highest value of a child so far
+    is_ordered: NDArray[np.bool_]  # [P] True if there are children and keys
+    bound: NDArray[np.int64]  # [P] tested bound, for the mover
+    best: NDArray[np.int64]  # [P] highest value of a child so far
     best_move: NDArray[np.int64]  # [P]
-    entered: NDArray[np.int64]  # [P] nodes searched before the position was entered
+    entered: NDArray[np.int64]  # [P] number of nodes searched before the position
     image: NDArray[np.uint64]  # [2, words] workspace for symmetric images
     history: NDArray[np.int64]  # [2, actions] cutoffs by side and move (history heuristic)
-    registers: NDArray[np.int64]  # [4] see below
+    registers: NDArray[np.int64]  # [4] see PLY, STAGE, VALUE and NODES
 
 
 PLY, STAGE, VALUE, NODES = range(4)
-"""Indices of `Stack.registers`: current ply and stage, last value found, nodes searched in all."""
+"""Indices of `Stack.registers`: current ply, current stage, last value, total number of nodes."""
 
 
 def empty_stack(plies: int, words: int, actions: int) -> Stack:
@@ -184,16 +187,16 @@ def grown_stack(stack: Stack, plies: int) -> Stack:
     """Return a copy of a stack with room for more plies."""
     grown = empty_stack(plies, stack.states.shape[1], stack.moves.shape[1])
     for name in Stack._fields:
-        former = getattr(stack, name)
-        getattr(grown, name)[: len(former)] = former
+        rows = getattr(stack, name)
+        getattr(grown, name)[: len(rows)] = rows
     return grown
 
 
 @inlined
 def _canonical(game, stack, state, symmetric_from):
-    """Write the smallest symmetric image of a state into image[0]; return the symmetry to it.
+    """Write the smallest symmetric image of a state to image[0]; return its symmetry.
 
-    States with fewer than `symmetric_from` empty cells are left as they are.
+    States with fewer than `symmetric_from` empty cells are copied unchanged.
     """
     if hints.empties(game, state) >= symmetric_from:
         return encoding.smallest_image(game, state, stack.image[0], stack.image[1])
@@ -203,25 +206,25 @@ def _canonical(game, stack, state, symmetric_from):
 
 @inlined
 def _probe_children(game, table, stack, ply, symmetric_from):
-    """Return the highest value that the table guarantees for a move, or LOWEST.
+    """Return the highest lower bound of a move in the table, or LOWEST.
 
-    Moves that the table refutes are tried last (enhanced transposition cutoff).
+    This is the enhanced transposition cutoff. Moves refuted by the table are tried last.
     """
     highest = np.int64(LOWEST)
     for i in range(stack.move_count[ply]):
         _canonical(game, stack, stack.children[ply, i], symmetric_from)
-        known = probe(table, stack.image[0])
-        if -known.high > highest:
-            highest = -known.high
+        stored = probe(table, stack.image[0])
+        if -stored.high > highest:
+            highest = -stored.high
             stack.best_move[ply] = stack.moves[ply, i]
-        if -known.low < stack.bound[ply]:
+        if -stored.low < stack.bound[ply]:
             stack.keys[ply, i] -= _TABLE_MOVE
     return highest
 
 
 @inlined
 def _order(game, stack, ply, table_move, symmetry):
-    """Generate the children and their ordering keys; the table's move comes first."""
+    """Generate the children and their ordering keys, with the move from the table first."""
     for i in range(stack.move_count[ply]):
         move = stack.moves[ply, i]
         child = stack.children[ply, i]
@@ -236,7 +239,7 @@ def _order(game, stack, ply, table_move, symmetry):
 
 @inlined
 def _static_bounds(game, state):
-    """Return bounds of the value without searching; they are equal for a finished game."""
+    """Return bounds on the value without a search; they are equal for finished games."""
     if rules.outcome(game, state) != ONGOING:
         score = hints.score(game, state)
         return np.int64(score), np.int64(score)
@@ -246,7 +249,7 @@ def _static_bounds(game, state):
 
 @inlined
 def _enter(game, table, stack, ply, symmetric_from):
-    """Prepare to search a position; return whether the test is decided, and the bound found."""
+    """Start searching a position; return True if its test is already decided, and a bound."""
     state = stack.states[ply]
     bound = stack.bound[ply]
     stack.entered[ply] = stack.registers[NODES]
@@ -257,10 +260,10 @@ def _enter(game, table, stack, ply, symmetric_from):
     symmetry = 0
     if low < bound <= high and empties >= TABLE_FROM:
         symmetry = _canonical(game, stack, state, symmetric_from)
-        known = probe(table, stack.image[0])
-        low = max(low, known.low)
-        high = min(high, known.high)
-        table_move = known.move
+        stored = probe(table, stack.image[0])
+        low = max(low, stored.low)
+        high = min(high, stored.high)
+        table_move = stored.move
     if low >= bound or high < bound:
         return True, low if low >= bound else high
     stack.move_count[ply] = hints.solver_moves(game, state, stack.moves[ply])
@@ -277,19 +280,19 @@ def _enter(game, table, stack, ply, symmetric_from):
 
 @inlined
 def _try_next(game, stack, ply):
-    """Descend to the most promising untried child, where the opposite bound is tested."""
-    chosen = stack.tried[ply]
+    """Descend to the untried child with the highest key, to test the opposite bound there."""
+    first = stack.tried[ply]
     stack.tried[ply] += 1
-    below = stack.states[ply + 1]
+    child = stack.states[ply + 1]
     if stack.is_ordered[ply]:
-        first = chosen
-        for i in range(chosen + 1, stack.move_count[ply]):
-            if stack.keys[ply, i] > stack.keys[ply, chosen]:
-                chosen = i
-        _exchange(stack, ply, first, chosen)
-        copy_row(stack.children[ply, first], below)
+        best = first
+        for i in range(first + 1, stack.move_count[ply]):
+            if stack.keys[ply, i] > stack.keys[ply, best]:
+                best = i
+        _exchange(stack, ply, first, best)
+        copy_row(stack.children[ply, first], child)
     else:
-        rules.apply(game, stack.states[ply], stack.moves[ply, chosen], below)
+        rules.apply(game, stack.states[ply], stack.moves[ply, first], child)
     stack.bound[ply + 1] = 1 - stack.bound[ply]
 
 
@@ -299,14 +302,14 @@ def _exchange(stack, ply, i, j):
         stack.keys[ply, i], stack.keys[ply, j] = stack.keys[ply, j], stack.keys[ply, i]
         stack.moves[ply, i], stack.moves[ply, j] = stack.moves[ply, j], stack.moves[ply, i]
         for word in range(stack.states.shape[1]):
-            kept = stack.children[ply, i, word]
+            previous = stack.children[ply, i, word]
             stack.children[ply, i, word] = stack.children[ply, j, word]
-            stack.children[ply, j, word] = kept
+            stack.children[ply, j, word] = previous
 
 
 @inlined
 def _add_to_history(stack, side, move, empties):
-    """Count a cutoff in the history, which only breaks ties between ordering scores."""
+    """Count a cutoff in the history, which breaks ties between ordering scores."""
     stack.history[side, move] += np.int64(min(empties, 64)) ** 2
     if stack.history[side, move] >= _ORDERING_SCORE:
         for action in range(stack.history.shape[1]):
@@ -315,7 +318,7 @@ def _add_to_history(stack, side, move, empties):
 
 @inlined
 def _store_bound(game, table, stack, ply, symmetric_from):
-    """Store the bound found for a position in the table."""
+    """Store the bound on the value of a position in the table."""
     state = stack.states[ply]
     empties = hints.empties(game, state)
     best = stack.best[ply]
@@ -339,7 +342,7 @@ def _store_bound(game, table, stack, ply, symmetric_from):
 
 @kernel
 def start_window_test(stack, state, bound):
-    """Prepare the test of whether the value of a state is at least `bound`."""
+    """Prepare to test if the value of a state is at least `bound`."""
     copy_row(state, stack.states[0])
     stack.bound[0] = bound
     stack.registers[PLY] = 0
@@ -348,22 +351,22 @@ def start_window_test(stack, state, bound):
 
 @kernel
 def run_window_test(game, table, stack, symmetric_from, nodes):
-    """Search about `nodes` nodes, or until the stack is full; return whether the test is finished.
+    """Search about `nodes` nodes, or until the stack is full; return True if the test is finished.
 
-    If so, the register VALUE is a lower bound of the value where it is at least the bound tested,
-    else an upper bound.
+    In this case, the register VALUE is a bound on the value of the state. It is a lower bound if it
+    is at least the tested bound, and an upper bound otherwise.
     """
-    until = stack.registers[NODES] + nodes
+    node_limit = stack.registers[NODES] + nodes
     deepest = stack.states.shape[0] - 1
     ply = stack.registers[PLY]
     stage = stack.registers[STAGE]
     value = stack.registers[VALUE]
     while ply >= 0:
         if stage == _ENTER:
-            if stack.registers[NODES] >= until:
+            if stack.registers[NODES] >= node_limit:
                 break
-            is_known, value = _enter(game, table, stack, ply, symmetric_from)
-            stage = _LEAVE if is_known else _NEXT
+            is_decided, value = _enter(game, table, stack, ply, symmetric_from)
+            stage = _LEAVE if is_decided else _NEXT
         elif stage == _NEXT:
             if stack.best[ply] >= stack.bound[ply] or stack.tried[ply] == stack.move_count[ply]:
                 _store_bound(game, table, stack, ply, symmetric_from)

@@ -1,4 +1,4 @@
-"""An exact solver for every game, and the choice of an oracle for a game."""
+"""Exact solver for every game, and the selection of an oracle for a game."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ DEFAULT_TABLE_MIB = 256
 
 _NODES_PER_CALL = 500_000
 _SYMMETRIC_PLIES = 8
-"""Plies of the opening, in which symmetric positions are common enough to look for."""
+"""Number of initial plies in which symmetric positions are common enough to detect."""
 
 _PLIES = 128
 
 
 class SolverBudget(NamedTuple):
-    """Limits of the search of one position; None means no limit."""
+    """Limits on the search of a position; None means no limit."""
 
     nodes: int | None = None
     seconds: float | None = None
@@ -43,15 +43,17 @@ class SolverProgress(NamedTuple):
     """Progress of the search of a position."""
 
     nodes: int
+    """Number of nodes searched."""
     seconds: float
+    """Elapsed time in seconds."""
     move: int
-    """The index of the move being searched."""
+    """Index of the current move."""
     moves: int
-    """The number of moves to search, one after the other."""
+    """Number of moves to search."""
 
 
 class _Watch:
-    """Reports the progress of a search, and stops it when the budget is spent."""
+    """Reporter of the progress of a search, which stops it when the budget is exceeded."""
 
     def __init__(
         self,
@@ -65,35 +67,30 @@ class _Watch:
         self._budget = budget
         self._report = report
         self._first_node = first_node
-        self._began = perf_counter()
+        self._start_time = perf_counter()
 
-    def allows(self, node: int) -> int:
-        """Return how many more nodes may be searched before the next check."""
-        left = (
-            _NODES_PER_CALL
-            if self._budget.nodes is None
-            else self._budget.nodes - self._spent(node)
-        )
-        return min(_NODES_PER_CALL, left)
+    def allowed_nodes(self, node: int) -> int:
+        """Return the number of nodes that can be searched before the next check."""
+        if self._budget.nodes is None:
+            return _NODES_PER_CALL
+        return min(_NODES_PER_CALL, self._budget.nodes - (node - self._first_node))
 
     def check(self, node: int) -> None:
-        """Report; raise NotSolvedError if the budget of nodes or seconds is spent."""
-        nodes, seconds = self._spent(node), perf_counter() - self._began
+        """Report progress; raise NotSolvedError if the budget of nodes or seconds is exceeded."""
+        nodes, seconds = node - self._first_node, perf_counter() - self._start_time
         self._report(SolverProgress(nodes, seconds, self.move, self._moves))
-        out_of_nodes = self._budget.nodes is not None and nodes >= self._budget.nodes
-        if out_of_nodes or (self._budget.seconds is not None and seconds >= self._budget.seconds):
+        is_out_of_nodes = self._budget.nodes is not None and nodes >= self._budget.nodes
+        is_late = self._budget.seconds is not None and seconds >= self._budget.seconds
+        if is_out_of_nodes or is_late:
             raise NotSolvedError(f"not solved within {nodes:,} nodes and {seconds:.1f} s")
-
-    def _spent(self, node: int) -> int:
-        return node - self._first_node
 
 
 class Solver(Oracle):
-    """An exact solver: alpha-beta with a transposition table, symmetries and ordered moves.
+    """Exact alpha-beta solver with a transposition table, symmetries and move ordering.
 
     A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower bound or lowers the
-    upper bound of a value until they meet. The table is kept between positions. Values are scores
-    as in `rules.hints`.
+    upper bound on a value until they are equal. The table is kept between positions. Values are
+    scores as in `rules.hints`.
     """
 
     def __init__(
@@ -106,7 +103,7 @@ class Solver(Oracle):
         """Use a table of `memory` MiB; call `report` a few times per second during searches."""
         self.game = game
         self.budget = budget
-        """For each position; it may be changed between two of them."""
+        """Budget for each position; it can be changed between positions."""
         self._report = report
         self._table = empty_table(rules.words(game), memory)
         self._stack = alpha_beta.empty_stack(_PLIES, rules.words(game), rules.actions(game))
@@ -117,26 +114,26 @@ class Solver(Oracle):
 
     @property
     def nodes(self) -> int:
-        """The number of positions searched so far, in all searches together."""
+        """Total number of positions searched so far."""
         return int(self._stack.registers[alpha_beta.NODES])
 
     def value(self, state: State) -> int:
         """Return the value of an ongoing or finished state for its mover.
 
-        Raises NotSolvedError when the budget is spent.
+        Raises NotSolvedError if the budget is exceeded.
         """
         return self._value(state, 0, self._watch(1))
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Return the values int32[n, actions]; the budget applies to each state separately."""
+        """Return int32[n, actions]: exact values; the budget applies to each state separately."""
         values = np.full((len(states), rules.actions(self.game)), ILLEGAL, np.int32)
         for state, row in zip(states, values, strict=True):
             actions = self._ordered_actions(state)
             watch = self._watch(len(actions))
             guess = 0
             for watch.move, action in enumerate(actions):
-                after = python.apply(self.game, state, action)
-                row[action] = -self._value(after, -guess, watch)
+                child = python.apply(self.game, state, action)
+                row[action] = -self._value(child, -guess, watch)
                 guess = int(row.max())
         return values
 
@@ -144,14 +141,14 @@ class Solver(Oracle):
         return _Watch(self.budget, self._report, self.nodes, moves)
 
     def _ordered_actions(self, state: State) -> list[int]:
-        """Return the legal actions, promising ones first, by which the others profit."""
+        """Return the legal actions, best first, since results speed up the following searches."""
         actions = np.flatnonzero(python.legal(self.game, state))
-        after = [python.apply(self.game, state, int(action)) for action in actions]
-        scores = [python.move_ordering_score(self.game, each) for each in after]
+        children = [python.apply(self.game, state, int(action)) for action in actions]
+        scores = [python.move_ordering_score(self.game, child) for child in children]
         return [int(action) for action in actions[np.argsort(scores, kind="stable")[::-1]]]
 
     def _value(self, state: State, guess: int, watch: _Watch) -> int:
-        """Return the value; `guess` is where to start looking for it."""
+        """Return the value of a state; the search may start from `guess`."""
         if python.outcome(self.game, state) != ONGOING:
             return python.score(self.game, state)
         low, high = python.score_bounds(self.game, state)
@@ -160,38 +157,42 @@ class Solver(Oracle):
         return self._search_from(guess, state, low, high, watch)
 
     def _narrow_from_both_ends(self, state: State, low: int, high: int, watch: _Watch) -> int:
-        """Test for the fastest win and the fastest loss in turn, then for slower ones.
+        """Test alternately for the fastest win and the fastest loss, then for slower ones.
 
-        Tests for fast wins and losses are shallow, so this amounts to iterative deepening: what
-        the shallow tests leave in the table orders the moves of the deeper ones.
+        Tests for fast wins and losses are shallow, so this is a form of iterative deepening. The
+        table entries of shallow tests order the moves in deeper tests.
         """
-        for_win = True
+        is_win_test = True
         while low < high:
-            bound = high if for_win else low + 1
-            found = self._test(state, bound, watch)
-            low, high = (max(low, found), high) if found >= bound else (low, min(high, found))
-            for_win = not for_win
+            bound = high if is_win_test else low + 1
+            result = self._test(state, bound, watch)
+            low, high = (max(low, result), high) if result >= bound else (low, min(high, result))
+            is_win_test = not is_win_test
         return low
 
     def _search_from(self, guess: int, state: State, low: int, high: int, watch: _Watch) -> int:
-        """Move away from a guess in steps that double (exponential search)."""
+        """Search with doubling steps away from a guess (exponential search)."""
         bound, stride = min(max(guess, low + 1), high), 1
-        went_up = None
+        was_higher = None
         while low < high:
-            found = self._test(state, bound, watch)
-            is_higher = found >= bound
-            low, high = (max(low, found), high) if is_higher else (low, min(high, found))
-            stride = 2 * stride if is_higher == went_up else 1
-            went_up = is_higher
+            result = self._test(state, bound, watch)
+            is_higher = result >= bound
+            low, high = (max(low, result), high) if is_higher else (low, min(high, result))
+            stride = 2 * stride if is_higher == was_higher else 1
+            was_higher = is_higher
             bound = min(high, low + stride) if is_higher else max(low + 1, high - stride + 1)
         return low
 
     def _test(self, state: State, bound: int, watch: _Watch) -> int:
-        """Return a lower bound of the value that is at least `bound`, or an upper bound below."""
+        """Return a lower bound on the value if it is at least `bound`, else an upper bound."""
         watch.check(self.nodes)
         alpha_beta.start_window_test(self._stack, state, bound)
         while not alpha_beta.run_window_test(
-            self.game, self._table, self._stack, self._symmetric_from, watch.allows(self.nodes)
+            self.game,
+            self._table,
+            self._stack,
+            self._symmetric_from,
+            watch.allowed_nodes(self.nodes),
         ):
             if self._stack.registers[alpha_beta.PLY] == len(self._stack.states) - 1:
                 self._stack = alpha_beta.grown_stack(self._stack, 2 * len(self._stack.states))
@@ -210,14 +211,14 @@ def oracle_for(
     """Return the fastest oracle for a game, or the built-in solver if `generic`.
 
     The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
-    calls `report` a few times per second. Faster oracles use none of these. If the extra of a
-    faster oracle is missing, the built-in solver replaces it with a MissingExtraWarning.
+    calls `report` a few times per second. Faster oracles ignore these arguments. If a faster oracle
+    is not installed, this issues a MissingExtraWarning and returns the built-in solver.
     """
     if not generic and game == BITBULLY_GAME:
         try:
             return BitBullyOracle()
         except MissingExtraError as error:
-            note = f"{error}; the built-in solver replaces it, and is fast late in the game only"
+            note = f"{error}; using the built-in solver instead, which is fast only late in a game"
             warnings.warn(note, MissingExtraWarning, stacklevel=2)
     return Solver(game, memory, budget, report)
 
@@ -227,16 +228,17 @@ class Solution(NamedTuple):
 
     position: Position
     value: int
-    """The score under perfect play for the player to move, as defined by `Oracle`."""
+    """Score for the player to move under perfect play, as defined by `Oracle`."""
     moves: dict[str, int]
-    """The value of every legal move by its name; empty once the game is over."""
+    """Values of all legal moves by name; empty if the game is over."""
     nodes: int
-    """Positions searched; 0 for oracles that do not count them."""
+    """Number of positions searched; 0 for oracles that do not count them."""
     seconds: float
+    """Time taken, in seconds."""
 
     @property
     def best(self) -> list[str]:
-        """The moves of the highest value."""
+        """Names of the moves with the highest value."""
         return [move for move, value in self.moves.items() if value == self.value]
 
     def as_dict(self) -> dict[str, Any]:
@@ -262,15 +264,15 @@ def solve_position(
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Solution:
-    """Solve a position; the parameters are those of `oracle_for`.
+    """Solve a position; the parameters are the same as for `oracle_for`.
 
-    Raises NotSolvedError when the budget is spent.
+    Raises NotSolvedError if the budget is exceeded.
     """
-    began = perf_counter()
+    start_time = perf_counter()
     if position.outcome is not None:
         return Solution(position, python.score(position.game, position.state), {}, 0, 0.0)
     oracle = oracle_for(position.game, budget, memory=memory, generic=generic, report=report)
     values = oracle.action_values(position.state[None])[0]
     moves = {position.name(action): int(values[action]) for action in position.legal_actions}
     nodes = oracle.nodes if isinstance(oracle, Solver) else 0
-    return Solution(position, max(moves.values()), moves, nodes, perf_counter() - began)
+    return Solution(position, max(moves.values()), moves, nodes, perf_counter() - start_time)

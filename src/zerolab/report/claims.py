@@ -1,4 +1,4 @@
-"""Claims of a paper and the verdicts on them."""
+"""Claims of papers and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -17,38 +17,41 @@ Word = Literal["holds", "does not hold", "undecided at this scale", "no data"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A published finding and the number that decides it."""
+    """A published finding and the statistic that tests it."""
 
     key: str
     """Short name, such as ``value-loss-best``."""
     text: str
-    """The finding in one sentence."""
+    """Finding in one sentence."""
     source: str
-    """Such as ``[Wang2020b, Fig. 5.1]``."""
+    """Source of the finding, such as ``[Wang2020b, Fig. 5.1]``."""
     statistic: str
-    """Description of the number: the runs it is computed from, and its unit."""
+    """Description of the statistic, with its runs and its unit."""
     threshold: float
+    """Value that separates statistics for which the claim holds from other values."""
     direction: Direction
-    """Side of the threshold on which the statistic lies if the claim holds."""
+    """Side of the threshold for which the claim holds."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of the test of a claim."""
+    """Result of testing a claim."""
 
     claim: Claim
     estimate: IntervalLike | None
+    """Estimate of the statistic; None without data."""
     p: float | None
     """Two-sided p-value for a true statistic equal to the threshold; None without data."""
     adjusted: float | None
-    """`p` adjusted for the number of claims of the study [Holm1979]."""
+    """`p` adjusted for the number of claims in the study [Holm1979]."""
     word: Word
+    """Verdict in words."""
     note: str = ""
-    """Missing data, if there are not enough for a test."""
+    """Description of missing data, if there is not enough data for a test."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields for JSON; unknown ends of intervals are None."""
-        found = self.estimate
+        estimate = self.estimate
         return {
             "key": self.claim.key,
             "claim": self.claim.text,
@@ -56,9 +59,9 @@ class Verdict:
             "statistic": self.claim.statistic,
             "threshold": self.claim.threshold,
             "direction": self.claim.direction,
-            "value": None if found is None else found.value,
-            "low": None if found is None else _finite_number(found.low),
-            "high": None if found is None else _finite_number(found.high),
+            "value": None if estimate is None else estimate.value,
+            "low": None if estimate is None else _finite_number(estimate.low),
+            "high": None if estimate is None else _finite_number(estimate.high),
             "p": self.p,
             "adjusted_p": self.adjusted,
             "verdict": self.word,

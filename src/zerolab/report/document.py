@@ -16,33 +16,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_RANGES = 4  # of seeds: more are not listed
+_MAX_RANGES = 4  # of seeds listed separately
 _DIGITS = 16  # of a digest
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Origin of the results in a report: runs, software and machines, without names of folders."""
+    """Runs, software and machines behind the results in a report, without folder names."""
 
     runs: int
+    """Number of runs."""
     digests: Sequence[str]
-    """One per run, of its settings and its network."""
+    """Digest of the settings and network of each run."""
     versions: Mapping[str, str]
-    """Of zerolab, Python and libraries; if runs differ, all versions of each."""
+    """Versions of zerolab, Python and libraries; all versions if runs differ."""
     seeds: Sequence[int]
+    """Seeds of the runs."""
     machine: str
-    """Such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``; several if runs differ."""
+    """Machine, such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``.
+
+    If runs differ, the text contains all machines.
+    """
     hours: float
-    """Hours of training of all runs; tournaments are not counted."""
+    """Total training time of all runs in hours, without tournaments."""
 
     @property
     def digest(self) -> str:
-        """Digest of all digests, independent of their order."""
+        """Digest of all run digests, independent of their order."""
         text = "\n".join(sorted(self.digests))
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def line(self) -> str:
-        """Return the provenance in one line; without runs, software and machine only."""
+        """Return the provenance as one line; without runs, only software and machine."""
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         if not self.runs:
             return f"No runs; {versions}; {self.machine}."
@@ -65,17 +70,20 @@ class Provenance:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Return 0, 1, 2, 5 as ``0 to 2, 5``, many ranges as one, and no numbers as ``none``."""
-    found = sorted(set(numbers))
-    parts: list[list[int]] = []
-    for number in found:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
+    """Return numbers as text, such as ``0 to 2, 5``; ``none`` without numbers.
+
+    More than four ranges are summarised as one.
+    """
+    distinct = sorted(set(numbers))
+    ranges: list[list[int]] = []
+    for number in distinct:
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1].append(number)
         else:
-            parts.append([number])
-    if len(parts) > _RANGES:
-        return f"{len(found)} between {found[0]} and {found[-1]}"
-    texts = (f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+            ranges.append([number])
+    if len(ranges) > _MAX_RANGES:
+        return f"{len(distinct)} between {distinct[0]} and {distinct[-1]}"
+    texts = (f"{each[0]} to {each[-1]}" if len(each) > 1 else str(each[0]) for each in ranges)
     return ", ".join(texts) or "none"
 
 
@@ -84,24 +92,24 @@ _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of a section."""
+    """Title of a section."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Plain text."""
+    """Paragraph of plain text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure whose legend or caption explains its dots, bands and bars."""
+    """Figure, whose legend or caption explains its dots, bands and bars."""
 
     name: str
-    """Name of its files, without an ending."""
+    """Name of the image files, without an extension."""
     figure: Figure
     caption: str
 
@@ -111,13 +119,16 @@ Block = Heading | Paragraph | Picture | Table | ClaimTable
 
 @dataclass(frozen=True)
 class Document:
-    """A report, independent of the format in which it is written."""
+    """Content of a report, independent of its format."""
 
     title: str
+    """Title of the report."""
     limits: str
-    """First paragraph of every report: the scale, and conclusions it does not support."""
+    """First paragraph, with the scale of the report and conclusions that it does not support."""
     blocks: Sequence[Block]
+    """Content in order."""
     provenance: Provenance
+    """Origin of the results."""
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.blocks if not isinstance(each, Heading | Paragraph)]
@@ -127,16 +138,16 @@ class Document:
             if not _FILE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a file name: expected {_FILE_NAME.pattern}")
         if not self.limits.strip():
-            raise ValueError("expected the limits of the report: conclusions it does not support")
+            raise ValueError("the limits are empty: expected conclusions it does not support")
 
     @property
     def pictures(self) -> list[Picture]:
-        """All pictures."""
+        """All pictures in order."""
         return [each for each in self.blocks if isinstance(each, Picture)]
 
     @property
     def tables(self) -> list[Table]:
-        """All tables, including those of claims."""
+        """All tables in order, including claim tables."""
         return [
             each.as_table() if isinstance(each, ClaimTable) else each
             for each in self.blocks
@@ -144,7 +155,7 @@ class Document:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but figures and prose for JSON; unknown numbers are None."""
+        """Return all content except figures and prose for JSON; unknown numbers are None."""
         claims = [each for each in self.blocks if isinstance(each, ClaimTable)]
         return {
             "title": self.title,
@@ -170,12 +181,12 @@ def _finite_record(
 
 
 class Image(NamedTuple):
-    """A figure in both file formats."""
+    """Figure in both file formats."""
 
     png: bytes
     svg: bytes
 
 
 def draw_picture(picture: Picture) -> Image:
-    """Draw a figure in both file formats."""
+    """Return a figure in both file formats."""
     return Image(figure_bytes(picture.figure, "png"), figure_bytes(picture.figure, "svg"))

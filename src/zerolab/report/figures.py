@@ -1,6 +1,6 @@
 """Style, legends and files of figures.
 
-matplotlib is imported when a figure is made, not before: most commands draw nothing.
+matplotlib is imported only when a figure is created, because most commands do not draw figures.
 """
 
 from __future__ import annotations
@@ -23,44 +23,47 @@ if TYPE_CHECKING:
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
-"""Distinguishable with every kind of colour vision [Okabe2008]; the last replaces their yellow."""
+"""Colours that people with any type of colour vision can distinguish.
+
+They are the palette of [Okabe2008], with yellow replaced by the last colour.
+"""
 
 _DOTS_PER_INCH = 120
-_FIXED: Mapping[str, dict[str, Any]] = {
+_UNDATED: Mapping[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""Options of savefig that leave out dates, so that equal figures give equal files."""
-_MOST_COLUMNS = 4  # of a legend
-_LETTER = 0.085  # inches, on average
-_KEY = 0.67  # inches: the symbol beside a label
-_COLOURS = 256  # of a PNG: a third of the bytes without a visible difference
+"""Options of savefig that omit dates, so that equal figures have equal files."""
+_MAX_COLUMNS = 4  # of a legend
+_LETTER = 0.085  # average width in inches
+_KEY = 0.67  # width in inches of the symbol next to a label
+_COLOURS = 256  # of a PNG, which reduces its size by two thirds without a visible difference
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, with its size in inches, whose parts do not overlap."""
+    """Return an empty figure with a constrained layout; sizes are in inches."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def colour(number: int) -> str:
-    """Return the colour of a line, bar or run by its number; colours repeat after eight."""
+    """Return the colour of line, bar or run `number`; colours repeat after eight."""
     return COLOURS[number % len(COLOURS)]
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
-    """Put a legend of labelled lines, bars or patches below all axes, where it covers nothing."""
-    columns = _fitting([str(each.get_label()) for each in handles], figure.get_figwidth())
+    """Add a legend of labelled lines, bars or patches below all axes."""
+    columns = _legend_columns([str(each.get_label()) for each in handles], figure.get_figwidth())
     legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
     for text in legend.get_texts():
         text.set_parse_math(False)  # a dollar sign in a name would begin a formula
 
 
-def _fitting(labels: Sequence[str], width: float) -> int:
-    """Return the largest number of columns of a legend of at most `width` inches."""
-    for columns in range(min(len(labels), _MOST_COLUMNS), 1, -1):
-        rows, longer = divmod(len(labels), columns)  # the first columns may be longer by one
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """Return the largest number of legend columns that fits into `width` inches."""
+    for columns in range(min(len(labels), _MAX_COLUMNS), 1, -1):
+        rows, longer = divmod(len(labels), columns)  # the first columns can have one more row
         ends = [i * rows + min(i, longer) for i in range(columns + 1)]
         longest = (max(map(len, labels[i:j])) for i, j in pairwise(ends))
         if sum(_LETTER * letters + _KEY for letters in longest) <= width:
@@ -69,21 +72,21 @@ def _fitting(labels: Sequence[str], width: float) -> int:
 
 
 def shortened(name: str, longest: int = 40) -> str:
-    """Return a name cut to `longest` characters, the last of which is then …."""
+    """Return a name, cut to `longest` characters with … at the end if it is longer."""
     name = printable(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def check_ending(path: Path) -> None:
-    """Raise UserError unless a path ends in a format of figures, such as .png."""
+    """Raise UserError unless a path has the extension of an image format, such as .png."""
     if path.suffix[1:].lower() not in new_figure(1, 1).canvas.get_supported_filetypes():
         raise UserError(f"{quoted(str(path))}: expected an ending such as .png, .svg or .pdf")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file atomically, in the format named by its ending.
+    """Write a figure to a file atomically; the extension of the path determines the format.
 
-    Equal figures give equal bytes. Raises UserError for an unknown ending and for a file that
+    Equal figures have equal bytes. Raises UserError for an unknown extension and for a file that
     cannot be written.
     """
     check_ending(path)
@@ -97,27 +100,27 @@ def figure_bytes(figure: Figure, file_format: str) -> bytes:
 
     content = io.BytesIO()
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "zerolab"}):
-        warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
+        warnings.simplefilter("ignore", UserWarning)  # about characters missing from the font
         figure.savefig(
-            content, dpi=_DOTS_PER_INCH, format=file_format, **_FIXED.get(file_format, {})
+            content, dpi=_DOTS_PER_INCH, format=file_format, **_UNDATED.get(file_format, {})
         )
     return _with_palette(content) if file_format == "png" else content.getvalue()
 
 
 def _with_palette(png: io.BytesIO) -> bytes:
-    from PIL import Image  # noqa: PLC0415  matplotlib's own way to PNG
+    from PIL import Image  # noqa: PLC0415  (a dependency of matplotlib)
 
     content = io.BytesIO()
     opaque = Image.open(png).convert("RGB")
-    few = opaque.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    few.save(content, "PNG", optimize=True, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
+    quantized = opaque.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    quantized.save(content, "PNG", optimize=True, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
     return content.getvalue()
 
 
 RUN: dict[str, Any] = {"marker": "o", "markersize": 4.5, "mec": "white", "mew": 0.5}
-"""Style of one run."""
+"""Style of a run."""
 ERROR: dict[str, Any] = {"elinewidth": 0.8, "capsize": 0}
-"""Style of the error of measuring a run."""
+"""Style of the measurement error of a run."""
 PUBLISHED: dict[str, Any] = {"marker": "D", "markersize": 6, "mfc": "none", "mec": "black"}
 """Style of a published number."""
 BAND = 0.22
@@ -125,19 +128,20 @@ BAND = 0.22
 
 
 class Sample(NamedTuple):
-    """Numbers of runs that differ only in their seed."""
+    """Measurements of runs that differ only in their seed."""
 
     values: Sequence[float]
-    """One per run."""
+    """One value per run."""
     errors: Sequence[float] = ()
-    """Standard error of measuring each; empty if they are exact."""
+    """Standard error of each value due to measurement; empty if values are exact."""
     published: float | None = None
+    """Published value, if any."""
     mean: IntervalLike | None = None
-    """Of the values, with its 95 % interval over runs; None without values."""
+    """Mean of the values with its 95 % interval over runs; None without values."""
 
 
 def margins(errors: Iterable[float]) -> list[float]:
-    """Return half the length of the 95 % interval of each standard error."""
+    """Return half the width of the 95 % interval for each standard error."""
     return [Z95 * error for error in errors]
 
 
@@ -149,7 +153,7 @@ def key_run(colour: str = "0.35") -> Artist:
 
 
 def key_error(what: str = "error of measuring a run, 95 %") -> Artist:
-    """Return the legend entry of an error of measurement."""
+    """Return the legend entry of a measurement error."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D(
@@ -181,5 +185,5 @@ def finish(axes: Axes, heading: str = "") -> None:
 
 
 def with_minus(text: str) -> str:
-    """Return a number as text with a minus sign instead of a hyphen, like the ticks of axes."""
+    """Return the text of a number with a minus sign instead of a hyphen, like axis labels."""
     return text.replace("-", "\N{MINUS SIGN}")

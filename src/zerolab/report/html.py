@@ -1,4 +1,4 @@
-"""Documents as one HTML page without scripts, network or other files."""
+"""Documents as self-contained HTML pages without scripts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zerolab.report.document import Block, Document, Heading, Image, Paragraph, 
 from zerolab.report.interval import Cell, IntervalLike, cell_text, p_text
 from zerolab.report.table import Table, csv_text
 
-_LARGEST_SVG = 400_000  # bytes; larger ones, with thousands of dots, are shown as PNG
-_PIXELS = 96  # of a page, per inch
+_MAX_SVG_BYTES = 400_000  # larger figures, with thousands of dots, are included as PNG
+_PIXELS_PER_INCH = 96
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
-_WIDTH, _HEIGHT = 160, 20  # of the drawing of an interval, in its units
+_WIDTH, _HEIGHT = 160, 20  # of the drawing of an interval, in SVG units
 
 
 def page(document: Document, images: Mapping[str, Image]) -> str:
-    """Return the page; `images` are the figures by name."""
+    """Return a document as an HTML page; `images` are its figures by name."""
     style = files("zerolab.report").joinpath("style.css").read_text("utf-8")
     return "\n".join(
         [
@@ -74,9 +74,10 @@ def _blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[st
 
 def _picture(picture: Picture, image: Image) -> str:
     kind, content = ("svg+xml", image.svg)
-    if len(content) > _LARGEST_SVG:
+    if len(content) > _MAX_SVG_BYTES:
         kind, content = ("png", image.png)
-    caption, width = escape(picture.caption), round(_PIXELS * picture.figure.get_figwidth())
+    caption = escape(picture.caption)
+    width = round(_PIXELS_PER_INCH * picture.figure.get_figwidth())
     return (
         f'<figure><img alt="{caption}" width="{width}" src="{_data(f"image/{kind}", content)}">'
         f"<figcaption>{_prose(picture.caption)}</figcaption></figure>"
@@ -84,7 +85,7 @@ def _picture(picture: Picture, image: Image) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return escaped text in which no line break precedes a percent sign."""
+    """Return escaped text with no-break spaces before percent signs."""
     return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -122,7 +123,7 @@ def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
 
 
 def _cell(cell: Cell, number_format: str = "") -> str:
-    """Return a cell; numbers have a minus sign, and intervals a class for a lighter style."""
+    """Return a cell with minus signs in numbers and a CSS class for intervals."""
     text = escape(cell_text(cell, number_format))
     if isinstance(cell, str):
         return text
@@ -142,40 +143,40 @@ def _claim_table(claims: ClaimTable) -> str:
 
 
 def _verdict(verdict: Verdict) -> list[str]:
-    claim, shade = verdict.claim, _CLASSES.get(verdict.word, "open")
+    claim, css_class = verdict.claim, _CLASSES.get(verdict.word, "open")
     note = f' <span class="note">{escape(verdict.note)}</span>' if verdict.note else ""
     return [
-        f'<span class="verdict {shade}">{verdict.word}</span>{note}',
+        f'<span class="verdict {css_class}">{verdict.word}</span>{note}',
         f'{escape(claim.text)} <span class="source">{escape(claim.source)}</span>'
         f'<span class="statistic">{escape(claim.statistic)}</span>',
         f"{claim.direction} {_cell(claim.threshold, 'g')}",
         _cell(verdict.estimate),
         escape(p_text(verdict.adjusted)),
-        _bar(claim, verdict.estimate, shade) if verdict.estimate else "",
+        _bar(claim, verdict.estimate, css_class) if verdict.estimate else "",
     ]
 
 
-def _bar(claim: Claim, estimate: IntervalLike, shade: str) -> str:
-    """Return a drawing of an interval; the side on which the claim holds is shaded.
+def _bar(claim: Claim, estimate: IntervalLike, css_class: str) -> str:
+    """Return an SVG drawing of an interval, with the side for which the claim holds shaded.
 
-    The threshold is in the middle. An interval without ends extends beyond the drawing.
+    The threshold is in the centre. Infinite intervals extend beyond the drawing.
     """
-    ends = (estimate.value, estimate.low, estimate.high)
-    reach = max([abs(end - claim.threshold) for end in ends if math.isfinite(end)]) or 1.0
+    numbers = (estimate.value, estimate.low, estimate.high)
+    reach = max([abs(each - claim.threshold) for each in numbers if math.isfinite(each)]) or 1.0
 
-    def place(number: float) -> str:
-        away = max(-2.0, min(2.0, (number - claim.threshold) / reach))  # finite for all numbers
-        return f"{_WIDTH / 2 + away * 0.45 * _WIDTH:.1f}"
+    def x_position(number: float) -> str:
+        offset = max(-2.0, min(2.0, (number - claim.threshold) / reach))  # always finite
+        return f"{_WIDTH / 2 + offset * 0.45 * _WIDTH:.1f}"
 
     middle, half = _HEIGHT // 2, _WIDTH // 2
     side = half if claim.direction == "above" else 0
     title = f"{cell_text(estimate)}; claimed {claim.direction} {claim.threshold:g}"
     return (
-        f'<svg class="bar {shade}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
+        f'<svg class="bar {css_class}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
         f"<title>{escape(title)}</title>"
         f'<rect class="side" x="{side}" width="{half}" height="{_HEIGHT}"/>'
         f'<line class="threshold" x1="{half}" x2="{half}" y2="{_HEIGHT}"/>'
-        f'<line class="range" x1="{place(estimate.low)}" x2="{place(estimate.high)}"'
+        f'<line class="range" x1="{x_position(estimate.low)}" x2="{x_position(estimate.high)}"'
         f' y1="{middle}" y2="{middle}"/>'
-        f'<circle class="value" cx="{place(estimate.value)}" cy="{middle}" r="4"/></svg>'
+        f'<circle class="value" cx="{x_position(estimate.value)}" cy="{middle}" r="4"/></svg>'
     )

@@ -1,4 +1,4 @@
-"""Intervals around numbers, and both as text."""
+"""Confidence intervals, and numbers and intervals as text."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 @runtime_checkable
 class IntervalLike(Protocol):
-    """Anything with a value and the ends of its 95 % interval, such as an estimate."""
+    """Any object with a value and the ends of its 95 % interval, such as an estimate."""
 
     @property
     def value(self) -> float:
-        """The number itself."""
+        """Value, usually inside the interval."""
         ...
 
     @property
     def low(self) -> float:
-        """The lower end."""
+        """Lower end of the interval."""
         ...
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """Upper end of the interval."""
         ...
 
 
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 
 Cell = str | int | float | IntervalLike | None
-"""Content of a table's cell; None is empty."""
+"""Content of a table cell; None is empty."""
 
 P_VALUE = "p"
 """Format of p-values; see `p_text`."""
@@ -47,9 +47,9 @@ _NO_NUMBER = "\N{EN DASH}"
 def cell_text(cell: Cell, number_format: str = "") -> str:
     """Return a cell as text.
 
-    `number_format` is that of `format`, with a space before the sign of percentages such as
-    ``.1%``, or `P_VALUE`. Without a format, floats have four significant digits, and a number with
-    an interval has as many as the interval justifies.
+    `number_format` is a format specification such as ``.1%``, or `P_VALUE`; the text has a space
+    before percent signs. By default, floats have four significant digits, and the number of digits
+    of a number with an interval depends on the width of the interval.
     """
     if cell is None:
         return ""
@@ -59,7 +59,7 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
         return "yes" if cell else "no"
     if isinstance(cell, int | float):
         return p_text(cell) if number_format == P_VALUE else _number(cell, number_format)
-    number_format = number_format or _sensible(cell)
+    number_format = number_format or _interval_format(cell)
     value = _number(cell.value, number_format)
     if not (math.isfinite(cell.low) and math.isfinite(cell.high)):
         return f"{value} (no interval)"
@@ -81,12 +81,12 @@ def _number(number: float, number_format: str) -> str:
         return str(number) if isinstance(number, int) else f"{number:.4g}"
     text = format(number, number_format)
     text = text[:-1] + " %" if text.endswith("%") else text
-    unsigned = text.removeprefix("-")  # no -0.0 for -0.04
+    unsigned = text.removeprefix("-")  # 0.0 rather than -0.0 for -0.04
     return text if any(digit in unsigned for digit in "123456789") else unsigned
 
 
-def _sensible(estimate: IntervalLike) -> str:
-    """Return the format in which half the interval has two significant digits."""
+def _interval_format(estimate: IntervalLike) -> str:
+    """Return the format in which half the width of the interval has two significant digits."""
     margin = (estimate.high - estimate.low) / 2
     if not math.isfinite(margin) or margin <= 0.0:
         return ".4g"
@@ -94,13 +94,13 @@ def _sensible(estimate: IntervalLike) -> str:
 
 
 Z95 = NormalDist().inv_cdf(0.975)
-"""Standard errors on either side of an estimate in a 95 % interval: 1.96."""
+"""Number of standard errors from an estimate to the ends of its 95 % interval, about 1.96."""
 
 
 def wilson(rate: float, trials: float, z: float = Z95) -> tuple[float, float]:
-    """Return Wilson's interval of a probability, 95 % by default, from the rate in some trials.
+    """Return the Wilson interval of a probability, at 95 % by default [Wilson1927].
 
-    With p the rate and n the trials, [Wilson1927]::
+    If p is the observed rate and n is the number of trials, the ends are::
 
         (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """

@@ -15,7 +15,7 @@ _LIST_OR_HEADING = re.compile(r"^(\d*)([#+=-]+|[.)])(?=\s|$)")
 
 
 def markdown(document: Document) -> str:
-    """Return a document, with links to the files NAME.png and NAME.svg of figures and NAME.csv."""
+    """Return a document with links to the files NAME.png, NAME.svg and NAME.csv."""
     parts = [f"# {escaped(document.title)}", f"> **Limits.** {escaped(document.limits)}"]
     parts += [_block(block) for block in document.blocks]
     parts.append(f"*{escaped(document.provenance.line())}*")
@@ -23,7 +23,7 @@ def markdown(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text on one line, with the special characters of Markdown escaped."""
+    """Return text on one line with the special characters of Markdown escaped."""
     line = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
     return _LIST_OR_HEADING.sub(r"\1\\\2", line)
 
@@ -47,12 +47,12 @@ def _block(block: Block) -> str:
 
 
 def titled_table(table: Table) -> str:
-    """Return a table below its title, for pages other than reports."""
+    """Return a table with its title above it, for pages other than reports."""
     return f"**{escaped(table.title)}**\n\n{markdown_table(table)}"
 
 
 def markdown_table(table: Table) -> str:
-    """Return the columns and rows of a table."""
+    """Return the header and rows of a table."""
     rows = [
         [escaped(cell_text(*each)) for each in zip(row, table.formats, strict=True)]
         for row in table.rows

@@ -1,9 +1,9 @@
 """Reports as folders of files.
 
 ====================  ==================================================================
-File                  What it is
+File                  Content
 ====================  ==================================================================
-``index.html``        the report as one self-contained page
+``index.html``        the report as a self-contained page
 ``README.md``         the report for GitHub
 ``NAME.csv``          a table
 ``NAME.png``, .svg    a figure
@@ -26,41 +26,40 @@ from zerolab.report.markdown import markdown
 from zerolab.report.table import csv_text
 
 SCHEMA = 1
-"""Of report.json."""
+"""Schema version of report.json."""
 
 _MANIFEST = "report.json"
-_LARGEST = 1 << 20
-_OWN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
+_MAX_MANIFEST_BYTES = 1 << 20
+_REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 _PAGES = ("index.html", "README.md")
 
 
 def save(document: Document, folder: Path) -> None:
-    """Write the files of a report into a folder; remove those of an earlier one.
+    """Write the files of a report to a folder and remove those of the previous report.
 
-    Equal documents give equal bytes. Raises UserError if writing fails, and, before anything
-    is written, for a page of another origin or a damaged list of files.
+    Equal documents have equal bytes. Raises UserError if writing fails. Also raises UserError,
+    without writing anything, if the folder contains a page from another source or a damaged list of
+    files.
     """
     make_folder(folder)
-    former = _former(folder)
+    previous = _listed_files(folder)
     for name in _PAGES:
-        if name not in former and (folder / name).exists():
-            raise UserError(
-                f"{quoted(folder / name)} is not a report of a study: move it elsewhere"
-            )
+        if name not in previous and (folder / name).exists():
+            raise UserError(f"{quoted(folder / name)} is not a study report: move it elsewhere")
     contents = _contents(document)
-    # After a crash from here on, the list names every file that may exist.
-    _list(folder, [*former, *contents])
+    # If the process crashes from here on, the list includes every file that can exist.
+    _write_list(folder, [*previous, *contents])
     for name, content in contents.items():
         with atomic_replace(folder / name) as temporary:
             temporary.write_bytes(content)
-    for name in former:
+    for name in previous:
         if name not in contents:
             remove_file(folder / name)
-    _list(folder, contents)
+    _write_list(folder, contents)
 
 
 def _contents(document: Document) -> dict[str, bytes]:
-    """Return the bytes of every file by its name."""
+    """Return the content of every file by name."""
     images = {picture.name: draw_picture(picture) for picture in document.pictures}
     return {
         "index.html": page(document, images).encode(),
@@ -71,17 +70,17 @@ def _contents(document: Document) -> dict[str, bytes]:
     }
 
 
-def _list(folder: Path, names: Iterable[str]) -> None:
+def _write_list(folder: Path, names: Iterable[str]) -> None:
     content = {"schema_version": SCHEMA, "files": sorted(set(names))}
     write_text(folder / _MANIFEST, json.dumps(content, indent=1) + "\n")
 
 
-def _former(folder: Path) -> list[str]:
-    """Return the names of the files of the report in the folder."""
+def _listed_files(folder: Path) -> list[str]:
+    """Return the file names of the report in a folder; empty if there is none."""
     path = folder / _MANIFEST
     if not path.exists():
         return []
-    text = read_text(path, _LARGEST)
+    text = read_text(path, _MAX_MANIFEST_BYTES)
     try:
         table = json.loads(text)
         schema, names = table["schema_version"], list(table["files"])
@@ -92,8 +91,8 @@ def _former(folder: Path) -> list[str]:
             f"{quoted(path)} has schema version {quoted(schema)}: expected {SCHEMA}; move the"
             " report elsewhere"
         )
-    if not all(isinstance(name, str) and _OWN.fullmatch(name) for name in names):
-        raise _damaged(path, "it lists files that no report has")
+    if not all(isinstance(name, str) and _REPORT_FILE.fullmatch(name) for name in names):
+        raise _damaged(path, "it lists files that are not part of reports")
     return names
 
 

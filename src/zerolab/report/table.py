@@ -1,4 +1,4 @@
-"""Tables of texts, numbers and intervals, and their CSV form."""
+"""Tables of text, numbers and intervals, and their CSV format."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from zerolab.report.interval import Cell, IntervalLike
 
 
 def csv_text(table: Table) -> str:
-    """Return a table as CSV with all digits.
+    """Return a table as CSV with full precision.
 
-    A number with an interval has three columns; unknown numbers and ends are left empty.
+    A number with an interval has three columns; unknown numbers and ends are empty.
     """
     records = table.records()
     names = list(records[0]) if records else table.titles
-    return csv_rows([names, *([_csv_value(record[name]) for name in names] for record in records)])
+    rows: list[list[object]] = [list(names)]
+    for record in records:
+        cells = (record[name] for name in names)
+        rows.append([None if isinstance(x, float) and not math.isfinite(x) else x for x in cells])
+    return csv_rows(rows)
 
 
 def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     """Return rows of cells as lines of CSV."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")  # so that all line breaks in cells are quoted
+    writer = csv.writer(text, lineterminator="\r\n")  # to quote both kinds of line breaks in cells
     lines = []
     for row in rows:
         text.seek(0)
@@ -34,32 +38,29 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     return "".join(lines)
 
 
-def _csv_value(value: str | int | float | None) -> str | int | float | None:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a table."""
 
     title: str
     number_format: str = ""
-    """Format of numbers, as for `cell_text`: ``+.0f``, ``.1%`` or `P_VALUE`."""
+    """Number format for `cell_text`, such as ``+.0f``, ``.1%`` or `P_VALUE`."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts, numbers, and numbers with intervals."""
+    """Rows of text, numbers, and numbers with intervals."""
 
     name: str
-    """Name of its file, without an ending; empty for a table that is only shown."""
+    """File name without an extension; empty for a table that is never saved."""
     title: str
-    """Above the table; may be empty."""
+    """Title above the table; can be empty."""
     columns: Sequence[str | Column]
-    """A title alone means a column without a number format. Titles are unique."""
+    """Columns, or only their titles if they have no number format; titles are unique."""
     rows: Sequence[Sequence[Cell]]
+    """Cells by row and column."""
     note: str = ""
-    """Below the table in a terminal."""
+    """Note below the table in a terminal."""
 
     def __post_init__(self) -> None:
         titles = self.titles
@@ -71,17 +72,17 @@ class Table:
 
     @property
     def titles(self) -> list[str]:
-        """The titles of the columns."""
+        """Titles of the columns."""
         return [each.title if isinstance(each, Column) else each for each in self.columns]
 
     @property
     def formats(self) -> list[str]:
-        """The number formats of the columns."""
+        """Number formats of the columns; empty strings for the default format."""
         return [each.number_format if isinstance(each, Column) else "" for each in self.columns]
 
     @property
     def numeric(self) -> list[bool]:
-        """True for each column that holds numbers only, with or without intervals."""
+        """True for each column that contains only numbers, with or without intervals."""
         return [
             any(row[i] is not None for row in self.rows)
             and not any(isinstance(row[i], str) for row in self.rows)
@@ -91,24 +92,23 @@ class Table:
     def records(self) -> list[dict[str, str | int | float | None]]:
         """Return the rows as dictionaries of plain values.
 
-        A column with intervals becomes three, whose titles end in nothing, _low and _high.
+        A column TITLE with intervals becomes three columns TITLE, TITLE_low and TITLE_high.
         """
-        split = [any(isinstance(row[i], IntervalLike) for row in self.rows) for i in self._indices]
+        have_intervals = [
+            any(isinstance(row[i], IntervalLike) for row in self.rows)
+            for i in range(len(self.columns))
+        ]
         return [
             {
                 name: value
-                for title, cell, is_split in zip(self.titles, row, split, strict=True)
-                for name, value in _columns_of(title, cell, is_split).items()
+                for title, cell, is_split in zip(self.titles, row, have_intervals, strict=True)
+                for name, value in _plain_values(title, cell, is_split).items()
             }
             for row in self.rows
         ]
 
-    @property
-    def _indices(self) -> range:
-        return range(len(self.columns))
 
-
-def _columns_of(title: str, cell: Cell, split: bool) -> dict[str, str | int | float | None]:
+def _plain_values(title: str, cell: Cell, split: bool) -> dict[str, str | int | float | None]:
     if isinstance(cell, IntervalLike):
         return {title: cell.value, f"{title}_low": cell.low, f"{title}_high": cell.high}
     return {title: cell, f"{title}_low": None, f"{title}_high": None} if split else {title: cell}

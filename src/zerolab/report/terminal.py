@@ -1,4 +1,4 @@
-"""Documents and tables in a terminal."""
+"""Documents and tables as terminal output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDEST_WORD = len("undecided at this scale")
 
 
 def show(document: Document, console: Console) -> None:
-    """Print a document, with the file names of its figures."""
+    """Print a document, with file names in place of its figures."""
     _print(console, Text(document.title, "bold"))
     _print(console, Text(f"Limits: {document.limits}"))
     for block in document.blocks:
@@ -28,23 +28,23 @@ def show(document: Document, console: Console) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; characters that could act on the terminal are escaped."""
+    """Print a table with control characters escaped."""
     console.print(terminal_table(table), highlight=False)
 
 
 def terminal_table(table: Table) -> rich.table.Table:
-    """Return a table for a console of rich."""
-    shown = rich.table.Table(
+    """Return a table for a rich console."""
+    output = rich.table.Table(
         box=None, header_style="bold", title_justify="left", caption_justify="left",
         title=Text(table.title, "italic") if table.title else None,
         caption=Text(table.note) if table.note else None,
     )  # fmt: skip
     for title, numeric in zip(table.titles, table.numeric, strict=True):
-        shown.add_column(Text(printable(title)), justify="right" if numeric else "left")
+        output.add_column(Text(printable(title)), justify="right" if numeric else "left")
     for row in table.rows:
         cells = (cell_text(*each) for each in zip(row, table.formats, strict=True))
-        shown.add_row(*(Text(printable(cell)) for cell in cells))
-    return shown
+        output.add_row(*(Text(printable(cell)) for cell in cells))
+    return output
 
 
 def _show(block: Block, console: Console) -> None:
@@ -67,10 +67,10 @@ def _show_verdict(verdict: Verdict, console: Console) -> None:
     word = Text(verdict.word.ljust(_WIDEST_WORD), _STYLES.get(verdict.word, "bold"))
     _print(console, word + Text(f"  {claim.text} {claim.source}"))
     if verdict.estimate is None:
-        found = verdict.note
+        result = verdict.note
     else:
-        found = f"{cell_text(verdict.estimate)}, adjusted p {p_text(verdict.adjusted)}"
-    line = f"{claim.statistic}: {found}; claimed {claim.direction} {claim.threshold:g}"
+        result = f"{cell_text(verdict.estimate)}, adjusted p {p_text(verdict.adjusted)}"
+    line = f"{claim.statistic}: {result}; claimed {claim.direction} {claim.threshold:g}"
     _print(console, Text(" " * (_WIDEST_WORD + 2) + line))
 
 

@@ -1,4 +1,4 @@
-"""Plots of numbers over one or two others: curves, scatter plots, heat maps."""
+"""Curves, scatter plots and heat maps."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_MOST_BARS = 10  # of errors of measurement on one line
-_WIDTH, _HEIGHT = 4.2, 3.1  # of a panel, inches
+_MAX_ERROR_BARS = 10  # per line
+_WIDTH, _HEIGHT = 4.2, 3.1  # of a panel, in inches
 
 
 class Curve(NamedTuple):
-    """A number of several runs at each of several points."""
+    """Values of several runs at a sequence of points."""
 
     x: Sequence[float]
+    """[points]: horizontal positions."""
     runs: Sequence[Sequence[float]]
-    """[runs, points]; NaN where a run has no number, such as after its end."""
+    """[runs, points]: values; NaN if a run has no value, for example after its end."""
     errors: Sequence[Sequence[float]] = ()
-    """[runs, points]: standard errors of measuring them; empty if they are exact."""
+    """[runs, points]: standard errors of values due to measurement; empty if values are exact."""
 
 
-class _Mean(NamedTuple):
-    """Statistics of runs, float64[points] each, NaN where undefined."""
+class _CurveStatistics(NamedTuple):
+    """Statistics over runs, float64[points] each; NaN if undefined."""
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    """Standard deviation between runs; NaN for fewer than two."""
+    """Standard deviation between runs; NaN for fewer than two runs."""
     error: NDArray[np.float64]
     """Standard error of the mean due to measurement."""
 
@@ -64,17 +65,17 @@ def draw_curves(
     columns: int = 2,
     units: str = "runs",
 ) -> Figure:
-    """Draw a panel per title and a line per series.
+    """Draw one panel per title and one line per series.
 
-    The band is one standard deviation between runs on either side of their mean; thin bars are the
-    error of measuring the mean. `units` names what is averaged, if not runs.
+    The band extends one standard deviation between runs on either side of their mean. Thin bars are
+    measurement errors of the mean. `units` is the plural noun of the averaged units in the legend.
     """
     series = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(max(5.5, _WIDTH * columns), _HEIGHT * rows + 0.9)
-    every = figure.subplots(rows, columns, squeeze=False)
-    for axes, (heading, curves) in zip(every.flat, panels.items(), strict=False):
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, (heading, curves) in zip(grid.flat, panels.items(), strict=False):
         for number, name in enumerate(series):
             if name in curves and len(curves[name].runs):
                 _draw_curve(axes, curves[name], number, len(series))
@@ -82,9 +83,9 @@ def draw_curves(
         axes.set_xlabel(x_axis, parse_math=False)
         if all(float(x).is_integer() for curve in curves.values() for x in curve.x):
             axes.xaxis.get_major_locator().set_params(integer=True)
-    for axes in every[:, 0]:
+    for axes in grid[:, 0]:
         axes.set_ylabel(y_axis, parse_math=False)
-    for axes in every.flat[len(panels) :]:
+    for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     figure.suptitle(title, parse_math=False)
     legend_below(figure, _curve_keys(panels, series, units))
@@ -92,34 +93,33 @@ def draw_curves(
 
 
 def _draw_curve(axes: Axes, curve: Curve, number: int, lines: int) -> None:
-    found, x, shade = _mean(curve), np.asarray(curve.x, np.float64), colour(number)
-    low, high = found.mean - found.deviation, found.mean + found.deviation
-    axes.fill_between(x, low, high, color=shade, alpha=BAND, linewidth=0)
-    points: dict[str, Any] = {"marker": "o", "markersize": 3} if len(x) <= 2 * _MOST_BARS else {}
-    axes.plot(x, found.mean, color=shade, linewidth=1.6, **points)
+    statistics, x, shade = _statistics(curve), np.asarray(curve.x, np.float64), colour(number)
+    mean, deviation = statistics.mean, statistics.deviation
+    axes.fill_between(x, mean - deviation, mean + deviation, color=shade, alpha=BAND, linewidth=0)
+    has_markers = len(x) <= 2 * _MAX_ERROR_BARS
+    markers: dict[str, Any] = {"marker": "o", "markersize": 3} if has_markers else {}
+    axes.plot(x, mean, color=shade, linewidth=1.6, **markers)
     if len(curve.errors):
-        step = -(-len(x) // _MOST_BARS)
-        chosen = slice(
-            number * step // lines, None, step
-        )  # so that bars of two lines do not coincide
+        step = -(-len(x) // _MAX_ERROR_BARS)
+        bars = slice(number * step // lines, None, step)  # at different points for each line
         axes.errorbar(
-            x[chosen], found.mean[chosen], yerr=Z95 * found.error[chosen], linestyle="",
+            x[bars], mean[bars], yerr=Z95 * statistics.error[bars], linestyle="",
             color=shade, elinewidth=0.8, capsize=1.5,
         )  # fmt: skip
 
 
-def _mean(curve: Curve) -> _Mean:
-    """Return mean, deviation and error at each point over the runs with a number there."""
+def _statistics(curve: Curve) -> _CurveStatistics:
+    """Return the statistics at each point over the runs with a value at this point."""
     values = np.asarray(curve.runs, np.float64)
-    known = ~np.isnan(values)
-    counts = known.sum(axis=0)
-    one = np.maximum(1, counts)
-    mean = np.where(counts > 0, np.where(known, values, 0.0).sum(axis=0) / one, np.nan)
-    squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0)
+    is_known = ~np.isnan(values)
+    counts = is_known.sum(axis=0)
+    divisors = np.maximum(1, counts)
+    mean = np.where(counts > 0, np.where(is_known, values, 0.0).sum(axis=0) / divisors, np.nan)
+    squares = np.where(is_known, (values - mean) ** 2, 0.0).sum(axis=0)
     deviation = np.where(counts > 1, np.sqrt(squares / np.maximum(1, counts - 1)), np.nan)
     errors = np.asarray(curve.errors, np.float64) if len(curve.errors) else np.zeros_like(values)
-    error = np.sqrt(np.where(known, errors**2, 0.0).sum(axis=0)) / one
-    return _Mean(mean, deviation, error)
+    error = np.sqrt(np.where(is_known, errors**2, 0.0).sum(axis=0)) / divisors
+    return _CurveStatistics(mean, deviation, error)
 
 
 def _curve_keys(
@@ -136,8 +136,8 @@ def _curve_keys(
 
 
 _RING: dict[str, Any] = {"marker": "o", "markersize": 11, "mec": "black", "mew": 1.2}
-_EXPLAINED = "front: no other is as good at no more cost"
-_LINE = 0.17  # inches of a line of the list
+_FRONT_LABEL = "front: no other is as good at no more cost"
+_LINE = 0.17  # height of a line in the list, in inches
 
 
 class Point(NamedTuple):
@@ -146,10 +146,11 @@ class Point(NamedTuple):
     cost: float
     value: float
     label: str = ""
+    """Label in the list of points on the Pareto front."""
     error: float = 0.0
-    """Standard error of measuring the value."""
+    """Standard error of the value due to measurement."""
     spread: float = 0.0
-    """Standard deviation between runs, if the point is a mean of several."""
+    """Standard deviation between runs, if the point is the mean of several runs."""
 
 
 def draw_scatter(
@@ -157,16 +158,16 @@ def draw_scatter(
 ) -> Figure:
     """Draw points, with one colour per series, and their Pareto front.
 
-    Points on the front are numbered; their labels, if any, are listed beside the axes.
+    Points on the front are numbered, and their labels, if any, are listed next to the axes.
     """
-    every = [(point, colour(i)) for i, points in enumerate(series.values()) for point in points]
-    chosen = pareto_front([each.cost for each, _ in every], [each.value for each, _ in every])
-    front = [every[i] for i in chosen]
-    listed = [
+    coloured = [(point, colour(i)) for i, points in enumerate(series.values()) for point in points]
+    costs, values = [point.cost for point, _ in coloured], [point.value for point, _ in coloured]
+    front = [coloured[i] for i in pareto_front(costs, values)]
+    labels = [
         f"{number}  {point.label}" for number, (point, _) in enumerate(front, 1) if point.label
     ]
-    letters = max(map(len, listed), default=0)
-    figure = new_figure(7.2 + 0.075 * letters, max(4.8, 1.9 + _LINE * len(listed)))
+    letters = max(map(len, labels), default=0)
+    figure = new_figure(7.2 + 0.075 * letters, max(4.8, 1.9 + _LINE * len(labels)))
     axes = figure.subplots()
     for number, points in enumerate(series.values()):
         _draw_points(axes, points, colour(number))
@@ -174,9 +175,9 @@ def draw_scatter(
     axes.set_xlabel(cost_axis, parse_math=False)
     axes.set_ylabel(value_axis, parse_math=False)
     finish(axes)
-    if listed:
+    if labels:
         axes.text(
-            1.02, 1.0, "\n".join(["on the front", *listed]), transform=axes.transAxes, va="top",
+            1.02, 1.0, "\n".join(["on the front", *labels]), transform=axes.transAxes, va="top",
             fontsize=8, linespacing=1.5, parse_math=False,
         )  # fmt: skip
     figure.suptitle(title, parse_math=False)
@@ -197,7 +198,7 @@ def _draw_points(axes: Axes, points: Sequence[Point], shade: str) -> None:
 
 
 def _draw_front(axes: Axes, front: Sequence[tuple[Point, str]]) -> None:
-    """Draw the best value at each cost, with numbers inside the points."""
+    """Draw the best value for each cost, with numbers inside the points."""
     x, y = [point.cost for point, _ in front], [point.value for point, _ in front]
     axes.step(x, y, where="post", color="black", linewidth=0.9, zorder=2)
     for number, (point, shade) in enumerate(front, 1):
@@ -211,34 +212,36 @@ def _draw_front(axes: Axes, front: Sequence[tuple[Point, str]]) -> None:
 def _scatter_keys(series: Mapping[str, Sequence[Point]]) -> list[Artist]:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    points = [point for every in series.values() for point in every]
+    all_points = [point for points in series.values() for point in points]
     keys = [key_colour(colour(number), name) for number, name in enumerate(series)]
     keys = keys if len(series) > 1 else []
-    means = any(point.spread for point in points)
+    are_means = any(point.spread for point in all_points)
     spread = "mean of runs \N{PLUS-MINUS SIGN} one SD between runs"
-    keys.append(key_colour("0.8", spread) if means else key_run())
-    if any(point.error for point in points):
-        keys.append(key_error(f"error of measuring {'the mean' if means else 'a run'}, 95 %"))
-    front = Line2D([], [], color="black", linewidth=0.9, mfc="0.35", label=_EXPLAINED, **_RING)
+    keys.append(key_colour("0.8", spread) if are_means else key_run())
+    if any(point.error for point in all_points):
+        keys.append(key_error(f"error of measuring {'the mean' if are_means else 'a run'}, 95 %"))
+    front = Line2D([], [], color="black", linewidth=0.9, mfc="0.35", label=_FRONT_LABEL, **_RING)
     return [*keys, front]
 
 
-_MAP = "viridis"  # ordered by brightness for every kind of colour vision
-_CELL = (0.85, 0.66)  # inches
+_MAP = "viridis"  # perceived brightness increases for every type of colour vision
+_CELL = (0.85, 0.66)  # width and height in inches
 _EMPTY = "#E4E4E4"
 
 
 class Heat(NamedTuple):
-    """A map of means over runs; NaN marks missing ones."""
+    """Heat map of means over runs."""
 
     rows: Sequence[str]
+    """Labels of the rows."""
     columns: Sequence[str]
+    """Labels of the columns."""
     values: NDArray[np.float64]
-    """[rows, columns]"""
+    """[rows, columns]: means; NaN for missing data."""
     spread: NDArray[np.float64] | None = None
-    """[rows, columns]: standard deviations between runs; NaN for fewer than two."""
+    """[rows, columns]: standard deviations between runs; NaN for fewer than two runs."""
     errors: NDArray[np.float64] | None = None
-    """[rows, columns]: standard errors of measuring one run."""
+    """[rows, columns]: standard errors of a run due to measurement."""
 
 
 def draw_heat(
@@ -251,10 +254,10 @@ def draw_heat(
     columns: int = 3,
     number_format: str = ".0f",
 ) -> Figure:
-    """Draw maps of equal shape with a common colour scale and their numbers in the cells.
+    """Draw heat maps of equal shape with a common colour scale and the numbers in the cells.
 
-    Below each mean, in small print, are the standard deviation between runs and the standard error
-    of measuring one run.
+    The small text below each mean is the standard deviation between runs and the standard error of
+    a run due to measurement.
     """
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415
 
@@ -264,23 +267,23 @@ def draw_heat(
     width = _CELL[0] * len(first.columns) + 0.35
     height = _CELL[1] * len(first.rows) + 0.55
     figure = new_figure(max(5.0, width * columns + 1.9), height * rows + 1.5)
-    every = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     norm = _scale(maps)
-    for axes, (heading, heat) in zip(every.flat, maps.items(), strict=False):
+    for axes, (heading, heat) in zip(grid.flat, maps.items(), strict=False):
         _draw_map(axes, heat, norm, number_format)
         axes.set_title(heading if len(maps) > 1 else "", fontsize=10, parse_math=False)
-    for axes in every.flat[len(maps) :]:
+    for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
     figure.supxlabel(column_axis, fontsize=10, parse_math=False)
     figure.supylabel(row_axis, fontsize=10, parse_math=False)
-    figure.colorbar(ScalarMappable(norm, _MAP), ax=every, label=scale, fraction=0.06, aspect=30)
+    figure.colorbar(ScalarMappable(norm, _MAP), ax=grid, label=scale, fraction=0.06, aspect=30)
     figure.suptitle("\n".join(part for part in (title, _legend(maps)) if part), parse_math=False,
                     fontsize=11)  # fmt: skip
     return figure
 
 
 def _scale(maps: Mapping[str, Heat]) -> Normalize:
-    """Return the common range of the colours of all maps."""
+    """Return the common colour scale of all maps."""
     from matplotlib.colors import Normalize  # noqa: PLC0415
 
     known = np.concatenate([np.ravel(heat.values) for heat in maps.values()])
@@ -299,26 +302,28 @@ def _draw_map(axes: Axes, heat: Heat, norm: Normalize, number_format: str) -> No
         if np.isnan(value):
             axes.text(column, row, "no data", ha="center", va="center", fontsize=7, color="0.35")
             continue
-        small = _small(heat, row, column, number_format)
-        ink = "white" if _luminance(colormaps[_MAP](norm(value))) < 0.5 else "black"
-        lift = 0.16 * small.count("\n") + 0.16 if small else 0.0
+        errors = _error_text(heat, row, column, number_format)
+        red, green, blue, _ = colormaps[_MAP](norm(value))
+        luminance = 0.299 * red + 0.587 * green + 0.114 * blue
+        ink = "white" if luminance < 0.5 else "black"
+        y = row - (0.16 * errors.count("\n") + 0.16 if errors else 0.0)
         axes.text(
-            column, row - lift, with_minus(format(value, number_format)), ha="center", va="center",
+            column, y, with_minus(format(value, number_format)), ha="center", va="center",
             fontsize=10, color=ink,
         )  # fmt: skip
-        if small:
-            axes.text(column, row - lift + 0.2, small, ha="center", va="top", fontsize=7, color=ink)
+        if errors:
+            axes.text(column, y + 0.2, errors, ha="center", va="top", fontsize=7, color=ink)
     axes.set_xticks(range(len(heat.columns)), heat.columns, parse_math=False)
     axes.set_yticks(range(len(heat.rows)), heat.rows, parse_math=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
 
-def _small(heat: Heat, row: int, column: int, number_format: str) -> str:
+def _error_text(heat: Heat, row: int, column: int, number_format: str) -> str:
     lines = []
-    for mark, numbers in (("SD", heat.spread), ("SE", heat.errors)):
+    for label, numbers in (("SD", heat.spread), ("SE", heat.errors)):
         if numbers is not None and not np.isnan(numbers[row, column]):
-            lines.append(f"{mark} {format(numbers[row, column], number_format)}")
+            lines.append(f"{label} {format(numbers[row, column], number_format)}")
     return "\n".join(lines)
 
 
@@ -331,14 +336,10 @@ def _legend(maps: Mapping[str, Heat]) -> str:
     return "; ".join(parts) if spread or errors else ""
 
 
-def _luminance(rgba: Sequence[float]) -> float:
-    return 0.299 * rgba[0] + 0.587 * rgba[1] + 0.114 * rgba[2]
-
-
 def pareto_front(costs: Sequence[float], values: Sequence[float]) -> list[int]:
-    """Return which points no other one beats: cheaper and as good, or better and as cheap.
+    """Return the indices of points on the Pareto front, in order of increasing cost.
 
-    By rising cost; equal points are all kept.
+    A point is on the front unless another point is better at no more cost, or as good at less cost.
     """
     front: list[int] = []
     for i in sorted(range(len(costs)), key=lambda i: (costs[i], -values[i])):

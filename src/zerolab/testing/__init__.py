@@ -1,10 +1,10 @@
-"""The conformance kit: laws that every game obeys, in this package or in another one.
+"""Conformance checks for games, including games from other packages.
 
 >>> from zerolab.testing import check_game
 >>> check_game("othello:6x6")
 
-Each law is a function that raises AssertionError and names the position in which a game breaks it.
-`CHECKS` lists them, so that a test suite can run them one by one.
+Each check raises AssertionError with the position in which a game fails it. `CHECKS` lists all
+checks, so that a test suite can run them individually.
 """
 
 from __future__ import annotations
@@ -65,17 +65,18 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_scores,
     check_solver_moves,
 )
-"""The laws, fundamental ones first; each raises AssertionError where a game breaks it."""
+"""All checks, starting with the most fundamental ones."""
 
 
 def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None:
-    """Check a game, given as a value or by its name, against every law.
+    """Run all checks on a game, given as a value or by name.
 
-    `twin` makes the first position of an independent implementation; with it, random games and
-    perft counts are compared too. Raises AssertionError, and UserError for an unknown name.
+    `twin` returns the initial position of an independent implementation. If it is given, random
+    games and perft counts are compared as well. Raises AssertionError if a check fails, and
+    UserError for an unknown name.
     """
-    chosen = parse_game(game) if isinstance(game, str) else game
+    game_value = parse_game(game) if isinstance(game, str) else game
     for check in CHECKS:
-        check(chosen)
+        check(game_value)
     if twin is not None:
-        check_twin(chosen, twin)
+        check_twin(game_value, twin)

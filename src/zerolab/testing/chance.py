@@ -1,4 +1,4 @@
-"""Laws of chance: random actions and playouts are uniform, and playouts are legal games."""
+"""Checks that random actions and playouts are uniform, and that playouts are legal games."""
 
 from __future__ import annotations
 
@@ -17,93 +17,95 @@ from zerolab.testing.samples import evenly_spaced, require, unwritten_state
 
 _DRAWS_PER_ACTION = 200
 _PLAYOUTS = 500
-_FEWEST_EXPECTED = 20
-_RARE = 25.0
-"""Correct games exceed a bound with a probability under exp(-_RARE)."""
+_MIN_EXPECTED = 20
+_LOG_RARITY = 25.0
+"""Correct games exceed a bound with a probability below exp(-_LOG_RARITY)."""
 
 
 def check_random_action(game: Game) -> None:
-    """Check that `random_action` returns legal actions only, all of them equally often."""
+    """Check that `random_action` returns only legal actions, all with equal probability."""
     for sample in evenly_spaced(game, 10):
         mask = python.legal(game, sample.state)
-        drawn = np.empty(int(mask.sum()) * _DRAWS_PER_ACTION, np.int64)
+        actions = np.empty(int(mask.sum()) * _DRAWS_PER_ACTION, np.int64)
         before = sample.state.copy()
-        _draw_actions(game, sample.state, _keys(len(drawn)), drawn)
-        unchanged = np.array_equal(before, sample.state)
-        require(unchanged, sample, "random_action changes the state")
-        illegal = sorted(set(drawn.tolist()) - set(np.flatnonzero(mask).tolist()))
+        _draw_actions(game, sample.state, _keys(len(actions)), actions)
+        is_unchanged = np.array_equal(before, sample.state)
+        require(is_unchanged, sample, "random_action changes the state")
+        illegal = sorted(set(actions.tolist()) - set(np.flatnonzero(mask).tolist()))
         require(not illegal, sample, f"random_action returns {illegal}, which are not legal")
-        counts = np.bincount(drawn, minlength=len(mask))[mask]
+        counts = np.bincount(actions, minlength=len(mask))[mask]
         statistic = float(((counts - _DRAWS_PER_ACTION) ** 2).sum() / _DRAWS_PER_ACTION)
         bound = _chi_square_bound(len(counts) - 1)
         require(
             statistic <= bound,
             sample,
-            f"random_action is not uniform: of {len(drawn)} draws, the legal actions got "
-            f"{counts.tolist()} (chi-square {statistic:.0f}, expected under {bound:.0f})",
+            f"random_action is not uniform: {len(actions)} draws return the legal actions "
+            f"{counts.tolist()} times (chi-square {statistic:.0f}, expected below {bound:.0f})",
         )
 
 
 def check_playout(game: Game) -> None:
     """Check that playouts are legal, uniformly random, complete and reproducible.
 
-    They must also return the outcome for the first mover.
+    They must also return the outcome for the first player to move.
     """
     ranks = np.zeros((rules.actions(game) + 1, rules.actions(game)), np.int64)
     for sample in evenly_spaced(game, 10):
         before = sample.state.copy()
-        results, again = np.empty((2, _PLAYOUTS), np.int64)
+        results, repeated = np.empty((2, _PLAYOUTS), np.int64)
         moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
         keys = _keys(_PLAYOUTS)
         _play_out(game, sample.state, keys, unwritten_state(game), moves, results)
-        _play_out(game, sample.state, keys, unwritten_state(game), moves, again)
+        _play_out(game, sample.state, keys, unwritten_state(game), moves, repeated)
         require(np.array_equal(before, sample.state), sample, "playout changes the state")
-        require(np.array_equal(results, again), sample, "playout depends on more than its stream")
-        unknown = sorted(set(results.tolist()) - {WIN, DRAW, LOSS})
-        require(not unknown, sample, f"playout returns {unknown}; expected -1, 0 or 1")
+        is_reproducible = np.array_equal(results, repeated)
+        require(is_reproducible, sample, "playout depends on more than its stream")
+        invalid = sorted(set(results.tolist()) - {WIN, DRAW, LOSS})
+        require(not invalid, sample, f"playout returns {invalid}; expected -1, 0 or 1")
         replayed = np.empty(_PLAYOUTS, np.int64)
         _replay(game, sample.state, moves, unwritten_state(game), ranks, replayed)
         wrong = int((results != replayed).sum())
         require(
             wrong == 0,
             sample,
-            f"{wrong} of {_PLAYOUTS} playouts are not what `moves` shows: a legal game to the "
-            "end, with the outcome for the mover of the first state",
+            f"{wrong} of {_PLAYOUTS} playouts do not match `moves`; expected complete legal games "
+            "and the outcome for the mover of the first state",
         )
     for count in range(2, len(ranks)):
         _require_uniform(game, count, ranks[count, :count])
 
 
 def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
-    """Check that playouts chose each of `count` legal actions equally often."""
+    """Check that playouts choose each of `count` legal actions with equal probability."""
     expected = ranks.sum() / count
-    if expected < _FEWEST_EXPECTED:
+    if expected < _MIN_EXPECTED:
         return
     statistic = float(((ranks - expected) ** 2).sum() / expected)
     bound = _chi_square_bound(count - 1)
     require(
         statistic <= bound,
         game,
-        f"playouts are not uniform: of {count} legal actions, the first, second, ... were chosen"
-        f" {ranks.tolist()} times (chi-square {statistic:.0f}, expected under {bound:.0f})",
+        f"playouts are not uniform: out of {count} legal actions, the first, second, ... are chosen"
+        f" {ranks.tolist()} times (chi-square {statistic:.0f}, expected below {bound:.0f})",
     )
 
 
 def check_playout_mean(game: Game) -> None:
-    """Check that the mean outcome of playouts is that of games played by `legal` and `apply`."""
+    """Check the mean outcome of playouts against games played with `legal` and `apply`."""
     mask = np.empty(rules.actions(game), np.bool_)
-    # For the difference of two means of values in [-1, 1] [Hoeffding1963].
-    bound = math.sqrt(4 * _RARE / _PLAYOUTS)
+    # Bound on the difference between two means of values in [-1, 1] [Hoeffding1963].
+    bound = math.sqrt(4 * _LOG_RARITY / _PLAYOUTS)
     for sample in evenly_spaced(game, 3):
-        played, naive = np.empty((2, _PLAYOUTS), np.int64)
+        results, naive = np.empty((2, _PLAYOUTS), np.int64)
         moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
-        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), moves, played)
-        others = _keys(_PLAYOUTS, seed=1)
-        _random_plays(game, sample.state, others, mask, unwritten_state(game), naive)
+        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), moves, results)
+        naive_keys = _keys(_PLAYOUTS, seed=1)
+        _play_naively(game, sample.state, naive_keys, mask, unwritten_state(game), naive)
         require(
-            abs(played.mean() - naive.mean()) <= bound,
+            abs(results.mean() - naive.mean()) <= bound,
             sample,
-            f"the mean of playouts is {played.mean():.2f}, of random games {naive.mean():.2f}",
+            f"playouts have a mean outcome of {results.mean():.2f}, but random games"
+            f" {naive.mean():.2f}",
         )
 
 
@@ -113,17 +115,17 @@ def _keys(count: int, seed: int = 0) -> NDArray[np.uint64]:
 
 
 def _chi_square_bound(freedom: int) -> float:
-    """Return a bound that a chi-square variable exceeds with a probability under exp(-_RARE).
+    """Return a bound that a chi-square variable exceeds with probability below exp(-_LOG_RARITY).
 
     Lemma 1 of Laurent and Massart (2000), doi:10.1214/aos/1015957395.
     """
-    return freedom + 2 * math.sqrt(freedom * _RARE) + 2 * _RARE
+    return freedom + 2 * math.sqrt(freedom * _LOG_RARITY) + 2 * _LOG_RARITY
 
 
 @kernel
-def _draw_actions(game: Any, state: Any, keys: Any, drawn: Any) -> None:
-    for i in range(drawn.shape[0]):
-        drawn[i] = rules.random_action(game, state, streams.bits(keys[i], 0))
+def _draw_actions(game: Any, state: Any, keys: Any, actions: Any) -> None:
+    for i in range(actions.shape[0]):
+        actions[i] = rules.random_action(game, state, streams.bits(keys[i], 0))
 
 
 @kernel
@@ -134,9 +136,9 @@ def _play_out(game: Any, state: Any, keys: Any, out: Any, moves: Any, results: A
 
 @kernel
 def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: Any) -> None:
-    """Replay `moves`; write outcomes for the first mover, and ONGOING for illegal games.
+    """Replay `moves`; write outcomes for the first player to move, or ONGOING for illegal games.
 
-    Counts in `ranks[n, r]` how often action r of n legal ones was chosen.
+    `ranks[n, r]` counts the choices of action r out of n legal actions.
     """
     mask = np.empty(ranks.shape[1], np.bool_)
     for i in range(results.shape[0]):
@@ -157,8 +159,8 @@ def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: An
 
 
 @kernel
-def _random_plays(game: Any, state: Any, keys: Any, mask: Any, out: Any, results: Any) -> None:
-    """Play to the end by drawing among all actions until one is legal."""
+def _play_naively(game: Any, state: Any, keys: Any, mask: Any, out: Any, results: Any) -> None:
+    """Play random games, drawing from all actions until the drawn action is legal."""
     for i in range(results.shape[0]):
         copy_row(state, out)
         number = 0

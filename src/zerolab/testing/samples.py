@@ -1,4 +1,4 @@
-"""Positions of random games, and their comparison with a twin of the game."""
+"""Positions of random games, and their comparison with an independent implementation."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Sample(NamedTuple):
 
 
 def require(condition: object, where: Sample | Game, complaint: str) -> None:
-    """Raise AssertionError unless `condition` holds, naming the position or the game."""
+    """Raise AssertionError with the position or game unless `condition` is true."""
     if not condition:
         raise AssertionError(f"{where}: {complaint}")
 
 
 @lru_cache(maxsize=64, typed=True)
 def random_games(game: Game) -> tuple[tuple[Sample, ...], ...]:
-    """Return eight random games from start to end, the same ones in every call."""
+    """Return the positions of eight random games, which are the same in every call."""
     return tuple(tuple(_random_game(game, seed)) for seed in range(_GAMES))
 
 
 def positions(game: Game) -> Iterator[Sample]:
     """Yield every position of the random games."""
-    for played in random_games(game):
-        yield from played
+    for samples in random_games(game):
+        yield from samples
 
 
 def ongoing_positions(game: Game) -> Iterator[Sample]:
-    """Yield the positions of the random games that are not finished."""
+    """Yield the ongoing positions of the random games."""
     return (sample for sample in positions(game) if sample.outcome == ONGOING)
 
 
@@ -69,18 +69,18 @@ def _random_game(game: Game, seed: int) -> Iterator[Sample]:
 
 
 def evenly_spaced(game: Game, count: int) -> list[Sample]:
-    """Return about `count` ongoing positions, spread over the random games."""
+    """Return about `count` ongoing positions, distributed evenly over the random games."""
     ongoing = list(ongoing_positions(game))
     return ongoing[:: max(1, len(ongoing) // count)]
 
 
 def unwritten_state(game: Game) -> State:
-    """Return a state, uint64[words], full of bits that rules must overwrite."""
+    """Return a state, uint64[words], with arbitrary content that rules must overwrite."""
     return np.full(rules.words(game), 0xDEAD_BEEF_DEAD_BEEF, np.uint64)
 
 
 class Twin(Protocol):
-    """A position of an independent implementation, written as plainly as possible."""
+    """A position of an independent implementation, which should be as simple as possible."""
 
     def legal_actions(self) -> Sequence[int]:
         """Return the legal actions of an ongoing game in ascending order."""
@@ -91,22 +91,22 @@ class Twin(Protocol):
         ...
 
     def result(self) -> int | None:
-        """Return +1 if the player who made the first action has won, -1, 0, or None."""
+        """Return the result for the player who moved first: 1, 0 or -1; None if ongoing."""
         ...
 
     def board(self) -> NDArray[Any] | None:
         """Return [rows, columns] with 1 and -1 for the first and second player's pieces.
 
-        Where it is None, boards are not compared.
+        Return None to skip the comparison of boards.
         """
         ...
 
 
 def check_twin(game: Game, start: Callable[[], Twin], most_leaves: int = 500) -> None:
-    """Compare random games move by move, and perft counts to about `most_leaves` sequences."""
-    for played in random_games(game):
+    """Compare random games move by move, and perft counts up to about `most_leaves` sequences."""
+    for samples in random_games(game):
         twin = start()
-        for sample in played:
+        for sample in samples:
             if sample.history:
                 twin = twin.play(sample.history[-1])
             _compare(sample, twin)
@@ -117,24 +117,22 @@ def _compare(sample: Sample, twin: Twin) -> None:
     game, sign = sample.game, 1 if len(sample.history) % 2 == 0 else -1
     result = twin.result()
     expected = ONGOING if result is None else sign * result
-    same_outcome = sample.outcome == expected
-    require(same_outcome, sample, f"the outcome is {sample.outcome}, the twin's {expected}")
+    is_equal = sample.outcome == expected
+    require(is_equal, sample, f"the outcome is {sample.outcome}, but the twin's is {expected}")
     if sample.outcome == ONGOING:
         legal = np.flatnonzero(python.legal(game, sample.state)).tolist()
-        others = list(twin.legal_actions())
-        require(legal == others, sample, f"{legal} are legal, for the twin {others}")
+        twin_legal = list(twin.legal_actions())
+        is_equal = legal == twin_legal
+        require(is_equal, sample, f"the legal actions are {legal}, but the twin's are {twin_legal}")
     board = twin.board()
     if board is not None:
-        _compare_boards(sample, sign * python.encode(game, sample.state)[0], board)
-
-
-def _compare_boards(sample: Sample, pieces: NDArray[Any], board: NDArray[Any]) -> None:
-    different = np.argwhere(pieces != board).tolist()
-    require(
-        not different,
-        sample,
-        f"plane 0 and the twin's board show different pieces in the cells {different}",
-    )
+        pieces = sign * python.encode(game, sample.state)[0]
+        different = np.argwhere(pieces != board).tolist()
+        require(
+            not different,
+            sample,
+            f"plane 0 and the twin's board have different pieces in the cells {different}",
+        )
 
 
 def _compare_counts(game: Game, start: Callable[[], Twin], most_leaves: int) -> None:
@@ -149,6 +147,6 @@ def _compare_counts(game: Game, start: Callable[[], Twin], most_leaves: int) -> 
         ]
         ended = sum(twin.result() is not None for twin in level)
         expected = Count(count.depth, len(level), ended)
-        require(count == expected, game, f"perft gives {count}, the twin {expected}")
+        require(count == expected, game, f"perft returns {count}, but the twin has {expected}")
         if not level or len(level) * branching > most_leaves:
             return

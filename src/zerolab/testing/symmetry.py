@@ -1,4 +1,4 @@
-"""Laws of symmetries and of the layout of actions and planes."""
+"""Checks of symmetries, action layouts and plane names."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from zerolab.testing.samples import Sample, positions, random_games, require, un
 
 
 def check_symmetry_tables(game: Game) -> None:
-    """Check that the symmetries are a group of permutations whose number 0 changes nothing."""
+    """Check that the symmetries are a group of permutations and that number 0 is the identity."""
     cells, actions = python.symmetry_tables(game)
     for noun, images in (("cell", cells), ("action", actions)):
         identity = np.arange(images.shape[1])
-        untouched = np.array_equal(images[0], identity)
-        require(untouched, game, f"symmetry 0 must leave every {noun} where it is")
+        is_identity = np.array_equal(images[0], identity)
+        require(is_identity, game, f"symmetry 0 must not move any {noun}")
         for number, image in enumerate(images):
-            permutes = np.array_equal(np.sort(image), identity)
+            is_permutation = np.array_equal(np.sort(image), identity)
             require(
-                permutes,
+                is_permutation,
                 game,
-                f"transform_{noun} of symmetry {number} is no permutation: {image.tolist()}",
+                f"transform_{noun} of symmetry {number} is not a permutation: {image.tolist()}",
             )
     numbers = _numbers(game)
     require(len(numbers) == len(cells), game, "two symmetries are equal")
     for first in range(len(cells)):
-        for then in range(len(cells)):
-            both = _key(cells[then][cells[first]], actions[then][actions[first]])
+        for second in range(len(cells)):
+            product = _key(cells[second][cells[first]], actions[second][actions[first]])
             require(
-                both in numbers, game, f"symmetry {first}, then {then}, is no symmetry of the game"
+                product in numbers,
+                game,
+                f"symmetry {first} followed by {second} is not a symmetry of the game",
             )
 
 
@@ -61,13 +63,13 @@ def check_symmetries_invert(game: Game) -> None:
     cells, actions = python.symmetry_tables(game)
     numbers = _numbers(game)
     for symmetry in range(len(cells)):
-        undo = numbers.get(_key(np.argsort(cells[symmetry]), np.argsort(actions[symmetry])))
-        require(undo is not None, game, f"symmetry {symmetry} has no inverse")
+        inverse = numbers.get(_key(np.argsort(cells[symmetry]), np.argsort(actions[symmetry])))
+        require(inverse is not None, game, f"symmetry {symmetry} has no inverse")
         for sample in positions(game):
             image = python.transform(game, sample.state, symmetry)
-            back = python.transform(game, image, undo or 0)
-            undone = np.array_equal(back, sample.state)
-            require(undone, sample, f"symmetry {undo} does not undo symmetry {symmetry}")
+            restored = python.transform(game, image, inverse or 0)
+            is_restored = np.array_equal(restored, sample.state)
+            require(is_restored, sample, f"symmetry {inverse} does not undo symmetry {symmetry}")
 
 
 def _key(cells: NDArray[Any], actions: NDArray[Any]) -> tuple[int, ...]:
@@ -83,50 +85,55 @@ def _image(sample: Sample, symmetry: int) -> State:
     before, image = sample.state.copy(), unwritten_state(sample.game)
     python.write_transform(sample.game, sample.state, symmetry, image)
     require(np.array_equal(before, sample.state), sample, "transform changes the state")
-    whole = np.array_equal(image, python.transform(sample.game, sample.state, symmetry))
-    require(whole, sample, "transform does not write every word of `out`")
-    untouched = symmetry != 0 or np.array_equal(image, before)
-    require(untouched, sample, "symmetry 0 changes the state")
+    is_complete = np.array_equal(image, python.transform(sample.game, sample.state, symmetry))
+    require(is_complete, sample, "transform does not write every word of `out`")
+    is_valid = symmetry != 0 or np.array_equal(image, before)
+    require(is_valid, sample, "symmetry 0 changes the state")
     return image
 
 
 def _check_planes(sample: Sample, image: State, symmetry: int, cells: NDArray[Any]) -> None:
-    """Check that planes permuted by `transform_cell`, as in training, are those of the image."""
+    """Check the planes of the image against planes permuted with `transform_cell`.
+
+    Training permutes planes in the same way.
+    """
     both = python.encode_batch(sample.game, np.stack((sample.state, image)))
-    plain, transformed = both.reshape(2, encoding.planes(sample.game), -1)
-    moved = np.empty_like(plain)
-    moved[:, cells] = plain
+    planes, image_planes = both.reshape(2, encoding.planes(sample.game), -1)
+    permuted = np.empty_like(planes)
+    permuted[:, cells] = planes
     require(
-        np.array_equal(moved, transformed),
+        np.array_equal(permuted, image_planes),
         sample,
-        f"the planes under symmetry {symmetry} are not those permuted by transform_cell",
+        f"the planes of the image under symmetry {symmetry} differ from the planes permuted with"
+        " transform_cell",
     )
 
 
 def _check_actions(sample: Sample, image: State, symmetry: int, actions: NDArray[Any]) -> None:
     game = sample.game
     mask = python.legal(game, sample.state)
-    moved = np.empty_like(mask)
-    moved[actions] = mask
+    permuted = np.empty_like(mask)
+    permuted[actions] = mask
     require(
-        np.array_equal(moved, python.legal(game, image)),
+        np.array_equal(permuted, python.legal(game, image)),
         sample,
-        f"the legal actions under symmetry {symmetry} are not those permuted by transform_action",
+        f"the legal actions of the image under symmetry {symmetry} differ from those permuted with"
+        " transform_action",
     )
     for action in np.flatnonzero(mask).tolist():
-        after = python.apply(game, sample.state, action)
+        child = python.apply(game, sample.state, action)
         require(
             np.array_equal(
                 python.apply(game, image, int(actions[action])),
-                python.transform(game, after, symmetry),
+                python.transform(game, child, symmetry),
             ),
             sample,
-            f"action {action}, then symmetry {symmetry}, is not the same in reverse order",
+            f"action {action} and symmetry {symmetry} give different states in different orders",
         )
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that actions change their places on the board, and that symmetries move both alike."""
+    """Check that actions change their places on the board and that symmetries preserve both."""
     if encoding.ENCODINGS.implementation(type(game)).actions_over is None:  # type: ignore[attr-defined]
         return
     try:
@@ -135,8 +142,8 @@ def check_action_layout(game: Game) -> None:
         raise AssertionError(f"{game}: {error}") from None
     place_of = _places_of_cells(game, layout)
     _check_symmetries(game, layout, place_of)
-    for played in random_games(game):
-        for before, after in pairwise(played):
+    for samples in random_games(game):
+        for before, after in pairwise(samples):
             action = after.history[-1]
             if action >= layout.places:
                 continue
@@ -145,21 +152,21 @@ def check_action_layout(game: Game) -> None:
             require(
                 action in changed,
                 before,
-                f"action {action} changes nothing in its place among the {layout.over}",
+                f"action {action} does not change its place among the {layout.over}",
             )
 
 
 def check_plane_names(game: Game) -> None:
-    """Check that names of planes differ, that each has a plane, and that plane 0 is "pieces"."""
+    """Check that plane names are distinct, that each has a plane, and that plane 0 is "pieces"."""
     names = plane_names(game)
     require(len(set(names)) == len(names), game, f"two planes have the same name: {names}")
     count = encoding.planes(game)
-    require(len(names) <= count, game, f"{len(names)} names of {count} planes: {names}")
+    require(len(names) <= count, game, f"{len(names)} names for {count} planes: {names}")
     require(names[:1] == ("pieces",), game, f'plane 0 must have the name "pieces": {names}')
 
 
 def _places_of_cells(game: Game, layout: ActionLayout) -> NDArray[np.int64]:
-    """Return the place of every cell, int64[cells]."""
+    """Return int64[cells]: the place of every cell."""
     rows, columns = game[:2]
     cells = np.arange(rows * columns)
     places: dict[str, NDArray[np.int64]] = {
@@ -170,10 +177,10 @@ def _places_of_cells(game: Game, layout: ActionLayout) -> NDArray[np.int64]:
 
 def _check_symmetries(game: Game, layout: ActionLayout, place_of: NDArray[np.int64]) -> None:
     cells, actions = python.symmetry_tables(game)
-    for symmetry, (moved, images) in enumerate(zip(cells, actions, strict=True)):
-        expected = images[place_of]
+    for symmetry, (cell_images, action_images) in enumerate(zip(cells, actions, strict=True)):
+        expected = action_images[place_of]
         require(
-            np.array_equal(place_of[moved], expected),
+            np.array_equal(place_of[cell_images], expected),
             game,
-            f"symmetry {symmetry} does not move actions as it moves the {layout.over}",
+            f"symmetry {symmetry} moves actions differently from the {layout.over}",
         )
