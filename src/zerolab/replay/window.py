@@ -275,7 +275,7 @@ class Window:
     def _transformed_vectors(
         self, name: str, numbers: RowNumbers, symmetries: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Return rows of a column with one entry per action under symmetries; empty if not stored."""
+        """Return rows of a column with one entry per action under symmetries; may be empty."""
         column = self._vectors(name, numbers)
         images = np.empty_like(column)
         _transform_actions(self._action_images, column, symmetries, images)
