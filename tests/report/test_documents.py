@@ -291,7 +291,7 @@ def test_files_that_a_later_report_lacks_are_removed(tmp_path):
 @pytest.mark.parametrize("name", ["README.md", "index.html"])
 def test_pages_of_others_stay(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(UserError, match="is not a report"):
+    with pytest.raises(UserError, match="is not a study report"):
         save(demo([]), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
