@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 from filelock import FileLock
@@ -61,6 +62,10 @@ def kill_itself(number):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def end_early():
+    os._exit(1)
+
+
 def test_results_of_processes_come_in_order():
     with map_in_processes(square, iter(range(20)), 2) as found:
         assert list(found) == [number * number for number in range(20)]
@@ -70,5 +75,34 @@ def test_the_death_of_a_process_is_an_error_of_the_user():
     with (
         pytest.raises(UserError, match="process ended unexpectedly"),
         map_in_processes(kill_itself, iter(range(20)), 2) as found,
+    ):
+        list(found)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5])
+def test_processes_that_die_before_their_first_task_are_an_error_of_the_user(monkeypatch, seconds):
+    """Pebble then fails the scheduled items, or refuses further ones with a RuntimeError."""
+    monkeypatch.setattr(processes, "_start_worker", end_early)
+
+    def items():
+        yield from range(3)
+        time.sleep(seconds)
+        yield from range(20)
+
+    with (
+        pytest.raises(UserError, match="process ended unexpectedly"),
+        map_in_processes(square, items(), 2) as found,
+    ):
+        list(found)
+
+
+def test_errors_of_items_are_not_those_of_processes():
+    def items():
+        yield 1
+        raise RuntimeError("no more items")
+
+    with (
+        pytest.raises(RuntimeError, match="no more items"),
+        map_in_processes(square, items(), 2) as found,
     ):
         list(found)

@@ -26,10 +26,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import (
-    Future,
-    ThreadPoolExecutor,
-)
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
@@ -276,6 +273,7 @@ if PARENT in os.environ and _is_fork_server():
 
 
 _ITEMS_AHEAD = 4  # submitted per process, so that no process waits for the slowest
+_POOL_CHECK_SECONDS = 1.0  # a pool that has given up may leave futures without a result
 
 _MappedItem = TypeVar("_MappedItem")
 _MappedResult = TypeVar("_MappedResult")
@@ -340,12 +338,28 @@ def _ordered_results(
     items: Iterator[_MappedItem],
     ahead: int,
 ) -> Iterator[_MappedResult]:
-    pending: deque[Future[_MappedResult]] = deque(
-        pool.schedule(function, args=[item]) for item in islice(items, ahead)
-    )
+    pending = deque(_scheduled(pool, function, islice(items, ahead)))
     while pending:
-        yield pending.popleft().result()
-        pending.extend(pool.schedule(function, args=[item]) for item in islice(items, 1))
+        future = pending.popleft()
+        while not wait([future], _POOL_CHECK_SECONDS).done:
+            if not pool.active:
+                raise BrokenProcessPool
+        yield future.result()
+        pending.extend(_scheduled(pool, function, islice(items, 1)))
+
+
+def _scheduled(
+    pool: ProcessPool,
+    function: Callable[[_MappedItem], _MappedResult],
+    items: Iterator[_MappedItem],
+) -> Iterator[Future[_MappedResult]]:
+    """Yield the future of each item; raise BrokenProcessPool if the pool has given up."""
+    for item in items:
+        try:
+            future = pool.schedule(function, args=[item])
+        except RuntimeError:  # pebble gives up if a process dies before any has begun a task
+            raise BrokenProcessPool from None
+        yield future
 
 
 def shares_of_cores(workers: int) -> list[list[int]]:
