@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+from contextlib import suppress
 
 import pytest
 from tiny_laboratory import GAME
@@ -47,3 +49,19 @@ def test_solutions_are_counted_by_address(monkeypatch: pytest.MonkeyPatch) -> No
         await asyncio.to_thread(solvers.close)
 
     asyncio.run(ask())
+
+
+def test_a_solver_that_died_while_idle_is_replaced() -> None:
+    async def solve_twice() -> None:
+        solvers, before = Solvers(), multiprocessing.active_children()
+        start, client = Position.start(GAME), Client("a", "x")
+        await solvers.solve(client, start, 10.0)
+        (process,) = [each for each in multiprocessing.active_children() if each not in before]
+        process.kill()
+        await asyncio.to_thread(process.join)
+        with suppress(BusyError):  # until the death is noticed
+            await solvers.solve(client, start.play("1"), 10.0)
+        assert await solvers.solve(client, start.play("2"), 10.0)
+        await asyncio.to_thread(solvers.close)
+
+    asyncio.run(solve_twice())

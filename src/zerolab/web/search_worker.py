@@ -229,6 +229,8 @@ class SearchWorker:
 
     def _start(self) -> Connection:
         """Start the process; raise OSError if that fails or the worker has been closed."""
+        # Not `processes.fork_server_context`: starting its first process waits until the server
+        # has imported torch, and meanwhile the event loop could not close this worker.
         context = multiprocessing.get_context("spawn")
         with self._ending:
             if self._is_killed:

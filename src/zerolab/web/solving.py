@@ -7,9 +7,9 @@ nobody waits for any more is abandoned by ending the process.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import threading
 from collections import OrderedDict
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ import numpy as np
 from pebble import ProcessExpired, ProcessPool
 
 from zerolab.core.errors import UserError
+from zerolab.core.processes import process_pool
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
 from zerolab.rules import python
@@ -65,10 +66,13 @@ class Solvers:
     def close(self) -> None:
         """End the solver's process."""
         with self._lock:
-            if self._pool is not None:
-                self._pool.stop()  # type: ignore[no-untyped-call]
-                self._pool.join(timeout=5)
-                self._pool = None
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._pool is not None:
+            self._pool.stop()  # type: ignore[no-untyped-call]
+            self._pool.join(timeout=5)
+            self._pool = None
 
     async def _solve(self, position: Position, seconds: float) -> Values:
         arguments = game_name(position.game), position.state.tobytes(), seconds
@@ -78,7 +82,7 @@ class Solvers:
             values = await asyncio.wrap_future(future)
         except TimeoutError:
             raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
-        except ProcessExpired:
+        except (ProcessExpired, BrokenProcessPool):
             raise BusyError("the solver has ended too early: try again") from None
         return {
             position.name(action): values[action]
@@ -89,9 +93,10 @@ class Solvers:
     def _running(self) -> ProcessPool:
         """Return the pool after starting it, which takes a while."""
         with self._lock:
+            if self._pool is not None and not self._pool.active:  # its process died while idle
+                self._stop()
             if self._pool is None:
-                context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPool(max_workers=1, context=context)
+                self._pool = process_pool(1, __name__)
             bool(self._pool.active)  # reading it starts the pool
             return self._pool
 
