@@ -76,7 +76,9 @@ _NAMES_BY_MODULE = {
     "zerolab.search.search": ("Search",),
     "zerolab.search.search_settings": ("SearchSettings",),
 }  # fmt: skip
-_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+_MODULES = dict(
+    sorted((name, module) for module, names in _NAMES_BY_MODULE.items() for name in names)
+)
 __all__ = list(_MODULES)
 
 # Waiting torch threads spin before they sleep. On a machine with other load, the default spin count

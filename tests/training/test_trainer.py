@@ -26,7 +26,7 @@ from zerolab.training.configure import resolve_settings
 from zerolab.training.criteria import WinRateGate
 from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
-from zerolab.training.presets import preset_title
+from zerolab.training.preset_files import preset_title
 from zerolab.training.records import (
     BaselineRecord,
     GateRecord,

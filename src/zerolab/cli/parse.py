@@ -189,7 +189,7 @@ def _agents() -> list[str]:
 
 def _presets() -> list[str]:
     """Return one text with a line per preset and its title, for an indented section."""
-    from zerolab.training.presets import preset_names, preset_title
+    from zerolab.training.preset_files import preset_names, preset_title
 
     return _lines({name: preset_title(name) for name in preset_names()})
 

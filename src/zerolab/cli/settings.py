@@ -79,7 +79,7 @@ def preset_values() -> dict[str, dict[str, Any]]:
     """
     from zerolab.core.setting_docs import flatten_settings
     from zerolab.training.configure import resolve_settings
-    from zerolab.training.presets import preset_names
+    from zerolab.training.preset_files import preset_names
 
     defaults = {each.key: each.default for each in all_settings() if not each.variant}
     found = {}

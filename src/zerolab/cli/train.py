@@ -13,7 +13,8 @@ from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resumable
 from zerolab.core.errors import UserError
 from zerolab.core.processes import peak_memory
-from zerolab.training.presets import TransferOption, preset_name
+from zerolab.training.preset_files import preset_name
+from zerolab.training.start_options import TransferOption
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
@@ -67,7 +68,7 @@ def train(
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import require_effects, resolve_settings
-    from zerolab.training.learn_settings import require_frozen
+    from zerolab.training.start_options import require_frozen
     from zerolab.training.trainer import check_new_run
 
     set = (*_starting(from_, transfer), *set)
@@ -91,7 +92,7 @@ def train(
 
 def _starting(source: str | None, transfer: TransferOption | None) -> list[str]:
     """Return the settings that ``--from`` and ``--transfer`` stand for."""
-    from zerolab.training.learn_settings import start_assignments
+    from zerolab.training.start_options import start_assignments
 
     if source is None:
         if transfer is not None:
@@ -211,7 +212,7 @@ def fit(
         resolve_settings,
     )
     from zerolab.training.facts import file_settings
-    from zerolab.training.presets import preset_name
+    from zerolab.training.preset_files import preset_name
     from zerolab.training.trainer import check_new_run
 
     asked: list[Assignment] = [*file_settings(positions).items(), *set]

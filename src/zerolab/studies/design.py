@@ -19,7 +19,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.training.configure import resolve_settings
 from zerolab.training.inputs import count_features
-from zerolab.training.learn_settings import FOUND
+from zerolab.training.learn_settings import SET_BY_RUN
 from zerolab.training.settings import TrainSettings
 
 Level = str | int | float
@@ -122,7 +122,7 @@ def run_key(settings: TrainSettings) -> str:
     known = {key: value for key, value in flatten(data) if value not in ([], {}, ())}
     del known["selfplay.threads"]
     known["supervised.digest"] = ""
-    for found in FOUND:
+    for found in SET_BY_RUN:
         known.pop(f"start.{found}", None)
     known["network.heads"] = [
         each.model_dump(mode="json", exclude=set(each.set_by_run))

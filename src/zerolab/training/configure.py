@@ -18,9 +18,10 @@ from zerolab.networks.losses import learnt_heads
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
-from zerolab.training.learn_settings import FOUND, START, StartSettings
-from zerolab.training.presets import read_preset
+from zerolab.training.learn_settings import SET_BY_RUN, StartSettings
+from zerolab.training.preset_files import read_preset
 from zerolab.training.settings import TrainSettings
+from zerolab.training.start_options import START
 from zerolab.training.warm_start import warm_start_search
 
 _BOARDS = "boards"
@@ -210,7 +211,7 @@ def _found(wanted: TrainSettings, saved: TrainSettings) -> StartSettings | None:
     fields = StartSettings.model_fields
     found = {
         name: getattr(saved.start, name)
-        for name in FOUND
+        for name in SET_BY_RUN
         if getattr(wanted.start, name) == fields[name].default
     }
     return wanted.start.model_copy(update=found)

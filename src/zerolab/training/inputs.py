@@ -32,8 +32,9 @@ from zerolab.store.examples import Examples
 from zerolab.store.games import canonical_folder, source_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.facts import SolvedSplit, later_features, read_split
-from zerolab.training.learn_settings import START, StartSettings
+from zerolab.training.learn_settings import StartSettings
 from zerolab.training.settings import AccuracySettings, TrainSettings
+from zerolab.training.start_options import START
 from zerolab.training.transfer import Side, Transferred, new_network, transfer_weights
 
 

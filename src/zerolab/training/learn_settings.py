@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from zerolab.core.config import Settings, assignment, variant_among
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.config import Settings, variant_among
+from zerolab.core.errors import quoted
 from zerolab.core.registry import load_plugins
 from zerolab.networks.catalogue import LOSSES
 from zerolab.networks.head import TargetOptions
 from zerolab.replay.window import Symmetries
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
-from zerolab.training.presets import Transfer, TransferOption
+from zerolab.training.start_options import Transfer
 
 load_plugins("training")  # before settings choose among what is registered
 
@@ -39,10 +39,6 @@ class SupervisedSettings(Settings):
         return self
 
 
-START = "start.source"
-"""The setting that names the network to start from."""
-
-
 class StartSettings(Settings):
     """A trained network, and the part of it that network 0 of this run is made from."""
 
@@ -65,24 +61,8 @@ class StartSettings(Settings):
     """The game of `source`, set when the run begins."""
 
 
-FOUND = ("digest", "iteration", "game")
-"""The settings of a start that are set when the run begins."""
-
-
-def start_assignments(source: str, transfer: TransferOption) -> list[str]:
-    """Return the assignments that the options ``--from`` and ``--transfer`` stand for."""
-    frozen = ["learn.frozen=trunk"] if transfer == "frozen" else []
-    taken: Transfer = "trunk" if transfer == "frozen" else transfer
-    return [assignment(START, source), f"start.transfer={taken}", *frozen]
-
-
-def require_frozen(transfer: TransferOption | None, frozen: str) -> None:
-    """Raise UserError if `learn.frozen` contradicts the option ``--transfer frozen``."""
-    if transfer == "frozen" and frozen != "trunk":
-        raise UserError(
-            f'learn.frozen = {quoted(frozen)} contradicts the transfer "frozen": expected'
-            ' learn.frozen = "trunk", or the transfer "trunk"'
-        )
+SET_BY_RUN = ("digest", "iteration", "game")
+"""Fields of `StartSettings` that are set when the run begins."""
 
 
 def _number_of_iterations(value: Any) -> Any:

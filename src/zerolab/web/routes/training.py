@@ -28,8 +28,8 @@ from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.files import make_folder, read_text, write_text
 from zerolab.store.run_folder import is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
-from zerolab.training.learn_settings import require_frozen, start_assignments
-from zerolab.training.presets import TransferOption, preset_names, preset_title
+from zerolab.training.preset_files import preset_names, preset_title
+from zerolab.training.start_options import TransferOption, require_frozen, start_assignments
 from zerolab.training.trainer import check_new_run
 from zerolab.web.folders import Folders, is_running, list_runs, open_run
 from zerolab.web.laboratory import Lab

@@ -1,0 +1,83 @@
+"""Preset files, which define the initial settings of runs.
+
+A preset is a TOML file in the folder ``presets`` of this package or of a paper, or a file of the
+user. Papers are packages whose module is named in the entry-point group ``zerolab.papers``; they
+are not imported here. A table ``[boards."5x5"]`` has settings for boards of that size only.
+
+Imports are kept light so that the help of commands is fast.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from zerolab.core.errors import UserError, nearest, quoted
+
+_SUFFIX = ".toml"
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets in this package and in installed papers."""
+    return sorted(_files())
+
+
+def preset_name(preset: str) -> str:
+    """Return the name of a preset, given by name or as a file such as ``my/own.toml``."""
+    return Path(preset).stem if preset.endswith(_SUFFIX) else preset
+
+
+def preset_title(name: str) -> str:
+    """Return the title of an installed preset, the first comment in its file."""
+    return _files()[name].read_text("utf-8").partition("\n")[0].strip("# ")
+
+
+def read_preset(preset: str) -> dict[str, Any]:
+    """Return the unvalidated settings of a preset, given by name or as a TOML file.
+
+    Raises UserError if the preset does not exist or the file is not valid TOML.
+    """
+    if preset.endswith(_SUFFIX):
+        from zerolab.core.config import read_toml
+
+        return {**read_toml(Path(preset)), "preset": preset_name(preset)}
+    if preset not in (names := preset_names()):
+        known = ", ".join(names)
+        raise UserError(
+            f"unknown preset {quoted(preset)}: expected one of {known}, or a file such as"
+            f" my.toml{nearest(preset, names)}"
+        )
+    return {**copy.deepcopy(_installed(preset)), "preset": preset}
+
+
+@cache  # a study resolves the settings of hundreds of runs
+def _installed(name: str) -> dict[str, Any]:
+    return tomllib.loads(_files()[name].read_text("utf-8"))
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """Return the files of all installed presets by name; the first of duplicate names wins."""
+    files: dict[str, Path] = {}
+    for folder in (Path(__file__).parent / "presets", *_paper_folders()):
+        for path in sorted(folder.glob(f"*{_SUFFIX}")):
+            files.setdefault(path.stem, path)
+    return files
+
+
+def _paper_folders() -> list[Path]:
+    """Return the preset folders of papers, without importing the papers."""
+    packages = {point.module.rpartition(".")[0] for point in entry_points(group="zerolab.papers")}
+    locations: list[str] = []
+    for package in sorted(packages - {""}):
+        try:
+            spec = find_spec(package)
+        except ImportError:
+            continue  # reported where the paper is used
+        locations += (spec and spec.submodule_search_locations) or []
+    return [Path(location) / "presets" for location in locations]
