@@ -68,7 +68,7 @@ class Variant(Settings):
     name: str
 
     def build(self) -> Any:
-        """Return the described value, a NamedTuple of the compiled pattern where there is one."""
+        """Return the value that the settings describe; by default, the settings themselves."""
         return self
 
 

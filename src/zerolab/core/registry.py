@@ -36,7 +36,7 @@ from zerolab.core.errors import UserError, nearest, one_line, quoted
 _Entry = TypeVar("_Entry")
 
 Layer = Literal["games", "search", "networks", "agents", "training", "papers"]
-"""The layers that have plug-ins."""
+"""Layers that can have plug-ins."""
 
 
 def import_modules(package: str) -> None:

@@ -36,7 +36,7 @@ class Posterior(NamedTuple):
     first: Ints
     """int64[m]: index of the first player."""
     second: Ints
-    """int64[m]: index of the second player; equal to `first` for virtual games."""
+    """int64[m]: index of the second player, which can be the first player (see `posterior_of`)."""
     wins: Floats
     """float64[m]: wins plus draws of the first player, including virtual games."""
     losses: Floats

@@ -13,7 +13,7 @@ class IntervalLike(Protocol):
 
     @property
     def value(self) -> float:
-        """Value, usually inside the interval."""
+        """Point estimate."""
         ...
 
     @property

@@ -196,7 +196,7 @@ class GameStore:
         return rows
 
     def named_inside(self, name: str) -> str:
-        """Return the name in the file of an agent with a given full name."""
+        """Return the name that an agent with a given full name has in the file."""
         return name if self._run is None else inside_run(name, self._run)
 
     def named_outside(self, name: str) -> str:
