@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 
 import pytest
 
+from forks import Fork
 from zerolab.cli.main import main
 
 
@@ -62,17 +61,12 @@ def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
 
 
 def test_a_controller_that_leaves_ends_the_engine():
-    words = [sys.executable, "-m", "zerolab.cli.main", "gtp", "random", "--game", "gobang:3x3:3"]
-    process = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(b"name\n")
+    process = Fork("gtp", "random", "--game", "gobang:3x3:3")
+    process.stdin.write("name\n")
     process.stdin.flush()
-    assert process.stdout.readline() == b"= zerolab random\n"
+    assert process.stdout.readline() == "= zerolab random\n"
     process.stdout.close()
-    process.stdin.write(b"list_commands\n" * 2)
+    process.stdin.write("list_commands\n" * 2)
     process.stdin.close()
-    assert process.wait(timeout=60) == 0
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    assert process.stderr.read() == ""

@@ -12,31 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from forks import COMMAND, Fork
+
 ZEROLAB = [sys.executable, "-m", "zerolab.cli.main"]
 LONG = ["perft", "gobang:8x8", "30"]
-UNBUFFERED = os.environ | {"PYTHONUNBUFFERED": "1"}
-
-
-def start(arguments, **streams):
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    return subprocess.Popen([*ZEROLAB, *arguments], env=UNBUFFERED, text=True, **streams)
-
-
-def finish(process):
-    """Return what a process prints to its end, which must come soon; leave none behind."""
-    try:
-        return process.communicate(timeout=20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_a_kernel_that_computes(number):
-    with start(LONG) as process:
-        process.stdout.readline()
-        process.send_signal(number)
-        _, errors = finish(process)
+    process = Fork(*LONG)
+    process.stdout.readline()
+    os.kill(process.pid, number)
+    _, errors = process.finish(timeout=20)
     assert process.returncode == 128 + number
     assert errors == "zerolab: interrupted\n"
 
@@ -63,11 +50,11 @@ def test_work_that_can_be_resumed_says_so_in_one_line(number):
 
 
 def test_a_second_signal_ends_it_at_once():
-    with start(LONG) as process:
-        process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGTERM)
-        finish(process)
+    process = Fork(*LONG)
+    process.stdout.readline()
+    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, signal.SIGTERM)
+    process.finish(timeout=20)
     assert process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
@@ -88,14 +75,11 @@ def test_a_signal_while_modules_load_leaves_no_traceback(module):
 
 
 def test_a_signal_at_exit_is_silent():
-    ended = run_script("""
-        import atexit
-        sys.argv = ["zerolab", "games"]
-        atexit.register(signal.raise_signal, signal.SIGTERM)
-        sys.exit(main())
-    """)
-    assert ended.returncode == -signal.SIGTERM
-    assert ended.stderr == ""
+    register = "import atexit, signal; atexit.register(signal.raise_signal, signal.SIGTERM)\n"
+    process = Fork("games", code=register + COMMAND)
+    _, errors = process.finish()
+    assert process.returncode == -signal.SIGTERM
+    assert errors == ""
 
 
 def test_an_exception_that_hides_an_interrupt_is_an_interrupt():
@@ -122,12 +106,12 @@ def run_script(script):
 
 
 def test_an_interrupted_command_leaves_no_engine():
-    process = start(["match", 'gtp:"sleep 987"', "random", "--game", "gobang:3x3:3"])
+    process = Fork("match", 'gtp:"sleep 987"', "random", "--game", "gobang:3x3:3")
     while not (engines := children(process.pid)):
-        assert process.poll() is None
+        assert is_running(process.pid)
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    os.kill(process.pid, signal.SIGTERM)
+    process.finish(timeout=20)
     assert process.returncode == 128 + signal.SIGTERM
     wait_until_ended(engines)  # what was killed still takes a moment to end
 
@@ -159,27 +143,33 @@ def is_running(process):
 def test_a_reader_that_leaves_ends_the_command_quietly(arguments):
     reading, writing = os.pipe()
     os.close(reading)
-    process = start(arguments, stdout=writing)
+    process = Fork(*arguments, stdout=writing)
     os.close(writing)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.finish()
     assert process.returncode == 0
     assert errors == ""
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "train --help >&-",
-        "play random --game gobang:3x3:3 <&- >&- 2>&-",
-        "echo quit | zerolab gtp random --game gobang:3x3:3 >&-",
-    ],
-)
-def test_closed_streams_lead_nowhere(command):
-    before, _, after = command.rpartition("zerolab ")
-    script = f"{before} {' '.join(ZEROLAB)} {after}"
+def test_closed_streams_lead_nowhere():
+    script = f"{' '.join(ZEROLAB)} train --help <&- >&-"
     ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert ended.returncode == 0
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(("arguments", "closed"), [("play random", {0, 1, 2}), ("gtp random", {1})])
+def test_games_with_closed_streams_end_quietly(arguments, closed):
+    """The streams are as Python finds them after ``<&- >&- 2>&-``."""
+    head = "import os, sys\n"
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if number in closed:
+            head += f"os.close({number}); sys.{name} = sys.__{name}__ = None\n"
+    process = Fork(*arguments.split(), "--game", "gobang:3x3:3", code=head + COMMAND)
+    if 0 not in closed:
+        process.stdin.write("quit\n")
+    _, errors = process.finish()
+    assert process.returncode == 0
+    assert errors == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -197,10 +187,10 @@ def test_output_that_cannot_be_written_is_reported(arguments, unbuffered):
     assert ended.stderr == "zerolab: cannot write the output: No space left on device\n"
 
 
-def test_a_path_that_is_not_utf8_is_refused(tmp_path):
-    ended = subprocess.run(
-        [*ZEROLAB, "dataset", "gobang:3x3:3", "--positions", "5", "--out", b"caf\xe9.parquet"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert ended.returncode == 2
-    assert ended.stderr == 'zerolab: "caf\\udce9.parquet": expected text in UTF-8\n'
+def test_a_path_that_is_not_utf8_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    odd = os.fsdecode(b"caf\xe9.parquet")
+    process = Fork("dataset", "gobang:3x3:3", "--positions", "5", "--out", odd)
+    _, errors = process.finish()
+    assert process.returncode == 2
+    assert errors == 'zerolab: "caf\\udce9.parquet": expected text in UTF-8\n'

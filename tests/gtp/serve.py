@@ -1,7 +1,8 @@
-"""Our engine as a process that starts fast: `zerolab gtp` without the networks."""
+"""Our engine as a process: `zerolab gtp` without the networks."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from zerolab.agents.kinds.baselines import RandomPlayer
@@ -21,5 +22,7 @@ def make_player(game):
     return SearchPlayer(game, sys.argv[1], mcts_settings(int(playouts)), uniform)
 
 
-if __name__ == "__main__":
+def serve():
+    """Serve the game and player in the command line."""
     Engine(parse_game(sys.argv[2]), make_player).serve(sys.stdin.buffer, sys.stdout.buffer)
+    os._exit(0)  # to tear down all modules would take longer than to serve

@@ -16,7 +16,7 @@ FAKE = Path(__file__).with_name("fake_engine.py")
 
 
 def command(fault, log, when="always"):
-    return shlex.join([sys.executable, str(FAKE), fault, when, str(log)])
+    return shlex.join([sys.executable, "-IS", str(FAKE), fault, when, str(log)])
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import shlex
 import shutil
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from forks import through
 from gtp.games import SMALL_GAMES
 from gtp.test_client import command
 from play.scripted import agent_of
@@ -30,7 +29,8 @@ C3, B2 = 8, 4
 
 
 def zerolab(player, game):
-    return shlex.join([sys.executable, str(Path(__file__).with_name("serve.py")), player, game])
+    """Return the command line of our engine, without networks."""
+    return shlex.join(through("from gtp.serve import serve; serve()", player, game))
 
 
 def fake_player(fault, log, when="with C3", timeout=10.0):

@@ -1,0 +1,180 @@
+"""Processes that start with zerolab imported: forks of one server process.
+
+A new interpreter needs most of a second to import zerolab, a fork of the server a few hundredths.
+A fork is a process like any other: it has its own standard streams, signals and exit code.
+
+Run as a program, this file is the server, or with ``--through`` a small program that passes its
+standard streams to a fork and ends with the fork's exit code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+COMMAND = "import sys; from zerolab.cli.main import main; sys.exit(main())"
+
+_MAX_REQUEST = 1 << 16
+_PRELOADED = (
+    "asyncio", "zerolab.cli.process", "zerolab.cli.parse", "zerolab.cli.games",
+    "zerolab.cli.tournament", "zerolab.cli.play", "zerolab.cli.solve", "typeguard",
+    "zerolab.rules.python", "zerolab.play.tournament", "zerolab.gtp.engine",
+    "zerolab.agents.specs", "zerolab.agents.network_players", "zerolab.agents.kinds.baselines",
+)  # fmt: skip
+
+
+@cache
+def _server() -> str:
+    """Start the server of this process; return the path of its socket."""
+    path = str(Path(tempfile.mkdtemp(prefix="zerolab-forks-")) / "socket")
+    process = subprocess.Popen(
+        [sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None and process.stdout is not None
+    atexit.register(_end_server, process, Path(path))
+    assert process.stdout.readline() == b"ready\n"
+    return path
+
+
+def _end_server(process: subprocess.Popen[bytes], path: Path) -> None:
+    process.communicate()
+    path.unlink()
+    path.parent.rmdir()
+
+
+class Fork:
+    """A process with pipes as standard streams; by default it runs `zerolab` with these words."""
+
+    def __init__(self, *words: str, code: str = COMMAND, stdout: int | None = None) -> None:
+        """Start it; file descriptor `stdout` then takes the place of the pipe."""
+        inputs, outputs, errors = os.pipe(), os.pipe(), os.pipe()
+        theirs = inputs[0], outputs[1] if stdout is None else stdout, errors[1]
+        self._connection = _request(_server(), code, words, theirs)
+        for each in (inputs[0], outputs[1], errors[1]):
+            os.close(each)
+        self._lines = self._connection.makefile()
+        self.pid = int(self._lines.readline())
+        self.returncode: int | None = None
+        self.stdin, self.stdout = os.fdopen(inputs[1], "w"), os.fdopen(outputs[0])
+        self.stderr = os.fdopen(errors[0])
+
+    def wait(self, timeout: float = 60) -> int:
+        """Return the exit code, negative after a signal; raise TimeoutError if it takes longer."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            self.returncode = int(self._lines.readline())
+        return self.returncode
+
+    def finish(self, timeout: float = 60) -> tuple[str, str]:
+        """Close its input; return the rest of its output and errors once it has ended."""
+        self.stdin.close()
+        try:
+            self.wait(timeout)
+        except TimeoutError:
+            os.kill(self.pid, 9)
+            raise
+        finally:
+            texts = self.stdout.read(), self.stderr.read()
+            for stream in (self.stdout, self.stderr, self._lines, self._connection):
+                stream.close()
+        return texts
+
+
+def through(code: str, *words: str) -> list[str]:
+    """Return a command line for a process that executes `code` in a fork."""
+    return [sys.executable, "-IS", __file__, "--through", _server(), code, *words]
+
+
+def _request(path: str, code: str, words: Sequence[str], streams: Sequence[int]) -> socket.socket:
+    """Ask the server for a fork that executes `code`; return a connection that reports on it.
+
+    The fork's process number and later its exit code come as one line each.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    about = {"code": code, "words": words, "env": dict(os.environ), "cwd": str(Path.cwd())}
+    message = json.dumps(about).encode()
+    assert len(message) < _MAX_REQUEST
+    socket.send_fds(connection, [message], streams)
+    return connection
+
+
+def _serve(path: str) -> str:
+    """Fork for every request; return, in each fork, the code that it executes."""
+    with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
+        listener.bind(path)
+        listener.listen()
+        selector.register(listener, selectors.EVENT_READ)
+        selector.register(0, selectors.EVENT_READ)  # closed once the tests have ended
+        print("ready", flush=True)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj == 0:
+                    sys.exit()
+                elif key.fileobj is listener:
+                    connection = listener.accept()[0]
+                    received = socket.recv_fds(connection, _MAX_REQUEST, 3)
+                    number = os.fork()
+                    if number == 0:
+                        connection.close()
+                        return _become(json.loads(received[0]), received[1])
+                    for stream in received[1]:
+                        os.close(stream)
+                    connection.sendall(b"%d\n" % number)
+                    selector.register(os.pidfd_open(number), selectors.EVENT_READ, connection)
+                else:
+                    _report(key, selector)
+
+
+def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    """Send the exit code of an ended fork to the process that requested it."""
+    ended = os.waitid(os.P_PIDFD, key.fd, os.WEXITED)
+    assert ended is not None
+    code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    with key.data as connection, suppress(OSError):  # nobody waits
+        connection.sendall(b"%d\n" % code)
+    selector.unregister(key.fileobj)
+    os.close(key.fd)
+
+
+def _become(about: dict[str, Any], streams: Sequence[int]) -> str:
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(about["env"])
+    os.chdir(about["cwd"])
+    sys.argv[:] = ["zerolab", *about["words"]]
+    return str(about["code"])
+
+
+def _pass_streams_through(path: str, code: str, *words: str) -> int:
+    with _request(path, code, words, (0, 1, 2)) as connection, connection.makefile() as lines:
+        lines.readline()
+        return int(lines.readline())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--through":
+        sys.exit(_pass_streams_through(*sys.argv[2:]))
+    for _name in _PRELOADED:
+        import_module(_name)
+    # numba imports more before the first kernel.
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        import_module("zerolab.cli.main").main(["perft", "gobang:3x3:3", "1"])
+    gc.collect()
+    gc.freeze()  # forks need not look at all of it when they end
+    exec(_serve(sys.argv[1]), {"__name__": "__main__"})
