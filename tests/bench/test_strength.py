@@ -85,7 +85,7 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
         (["--set", "search.simulation=3"], "search.simulations"),
         (["--test-search", "selection.d=1"], "selection.d"),
         (["--game", "chess"], "chess"),
-        (["--set", "learn.schedule=cosine"], "hours end these runs"),
+        (["--set", "learn.schedule=cosine"], "learn.schedule"),
     ],
 )
 def test_wrong_input_is_one_line(tmp_path, capsys, arguments, said):

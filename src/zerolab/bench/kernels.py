@@ -1,9 +1,9 @@
 """Speed of tree search, random playouts and the exact solver, without a network.
 
-`Trees` need no batches, so each is searched to the end while it lies in the processor's caches.
-`BatchedTrees` are searched as with a network: a step touches every tree once. Each begins with a
-different position, and nothing is deduplicated or cached: every simulation but those that end in
-a finished game requests an evaluation.
+`Trees` need no batches, so each tree is searched to completion while it fits in the processor
+caches. `BatchedTrees` are searched as with a network: every step touches each tree once. Each tree
+starts from a different position, with deduplication and caching off, so every simulation requests
+an evaluation unless it reaches a finished game.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _POSITIONS = 200_000
 
 
 def measure_trees(rounds: int) -> Iterator[Measurement]:
-    """Measure each game, compared with the rules without a tree."""
+    """Measure tree search on each game against the rules without a tree."""
     for name in GAMES:
         subject, limit = Trees(name), RulesWalk(name)
         rate, best = in_turns(subject.search_all, limit.walk, 5 * rounds)
@@ -59,13 +59,13 @@ def measure_trees(rounds: int) -> Iterator[Measurement]:
 
 
 class Trees:
-    """Trees that are searched from the first position with a constant evaluator."""
+    """Trees searched from the initial position with a constant evaluator."""
 
     def __init__(self, name: str, selection: str = "puct") -> None:
         game = parse_game(name)
         evaluator = UniformEvaluator(rules.actions(game))
-        chosen = {"simulations": _SIMULATIONS, "selection": selection}
-        self._search = Search(game, SearchSettings.model_validate(chosen), evaluator, _TREES)
+        settings = {"simulations": _SIMULATIONS, "selection": selection}
+        self._search = Search(game, SearchSettings.model_validate(settings), evaluator, _TREES)
         self._slots = np.arange(_TREES)
         self._keys = np.zeros(_TREES, np.uint64)
         self._states = np.repeat(python.start(game)[None], _TREES, axis=0)
@@ -80,7 +80,7 @@ class Trees:
 
 
 class ConstantEvaluator:
-    """The same priors and values for all, as views of arrays that are ready."""
+    """Equal priors and values for every position, as views of preallocated arrays."""
 
     def __init__(self, positions: int, actions: int) -> None:
         self._priors = np.full((positions, actions), 1 / actions, np.float32)
@@ -94,7 +94,7 @@ class ConstantEvaluator:
 
 
 class BatchedTrees:
-    """Trees that are searched from random openings with an evaluator that takes batches."""
+    """Trees searched from random openings with a batch evaluator."""
 
     def __init__(self, name: str, trees: int) -> None:
         game = parse_game(name)
@@ -115,7 +115,7 @@ class BatchedTrees:
         return float(len(self._slots) * _SIMULATIONS)
 
     def shares(self) -> dict[str, float]:
-        """Return how the time was spent, in shares of 1."""
+        """Return each part's share of the time, between 0 and 1."""
         total = sum(self._search.seconds.values())
         return {part: seconds / total for part, seconds in self._search.seconds.items()}
 
@@ -133,7 +133,7 @@ def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
 
 
 class RulesWalk:
-    """The rules alone in one random game after another, an upper bound for any search."""
+    """Random games played with the rules alone, an upper bound for any search."""
 
     def __init__(self, name: str) -> None:
         self._game: Game = parse_game(name)
@@ -141,7 +141,7 @@ class RulesWalk:
         self._mask = np.empty(rules.actions(self._game), np.bool_)
 
     def walk(self) -> float:
-        """Make random moves, computing outcome and legal actions at each, as a search must."""
+        """Make random moves, computing the outcome and legal actions each time as a search does."""
         _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
         return float(_POSITIONS)
 
@@ -162,7 +162,7 @@ _COUNT = 256
 
 
 def measure_playouts(rounds: int) -> Iterator[Measurement]:
-    """Measure each game beside drawing and writing the random numbers of as many plies."""
+    """Measure playouts against generating the same number of random values without playing."""
     for name in GAMES:
         subject = _Playouts(name)
         rate, best = in_turns(subject.play, subject.draw, 5 * rounds)
@@ -184,7 +184,7 @@ class _Playouts:
         _measure_lengths(self._game, self._states, self._out, self._trace, self._lengths)
 
     def play(self, threads: int = 1) -> float:
-        """Play new games each time, because a processor learns the branches of known ones."""
+        """Play new games each time, because branch predictors learn repeated ones."""
         self._seed += 1
         numbers = np.arange(_STATES)
         keys = streams.streams(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
@@ -192,18 +192,18 @@ class _Playouts:
         return float(_STATES * _COUNT)
 
     def play_on_two_threads(self) -> float:
-        """Play as many on two threads."""
+        """Play the same number of games on two threads."""
         return self.play(threads=2)
 
     def play_generic(self) -> float:
-        """Play fewer with the generic playout, which serves games without a special one."""
+        """Play a quarter of the games with the generic playout for games without their own."""
         self._seed += 1
         key, start = np.uint64(self._seed), self._states[0]
         _play_generic(self._game, start, key, _STATES * _COUNT // 4, self._out, self._trace)
         return float(_STATES * _COUNT // 4)
 
     def draw(self) -> float:
-        """Draw and write the random numbers of as many playouts of the same lengths."""
+        """Generate and store the random numbers for the same playouts without playing them."""
         self._seed += 1
         _draw(self._lengths, np.uint64(self._seed), _COUNT, self._trace)
         return float(_STATES * _COUNT)
@@ -239,11 +239,11 @@ def _draw(lengths: Any, key: Any, count: Any, moves: Any) -> None:
 
 _STARTS = ("connect_four:4x4", "connect_four:5x5", "othello:4x4", "gobang:5x5:4", "gobang:6x6:4")
 _LATE = ("othello:6x6", 16, 20)
-"""A game, the empty cells of random positions, and how many of them are solved."""
+"""Game, number of empty cells in its random positions, and number of positions to solve."""
 
 
 def measure_solving(rounds: int) -> Iterator[Measurement]:
-    """Measure first positions by their value, and late ones by the values of all moves."""
+    """Measure solving the initial position, and solving every move of late positions."""
     for name in _STARTS:
         game = parse_game(name)
         yield _measure(_Values(game), RulesWalk(name), f"solve/{name}", rounds)
@@ -261,14 +261,14 @@ def _measure(subject: _Values | _Moves, limit: RulesWalk, name: str, rounds: int
 
 
 class _Values:
-    """The value of a game's first position, from an empty table."""
+    """Value of a game's initial position, solved from an empty table."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
         self.seconds: list[float] = []
 
     def solve(self) -> float:
-        """Solve; return the positions visited."""
+        """Solve the position; return the number of visited positions."""
         began = perf_counter()
         solver = Solver(self._game)
         solver.value(python.start(self._game))
@@ -277,7 +277,7 @@ class _Values:
 
 
 class _Moves:
-    """The values of all moves in several positions, each from an empty table."""
+    """Values of all moves in several positions, each solved from an empty table."""
 
     def __init__(self, game: Game, states: list[State]) -> None:
         self._game = game
@@ -285,7 +285,7 @@ class _Moves:
         self.seconds: list[float] = []
 
     def solve(self) -> float:
-        """Solve all positions; return the positions visited."""
+        """Solve all positions; return the number of visited positions."""
         began, nodes = perf_counter(), 0
         for state in self._states:
             solver = Solver(self._game)
@@ -296,7 +296,7 @@ class _Moves:
 
 
 def _late_states(game: Game, empty: int, count: int) -> list[State]:
-    """Return `count` ongoing states with that many empty cells, from random games."""
+    """Return `count` ongoing states with `empty` empty cells, from random games."""
     random = np.random.default_rng(1)
     states: list[State] = []
     while len(states) < count:

@@ -1,4 +1,4 @@
-"""Speed of learning, of the replay window and of a whole training run."""
+"""Speed of learning, the replay window, and complete training runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _TARGETS = TargetOptions(
 
 
 def measure_learning(rounds: int) -> Iterator[Measurement]:
-    """Measure an epoch of every workload and game."""
+    """Measure one epoch for every workload and game."""
     for title, settings, size, batches in WORKLOADS:
         for name in GAMES:
             subject = Learning(name, settings, size, batches)
@@ -60,35 +60,35 @@ def measure_learning(rounds: int) -> Iterator[Measurement]:
 
 
 class Learning:
-    """One epoch of learning after another, on examples of games played without a network."""
+    """Repeated learning epochs on examples from games played without a network."""
 
     def __init__(self, name: str, settings: dict[str, Any], size: int, batches: int) -> None:
         torch.set_num_threads(available_cores())
         game = parse_game(name)
-        chosen = NETWORKS[settings["name"]].model_validate(settings)
+        network_settings = NETWORKS[settings["name"]].model_validate(settings)
         self._settings = LearnSettings(epochs=1, batch_size=size, symmetries="random")
         self._window = _window(game, size * batches)
         device = best_device()
         self._learner, self._bare = (
-            Learner(build_network(chosen, game, seed=0), self._settings, _TARGETS, device)
+            Learner(build_network(network_settings, game, seed=0), self._settings, _TARGETS, device)
             for _ in range(2)
         )
         batch = next(iter(self._window.batches(np.random.default_rng(0), size, 1, "random")))
         arrays = batch.planes, batch.facts.policies, batch.facts.values
-        self._ready = [torch.from_numpy(array).to(device) for array in arrays]
+        self._tensors = [torch.from_numpy(array).to(device) for array in arrays]
         self._batches = batches
         self._bfloat16 = best_precision(device) == torch.bfloat16
         self._iteration = 0
 
     def learn(self) -> float:
-        """Learn for an epoch as in a run; return the number of examples."""
+        """Learn for one epoch as in a run; return the number of examples."""
         self._iteration += 1
         return float(self._learner.learn(self._window, 0, self._iteration).examples_seen)
 
     def bare_loop(self) -> float:
-        """Take as many steps on one ready batch; return the number of examples."""
+        """Take the same number of steps on one prepared batch; return the number of examples."""
         network, optimizer = self._bare.network.train(), self._bare.optimizer
-        planes, policies, values = self._ready
+        planes, policies, values = self._tensors
         planes = planes.contiguous(memory_format=torch.channels_last)
         for _ in range(self._batches):
             with torch.autocast(planes.device.type, torch.bfloat16, enabled=self._bfloat16):
@@ -103,7 +103,7 @@ class Learning:
 
 
 def _window(game: Any, samples: int) -> Window:
-    """Return a window of `samples` examples from games of a search without a network."""
+    """Return a window of `samples` examples from search games played without a network."""
     window = Window(game, Iterations())
     uniform = UniformEvaluator(rules.actions(game))
     settings = SelfPlaySettings(episodes=samples // 4)
@@ -116,13 +116,13 @@ def _window(game: Any, samples: int) -> Window:
 _WINDOW = 2_000_000
 _NEW = 300_000
 _KNOWN = 0.4
-"""Share of positions that come from a common stock, as openings do."""
+"""Share of positions drawn from a common pool, in the way openings recur."""
 _TURNS = 13
-"""Iterations after which the same positions come again: nearly all have left the window by then."""
+"""Iterations until positions repeat, by which time nearly all have left the window."""
 
 
 def measure_replay(rounds: int) -> Iterator[Measurement]:
-    """Measure, on one core, how fast a full window takes up an iteration with merging."""
+    """Measure adding an iteration to a full window, with and without merging, on one core."""
     for name in GAMES[:2]:
         merging, plain = (_Filling(name, kind) for kind in (Newest(), NoMerging()))
         rate, best = in_turns(merging.add, plain.add, rounds)
@@ -134,7 +134,7 @@ def measure_replay(rounds: int) -> Iterator[Measurement]:
 
 
 class _Filling:
-    """A full window, to which one iteration after the other is added."""
+    """A full window that receives one iteration per call."""
 
     def __init__(self, name: str, merging: Merging) -> None:
         game = parse_game(name)
@@ -155,13 +155,16 @@ class _Filling:
 
     @property
     def note(self) -> str:
-        """Memory per position, and the share of the latest iteration that was merged."""
+        """Memory per position and the merged share of the latest iteration."""
         contents = self._window.contents
         return f"{contents.bytes_each} bytes per position, {contents.merged / _NEW:.0%} merged"
 
 
 def _states(random: np.random.Generator, words: int) -> NDArray[np.uint64]:
-    """Return states of an iteration: new ones, and known ones, the lower the more common."""
+    """Return one iteration's states: random new ones and recurring ones.
+
+    Recurring states follow a Pareto distribution in which smaller numbers are more frequent.
+    """
     states = random.integers(1 << 32, 1 << 63, (_NEW, words), np.uint64)
     known = random.random(_NEW) < _KNOWN
     ranks = np.minimum(random.pareto(1.0, _NEW) * 100, 1 << 20)
@@ -170,16 +173,16 @@ def _states(random: np.random.Generator, words: int) -> NDArray[np.uint64]:
 
 
 def _facts(random: np.random.Generator, actions: int) -> Facts:
-    """Return random facts as heads for policy, value and reply need them."""
-    single, nothing = random.random(_NEW, np.float32), np.empty((_NEW, 0), np.float16)
+    """Return random facts for policy, value and reply heads."""
+    column, empty = random.random(_NEW, np.float32), np.empty((_NEW, 0), np.float16)
     policies = random.random((_NEW, actions), np.float32).astype(np.float16)
-    columns: dict[str, Any] = dict.fromkeys(Facts.forms(), single)
-    columns |= dict.fromkeys(VECTOR_COLUMNS, nothing)
+    columns: dict[str, Any] = dict.fromkeys(Facts.forms(), column)
+    columns |= dict.fromkeys(VECTOR_COLUMNS, empty)
     return Facts(**columns | {"policies": policies, "replies": policies})
 
 
 def measure_training(rounds: int) -> Iterator[Measurement]:
-    """Measure one run: the share of each stage, and the time beside that of its self-play."""
+    """Measure a complete run against its self-play time, with the share of each stage."""
     settings = resolve_settings("connect_four:6x7", "mini")
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", settings.model_dump())

@@ -1,4 +1,4 @@
-"""Measurements of a subject beside a limit, taken in turns."""
+"""Alternating measurements of a subject and its limit."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any
 GAMES = ("connect_four:6x7", "othello:6x6", "gobang:6x6")
 
 Work = Callable[[], float]
-"""Does some work and returns its number of units."""
+"""Function that does some work and returns the number of units."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Speed of a subject beside a limit measured in the same run."""
+    """Speed of a subject and of a limit measured in the same run."""
 
     name: str
     unit: str
     median: float
     limit: float
     limit_of: str
-    """Work whose speed is the limit."""
+    """Description of the work measured as the limit."""
     shares: dict[str, float] = field(default_factory=dict)
     """Shares of the subject's time by part."""
     note: str = ""
-    """Further remarks."""
+    """Additional remarks."""
 
     @property
     def ratio(self) -> float:
-        """Speed divided by limit."""
+        """Speed divided by the limit."""
         return self.median / self.limit
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def timed(work: Work) -> float:
 def in_turns(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
     """Return the median rates of subject and limit after a warm-up.
 
-    They are measured alternately, so that noise of the machine affects both equally.
+    The two alternate, so that machine noise affects both equally.
     """
     subject()
     limit()
@@ -91,11 +91,11 @@ SUITES = {
     "web": "programs:measure_web",
     "studies": "programs:measure_studies",
 }
-"""Modules of zerolab.bench and their functions, by the names of suites."""
+"""Modules of zerolab.bench and their functions, by suite name."""
 
 
 def run_suite(suite: str, rounds: int) -> Iterator[Measurement]:
-    """Take the measurements of a suite, `rounds` times each."""
+    """Yield the measurements of a suite, each taken over `rounds` rounds."""
     module, _, function = SUITES[suite].partition(":")
     measure: Callable[[int], Iterator[Measurement]]
     measure = getattr(importlib.import_module(f"zerolab.bench.{module}"), function)

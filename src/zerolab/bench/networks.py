@@ -1,4 +1,4 @@
-"""Speed of alternatives to the usual networks: fully convolutional heads, and int8."""
+"""Speed of fully convolutional heads and of int8 quantisation."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _SEARCH = SearchSettings(simulations=16, deduplicate=False, cache=0)
 _LANES, _PLIES = 512, 2
 _BATCH, _BATCHES = 64, 20
 _TURNS = 8
-"""For each of the user's rounds: turns are short, so that noise affects both networks equally."""
+"""Turns per requested round. Short turns make noise affect both networks equally."""
 
 
 def measure_heads(rounds: int) -> Iterator[Measurement]:
-    """Measure self-play and an epoch of learning with both kinds of heads."""
+    """Measure self-play and one learning epoch with both kinds of heads."""
     for name in GAMES:
         players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)
@@ -54,15 +54,15 @@ def measure_heads(rounds: int) -> Iterator[Measurement]:
 
 
 class _EqualSelfPlay(ContinuousSelfPlay):
-    """Self-play with the same games for all networks, so that all evaluate the same positions."""
+    """Self-play whose games, and therefore evaluated positions, do not depend on the network."""
 
     def __init__(self, name: str, network: dict[str, Any]) -> None:
         super().__init__(name, network, _PLIES, _SEARCH, lanes=_LANES)
-        self._evaluator = _Unheard(self._evaluator, rules.actions(self._game))
+        self._evaluator = _IgnoredNetwork(self._evaluator, rules.actions(self._game))
 
 
-class _Unheard:
-    """Evaluates a network and ignores its outputs: the search sees equal priors."""
+class _IgnoredNetwork:
+    """Evaluator that runs a network but returns equal priors."""
 
     def __init__(self, network: Evaluator, actions: int) -> None:
         self._network = network
@@ -81,9 +81,9 @@ _POSITIONS, _CALIBRATION, _INT8_BATCH = 4096, 2048, 256
 
 
 def measure_int8(rounds: int) -> Iterator[Measurement]:
-    """Measure a residual network quantised to int8 on one core, beside its best precision.
+    """Measure a residual network on one core in int8 and in the processor's best precision.
 
-    Weights and activations are quantised by torch for x86 processors, calibrated on positions of
+    PyTorch quantises weights and activations for x86 processors, calibrated on positions from
     random games.
     """
     game = parse_game(_INT8_GAME)
@@ -92,7 +92,7 @@ def measure_int8(rounds: int) -> Iterator[Measurement]:
     planes = _planes_of_random_games(game)
     plain = _PolicyAndValue(folded_copy(network)).eval()
     with warnings.catch_warnings(), torch_threads(1):
-        warnings.simplefilter("ignore")  # torch announces its plans for quantisation
+        warnings.simplefilter("ignore")  # PyTorch warns that this quantisation API is deprecated
         quantised = _quantised(plain, planes[:_CALIBRATION])
         tested = planes[_CALIBRATION:]
         precision = best_precision(torch.device("cpu"))
@@ -100,15 +100,15 @@ def measure_int8(rounds: int) -> Iterator[Measurement]:
         rate, limit = in_turns(
             lambda: _run(quantised, tested), lambda: _run(best, tested.to(precision)), rounds
         )
-        moved = _difference(plain, quantised, tested)
+        change = _difference(plain, quantised, tested)
     yield Measurement(
         f"int8/resnet4x32/{_INT8_GAME}", "positions/s", rate, limit,
-        f"{str(precision).removeprefix('torch.')}", note=f"priors move by {moved:.4f} on average",
+        f"{str(precision).removeprefix('torch.')}", note=f"priors move by {change:.4f} on average",
     )  # fmt: skip
 
 
 class _PolicyAndValue(nn.Module):
-    """Policy and value of a network as plain tensors, which torch can trace."""
+    """Policy and value of a network as plain tensors that PyTorch can trace."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class _PolicyAndValue(nn.Module):
 
 
 def _planes_of_random_games(game: Game) -> Tensor:
-    """Return the network's input for positions of random games, float32[N, planes, rows, cols]."""
+    """Return network inputs for positions from random games, float32[N, planes, rows, cols]."""
     uniform = UniformEvaluator(rules.actions(game))
     search = SearchSettings(simulations=1)
     played = play_episodes(game, SelfPlaySettings(episodes=512), search, uniform, 0, 0)
@@ -133,7 +133,7 @@ def _planes_of_random_games(game: Game) -> Tensor:
 
 
 def _quantised(model: nn.Module, planes: Tensor) -> nn.Module:
-    """Return the model with weights and activations in int8 wherever torch has such a kernel."""
+    """Return the model with int8 weights and activations wherever PyTorch has an int8 kernel."""
     torch.backends.quantized.engine = "x86"
     prepared = prepare_fx(model, get_default_qconfig_mapping("x86"), (planes[:1],))
     with torch.inference_mode():
@@ -151,7 +151,7 @@ def _run(model: nn.Module, planes: Tensor) -> float:
 
 
 def _difference(model: nn.Module, other: nn.Module, planes: Tensor) -> float:
-    """Return the mean absolute difference of the priors of two models."""
+    """Return the mean absolute difference between the priors of two models."""
     with torch.inference_mode():
         one, two = (each(planes)[0].float().softmax(dim=1) for each in (model, other))
     return float((one - two).abs().mean())

@@ -1,4 +1,4 @@
-"""Speed and memory of whole programs: commands, a run, the web server, workers of a study."""
+"""Speed and memory of complete programs: commands, runs, the web server, and study workers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COMMANDS = {
 
 
 def measure_startup(rounds: int) -> Iterator[Measurement]:
-    """Measure the time of whole processes until they have answered."""
+    """Measure commands from process start to exit."""
     python = [sys.executable, "-c", "pass"]
     for title, arguments in _COMMANDS.items():
         command = [*_ZEROLAB, *arguments]
@@ -63,21 +63,21 @@ def _seconds_of(command: list[str]) -> float:
 _GAME = "connect_four:6x7"
 _ITERATIONS = 100
 _WARM = 10
-"""Iterations after which a run has everything in memory that it needs."""
+"""Iterations until a run has loaded everything it needs into memory."""
 
 
 def measure_memory(rounds: int) -> Iterator[Measurement]:
-    """Measure the memory of one process that trains for many iterations; `rounds` is ignored."""
+    """Measure the memory of a process that trains for many iterations; ignore `rounds`."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        sizes, peak = pool.submit(_train_and_weigh, _ITERATIONS).result()
+        sizes, peak = pool.submit(_memory_of_training, _ITERATIONS).result()
     yield Measurement(
         f"memory/{_GAME}/smoke", "MiB", sizes[-1], sizes[_WARM - 1],
         f"the same process after {_WARM} of {_ITERATIONS} iterations", note=f"peak {peak:.0f} MiB",
     )  # fmt: skip
 
 
-def _train_and_weigh(iterations: int) -> tuple[list[float], float]:
-    """Return the process's MiB after every iteration of a run, and at the peak."""
+def _memory_of_training(iterations: int) -> tuple[list[float], float]:
+    """Train a run; return the process memory after each iteration and its peak, in MiB."""
     changes = [f"iterations={iterations}", "learn.window=20"]
     settings = resolve_settings(_GAME, "smoke", changes)
     reporter = _MemoryReporter()
@@ -89,14 +89,14 @@ def _train_and_weigh(iterations: int) -> tuple[list[float], float]:
 
 
 class _MemoryReporter(NullReporter):
-    """Notes the size of the process after every iteration."""
+    """Reporter that records the process memory after every iteration."""
 
     def __init__(self) -> None:
         self.sizes: list[float] = []
         """MiB."""
 
     def stage_finished(self, record: Record) -> None:
-        """Note the size if the iteration is finished."""
+        """Record the memory if the iteration is finished."""
         if record.stage == "gate":
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             self.sizes.append(pages * resource.getpagesize() / 2**20)
@@ -107,13 +107,13 @@ _MOVES, _SIMULATIONS = 20, 100
 
 
 def measure_web(rounds: int) -> Iterator[Measurement]:
-    """Measure a server of one run: moves alone, and while many pages watch and search."""
+    """Measure moves served for one run, unloaded and while many pages watch and search."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         settings = resolve_settings(_GAME, "smoke")
-        opened = RunFolder.create(run, settings.model_dump())
-        with opened.locked():
-            Trainer(opened, settings).train()
+        run_folder = RunFolder.create(run, settings.model_dump())
+        with run_folder.locked():
+            Trainer(run_folder, settings).train()
         with _served(run) as address:
             alone, loaded, errors = asyncio.run(_moves_under_load(address, run, rounds))
     yield Measurement(
@@ -125,7 +125,7 @@ def measure_web(rounds: int) -> Iterator[Measurement]:
 
 @contextmanager
 def _served(run: Path) -> Iterator[str]:
-    """Give the address of a server of a run, which ends afterwards."""
+    """Serve a run for the duration of the context; yield the server's address."""
     command = [*_ZEROLAB, "serve", str(run.parent), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -139,8 +139,8 @@ def _served(run: Path) -> Iterator[str]:
 async def _moves_under_load(
     address: str, run: Path, rounds: int
 ) -> tuple[list[float], list[float], int]:
-    """Return the seconds of moves alone and under load, and the number of errors."""
-    httpx = _needed("httpx2")
+    """Return the seconds per move without and with load, and the number of errors."""
+    httpx = _import_development_module("httpx2")
     async with httpx.AsyncClient(base_url=address, timeout=60) as client:
         await _moves(client, run, 1)
         alone = await _moves(client, run, _MOVES * rounds)
@@ -162,8 +162,8 @@ async def _moves(client: Any, run: Path, count: int) -> list[float]:
 
 @asynccontextmanager
 async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
-    """Keep websockets open, some of which search all the time; the list gets their errors."""
-    connect = _needed("websockets.asyncio.client").connect
+    """Keep websockets open, some of them searching continuously; yield their list of errors."""
+    connect = _import_development_module("websockets.asyncio.client").connect
     errors: list[str] = []
     async with AsyncExitStack() as stack:
         sockets = [
@@ -180,7 +180,7 @@ async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
 
 
 async def _search(socket: Any, run: Path, errors: list[str]) -> None:
-    """Ask for one analysis after another."""
+    """Request analyses one after another."""
     number = 0
     while True:
         number += 1
@@ -192,8 +192,8 @@ async def _search(socket: Any, run: Path, errors: list[str]) -> None:
             errors += [message["error"]] if "error" in message else []
 
 
-def _needed(module: str) -> Any:
-    """Import a module of the extra `dev`; raise MissingExtraError without it."""
+def _import_development_module(module: str) -> Any:
+    """Import a module from the `dev` extra; raise MissingExtraError if it is not installed."""
     try:
         return __import__(module, fromlist=["*"])
     except ModuleNotFoundError as error:
@@ -205,14 +205,14 @@ def _needed(module: str) -> Any:
 
 _RUNS = 16
 _TASKS = 100
-_RUN_ITERATIONS = 60  # of the preset smoke: some twenty seconds
+_RUN_ITERATIONS = 60  # about twenty seconds with the smoke preset
 
 
 def measure_studies(rounds: int) -> Iterator[Measurement]:
-    """Measure the share of the workers' time that goes into runs, and small tasks per second.
+    """Measure the share of worker time spent on runs, and the rate of small tasks.
 
-    The workers are processes and, if Ray is installed, a Ray of this machine, whose start counts.
-    Runs are trained once, whatever `rounds` is.
+    The workers are processes and, if Ray is installed, a local Ray cluster including its startup.
+    Runs are trained once; `rounds` applies to small tasks only.
     """
     count = available_cores()
     with tempfile.TemporaryDirectory() as temporary:
@@ -245,7 +245,7 @@ class _EmptyTask:
 
 
 def _perform(workers: Workers) -> float:
-    """Have empty tasks performed one after another; return their number."""
+    """Run empty tasks one after another; return their number."""
     for _ in range(_TASKS):
         workers.submit(_EmptyTask())
         while not workers.finished(1.0):
@@ -262,22 +262,22 @@ class _SameRuns(Study):
         self._seeds = range(first, first + count)
 
     def design(self, scale: Scale) -> Design:
-        """Return the runs, the same at every scale."""
+        """Return the runs, which are the same at every scale."""
         changes = {"iterations": _RUN_ITERATIONS}
         runs = [planned_run("all", _GAME, "smoke", {}, changes, seed) for seed in self._seeds]
         return Design(runs)
 
     def document(self, results: Results) -> Document:
-        """Raise NotImplementedError: nothing is reported."""
+        """Raise NotImplementedError, because the benchmark needs no report."""
         raise NotImplementedError
 
 
 def _train_study(root: Path, study: Study, workers: Workers) -> tuple[float, float]:
-    """Return the wall clock of a study, and the sum of its runs' own times, in seconds."""
+    """Return the wall time of a study and the total time of its runs, in seconds."""
     work = StudyWork.of(study, "mini", root)
     began = time.perf_counter()
     failures = work.work(workers, lambda _: None)
     seconds = time.perf_counter() - began
     if failures:
-        raise UserError(f"runs of the benchmark failed: {failures}")
+        raise UserError(f"benchmark runs failed: {failures}")
     return seconds, sum(run.total_seconds for run in work.results())

@@ -1,4 +1,4 @@
-"""Speed of searches with a network: self-play, the search service, one large search."""
+"""Speed of searches with a network: self-play, the search service, and single large searches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
 
 
 def measure_self_play(rounds: int) -> Iterator[Measurement]:
-    """Measure whole games of every workload, without and with deduplication and cache."""
+    """Measure complete games for every workload, without and with deduplication and cache."""
     for title, settings, games, simulations in WORKLOADS:
         for name in GAMES:
             for saving in (False, True):
@@ -57,7 +57,7 @@ def measure_self_play(rounds: int) -> Iterator[Measurement]:
 
 
 def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
-    """Measure games that span iterations beside games played to their end."""
+    """Measure games that span iterations against games completed within one iteration."""
     settings = {"name": "resnet", "blocks": 4, "filters": 32}
     search = SearchSettings(simulations=60)
     for name in GAMES:
@@ -71,14 +71,14 @@ def _measure_without_tail(rounds: int) -> Iterator[Measurement]:
 
 
 def make_evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
-    """Return an untrained network for a game."""
+    """Return an evaluator with an untrained network for a game."""
     game = parse_game(name)
-    chosen = NETWORKS[settings["name"]].model_validate(settings)
-    return NetworkEvaluator(build_network(chosen, game, seed=0), game)
+    network_settings = NETWORKS[settings["name"]].model_validate(settings)
+    return NetworkEvaluator(build_network(network_settings, game, seed=0), game)
 
 
 class SelfPlay:
-    """The games of one iteration after another, with an untrained network."""
+    """Successive iterations of self-play with an untrained network."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SelfPlay:
         *,
         positions: bool = False,
     ) -> None:
-        """Count simulations, or `positions`."""
+        """Create self-play that counts simulations, or positions if `positions` is true."""
         self._game = parse_game(name)
         self._evaluator: Evaluator = make_evaluator(name, network)
         self._settings = SelfPlaySettings(episodes=games, threads=available_cores())
@@ -99,7 +99,7 @@ class SelfPlay:
         self._seconds: dict[str, float] = {}
 
     def play(self) -> float:
-        """Play an iteration's games; return the number of simulations, or of positions."""
+        """Play one iteration; return the number of simulations or positions."""
         torch.set_num_threads(1)
         self._iteration += 1
         episodes = self._play()
@@ -112,12 +112,12 @@ class SelfPlay:
         )
 
     def plies_per_game(self) -> int:
-        """Play an iteration; return the mean length of its games, rounded."""
+        """Play one iteration; return the rounded mean length of its games."""
         episodes = self._play()
         return round(episodes.moves / len(episodes.games))
 
     def shares(self) -> dict[str, float]:
-        """Return how the last iteration's thread time was spent, in shares of 1."""
+        """Return each part's share of the last iteration's thread time, between 0 and 1."""
         total = sum(self._seconds.values())
         return {part: seconds / total for part, seconds in self._seconds.items()}
 
@@ -149,7 +149,7 @@ class ContinuousSelfPlay(SelfPlay):
 
 
 class Network:
-    """The network on states of random games: the best of several batch sizes and threadings."""
+    """Network evaluation with the fastest of several batch sizes and threading modes."""
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         game = parse_game(name)
@@ -160,20 +160,20 @@ class Network:
         states = played.examples.states
         self._states = np.resize(states, (max(_BATCHES), states.shape[1]))
         self._repeats = 1
-        ways = [(size, together) for size in _BATCHES for together in (False, True)]
-        self._way = max(ways, key=lambda way: timed(lambda: self._run(*way)))
-        while timed(lambda: self._run(*self._way)) > self._repeats * max(_BATCHES):
+        modes = [(size, shared) for size in _BATCHES for shared in (False, True)]
+        self._mode = max(modes, key=lambda mode: timed(lambda: self._run(*mode)))
+        while timed(lambda: self._run(*self._mode)) > self._repeats * max(_BATCHES):
             self._repeats *= 2
 
     def evaluate(self) -> float:
-        """Evaluate in the fastest way for about a second; return the number of positions."""
-        return self._run(*self._way)
+        """Evaluate in the fastest mode for about a second; return the number of positions."""
+        return self._run(*self._mode)
 
-    def _run(self, size: int, together: bool) -> float:
-        """Evaluate each batch on all cores `together`, or one batch per core at a time."""
+    def _run(self, size: int, shared: bool) -> float:
+        """Evaluate one batch `shared` by all cores, or one batch per core."""
         cores = available_cores()
-        torch.set_num_threads(cores if together else 1)
-        tasks = 1 if together else cores
+        torch.set_num_threads(cores if shared else 1)
+        tasks = 1 if shared else cores
         with ThreadPoolExecutor(tasks) as pool:
             list(pool.map(lambda _: self._loop(size), range(tasks)))
         return float(tasks * self._repeats * size)
@@ -186,14 +186,14 @@ class Network:
 _GAME = "connect_four:6x7"
 _NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
 _GAMES = 1024
-_AT_ONCE = 128  # far fewer than games: then a slot that is done has another position to search
+_PARALLEL_GAMES = 128  # far below _GAMES, so that a finished slot can start another search
 _SEARCH = SearchSettings(simulations=32, reuse_tree=False)
 _STARTS = (("random-starts", 24), ("one-start", 0))
-"""Titles, and the most random plies that a game begins with: with many, positions hardly repeat."""
+"""Titles and maximum numbers of random opening plies; with many, positions rarely repeat."""
 
 
 def measure_service(rounds: int) -> Iterator[Measurement]:
-    """Measure the moves searched per second of games that repeat little, and of those that do."""
+    """Measure searched moves per second, with rarely and with often repeated positions."""
     for title, plies in _STARTS:
         served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
         rate, limit = in_turns(served.play, plain.play, rounds)
@@ -205,7 +205,7 @@ def measure_service(rounds: int) -> Iterator[Measurement]:
 
 
 class PlainSelfPlay(SelfPlay):
-    """Iterations of plain self-play, in moves that were searched."""
+    """Iterations of plain self-play, measured in searched moves."""
 
     def __init__(self, random_opening_plies: int) -> None:
         super().__init__(_GAME, _NETWORK, _GAMES, _SEARCH)
@@ -213,11 +213,11 @@ class PlainSelfPlay(SelfPlay):
             episodes=_GAMES,
             random_opening_plies=random_opening_plies,
             threads=available_cores(),
-            parallel_games=_AT_ONCE,
+            parallel_games=_PARALLEL_GAMES,
         )
 
     def play(self) -> float:
-        """Play an iteration's games; return the number of moves that were searched."""
+        """Play one iteration; return the number of searched moves."""
         self._iteration += 1
         episodes = self._play()
         self._seconds = episodes.seconds
@@ -225,10 +225,10 @@ class PlainSelfPlay(SelfPlay):
 
 
 class ServedSelfPlay(PlainSelfPlay):
-    """The same games by a service."""
+    """The same self-play through the search service."""
 
     saved = 0.0
-    """Share of the moves of the last iteration that needed no search."""
+    """Share of moves in the last iteration that needed no search."""
 
     def __init__(self, random_opening_plies: int) -> None:
         super().__init__(random_opening_plies)
@@ -247,7 +247,7 @@ _SIMULATIONS = 10_000
 
 
 def measure_single_root(rounds: int) -> Iterator[Measurement]:
-    """Measure the search of a first position as a person's analysis runs it, in waves."""
+    """Measure searching the initial position with virtual loss, as an analysis does."""
     for title, network, *_ in WORKLOADS:
         for name in _ROOT_GAMES:
             subject, limit = SingleRoot(name, network), Network(name, network)
@@ -263,7 +263,7 @@ def measure_single_root(rounds: int) -> Iterator[Measurement]:
 
 
 class SingleRoot:
-    """A player that thinks about the first position with an untrained network."""
+    """Player that searches the initial position with an untrained network."""
 
     def __init__(self, name: str, network: dict[str, Any]) -> None:
         self._game = parse_game(name)
@@ -273,7 +273,7 @@ class SingleRoot:
         self._player.search_with_virtual_loss()
 
     def search(self) -> float:
-        """Search the first position on all cores; return the number of evaluated positions."""
+        """Search the initial position on all cores; return the number of evaluated positions."""
         torch.set_num_threads(available_cores())
         self._player.start(1)
         keys = np.zeros(1, np.uint64)
@@ -281,13 +281,13 @@ class SingleRoot:
         return float(self._player.search.counts["evaluated"])
 
     def shares(self) -> dict[str, float]:
-        """Return how the time of the last search was spent, in shares of 1."""
+        """Return each part's share of the last search's time, between 0 and 1."""
         seconds = self._player.search.seconds
         return {part: each / sum(seconds.values()) for part, each in seconds.items()}
 
 
 def measure_warm_start(rounds: int) -> Iterator[Measurement]:
-    """Measure trees with a constant evaluator, and self-play with the network of the papers."""
+    """Measure trees with a constant evaluator, and self-play with the papers' network."""
     for name in GAMES:
         rave, puct = Trees(name, "rave"), Trees(name)
         rate, limit = in_turns(rave.search_all, puct.search_all, 5 * rounds)

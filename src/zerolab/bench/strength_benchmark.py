@@ -1,4 +1,4 @@
-"""The strength benchmark: accuracy on solved positions against hours of training."""
+"""Strength benchmark of accuracy on solved positions against training hours."""
 
 from __future__ import annotations
 
@@ -44,98 +44,99 @@ _ROUNDING = 1e-9
 def train(
     folder: Path, variant: str, seed: int, settings: StrengthSettings, show: Reporter
 ) -> None:
-    """Train one run until its hours are used up; a run that was stopped is resumed.
+    """Train one run until its hours are used up, resuming it if it was interrupted.
 
-    Raises UserError for settings that do not fit the game, and where the folder cannot be written.
+    Raise UserError if the settings do not fit the game or the folder cannot be written.
     """
-    wanted = run_settings(variant, seed, settings)
+    train_settings = run_settings(variant, seed, settings)
     if is_run(folder):
         run = RunFolder.open(folder)
-        wanted, inputs = amend_settings(run, _changes(variant, seed, settings)), None
+        train_settings, inputs = amend_settings(run, _changes(variant, seed, settings)), None
     else:
-        inputs = check_new_run(wanted)
-        run = RunFolder.create(folder, wanted.model_dump())
+        inputs = check_new_run(train_settings)
+        run = RunFolder.create(folder, train_settings.model_dump())
     with run.locked():
         clock = _Clock(settings.hours, read_records(run))
         if not clock.is_over:
             try:
-                Trainer(run, wanted, show, clock.add, inputs=inputs).train()
+                Trainer(run, train_settings, show, clock.add, inputs=inputs).train()
             except _TimeIsUpError:
                 return
 
 
 def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
-    """Return the settings of one run; raise UserError for those that do not fit the game or time.
+    """Return one run's settings; raise UserError if they do not fit the game or the time limit.
 
-    A run ends by the clock, so no schedule may depend on its number of iterations.
+    Runs end by time, so no schedule may depend on the number of iterations.
     """
-    found = resolve_settings(settings.game, PRESET, _changes(variant, seed, settings))
-    require_effects(found, settings.changes)
-    if found.learn.schedule.spans_run:
+    train_settings = resolve_settings(settings.game, PRESET, _changes(variant, seed, settings))
+    require_effects(train_settings, settings.changes)
+    schedule = train_settings.learn.schedule
+    if schedule.spans_run:
         raise UserError(
-            f"learn.schedule = {quoted(found.learn.schedule.name)} needs a number of iterations,"
-            " but hours end these runs: expected another schedule"
+            f"learn.schedule = {quoted(schedule.name)} depends on the number of iterations,"
+            " but these runs end after a number of hours: expected another schedule"
         )
-    return found
+    return train_settings
 
 
 def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
-    own = f"seed={seed}", f"iterations={_ENDLESS}"
-    return (*own, *VARIANTS[variant].changes, *settings.changes)
+    run_changes = f"seed={seed}", f"iterations={_ENDLESS}"
+    return (*run_changes, *VARIANTS[variant].changes, *settings.changes)
 
 
 def checkpoints(run: RunFolder) -> list[Checkpoint]:
-    """Return the best networks after each iteration of a run, with the hours until then."""
+    """Return the best network after each iteration of a run, with the hours spent until then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
     hours = accumulate(each.wall_seconds / _SECONDS for each in records)
-    found, best = [], 0
+    best_networks, best = [], 0
     for record, spent in zip(records, hours, strict=True):
         if isinstance(record, GateRecord):
             best = record.iteration if record.accepted else best
-            found.append(Checkpoint(best, spent))
-    return found
+            best_networks.append(Checkpoint(best, spent))
+    return best_networks
 
 
-def spaced(known: list[Checkpoint], every: float, hours: float) -> list[Checkpoint]:
-    """Return the first checkpoints at or after each multiple of `every` below `hours`, and `hours`.
+def spaced(candidates: list[Checkpoint], every: float, hours: float) -> list[Checkpoint]:
+    """Return the first checkpoint at or after each multiple of `every` below `hours`, and `hours`.
 
-    Where one is the first for several of these times, it stands for the last of them.
+    A checkpoint that is first for several of these times is returned once, with the last of them.
     """
     steps = int(hours / every - _ROUNDING)
-    chosen: dict[int, Checkpoint] = {}
+    selected: dict[int, Checkpoint] = {}
     for due in (*(every * (step + 1) for step in range(steps)), hours):
-        first = next((each for each in known if each.hours >= due), None)
+        first = next((each for each in candidates if each.hours >= due), None)
         if first is not None:
-            chosen[first.network] = first._replace(due=round(due, 6))
-    return list(chosen.values())
+            selected[first.network] = first._replace(due=round(due, 6))
+    return list(selected.values())
 
 
 class _TimeIsUpError(Exception):
-    """Ends training between two iterations."""
+    """Signal to end training between two iterations."""
 
 
 class _Clock:
-    """Adds up what the stages of a run took, and ends it at the end of an iteration."""
+    """Time limit that adds up stage durations and ends a run after a complete iteration."""
 
     def __init__(self, hours: float, records: list[Record]) -> None:
-        self._left = hours * _SECONDS
+        self._remaining_seconds = hours * _SECONDS
         self._ends_iteration = False
         for record in records:
             self._spend(record)
 
     @property
     def is_over(self) -> bool:
-        return self._left <= 0 and self._ends_iteration
+        return self._remaining_seconds <= 0 and self._ends_iteration
 
     def add(self, record: Record) -> None:
-        """Take in a record; raise _TimeIsUpError if it ends an iteration and the time."""
+        """Add a stage's time; raise _TimeIsUpError if an iteration ends and the time is used up."""
         self._spend(record)
         if self.is_over:
             raise _TimeIsUpError
 
     def _spend(self, record: Record) -> None:
         if not isinstance(record, AccuracyRecord):
-            self._left -= record.wall_seconds
+            self._remaining_seconds -= record.wall_seconds
             self._ends_iteration = isinstance(record, GateRecord)
 
 
@@ -146,25 +147,25 @@ _POSITIONS_SEED = 1
 
 
 class Watcher(NamedTuple):
-    """Who shows the progress."""
+    """Callbacks that show the benchmark's progress."""
 
     message: Callable[[str], None]
-    """Shows a line."""
+    """Shows a line of text."""
     training: Callable[[], AbstractContextManager[Reporter]]
-    """Makes what shows a run's training."""
+    """Creates a reporter for a training run."""
     progress: Callable[[str, int, str], AbstractContextManager[Progress]]
-    """Makes a progress bar from a title, a total and a unit."""
+    """Creates a progress bar from a title, total and unit."""
 
 
 def run(
     folder: Path, settings: StrengthSettings, watcher: Watcher
 ) -> dict[str, list[strength_report.Point]]:
-    """Run the benchmark in its folder and write table and figure there; return the points.
+    """Run the benchmark in `folder`, write a table and figure there, and return the points.
 
-    Later calls may add variants, seeds and hours. Raises UserError if the folder holds
-    something else or other settings, and for settings that do not fit each other.
+    Later calls can add variants, seeds and hours. Raise UserError if the folder contains anything
+    else or other settings, or if the settings are inconsistent.
     """
-    for variant in settings.variants:  # mistakes are found before positions are solved
+    for variant in settings.variants:  # report mistakes before solving positions
         search_at_test(run_settings(variant, 0, settings).search, settings)
     with FOLDER.locked(folder):
         _keep_settings(folder, settings)
@@ -177,36 +178,38 @@ def run(
                 with watcher.training() as reporter:
                     train(path, variant, seed, settings, reporter)
                 _measure(path, variant, seed, settings, positions, measurements, watcher)
-        found = strength_report.curves(measurements.all, settings)
-        _write(folder, found, settings)
-    return found
+        curves = strength_report.curves(measurements.all, settings)
+        _write(folder, curves, settings)
+    return curves
 
 
 def _keep_settings(folder: Path, settings: StrengthSettings) -> None:
     if FOLDER.is_in(folder):
-        saved = FOLDER.read_settings(folder)
-        former = validate(StrengthSettings, saved, source=str(folder / FOLDER.settings_file))
+        source = str(folder / FOLDER.settings_file)
+        previous = validate(StrengthSettings, FOLDER.read_settings(folder), source=source)
         FOLDER.require_equal(
-            folder, former.model_dump(mode="json"), settings.model_dump(mode="json"),
+            folder, previous.model_dump(mode="json"), settings.model_dump(mode="json"),
             except_for=_MAY_GROW,
         )  # fmt: skip
-        if settings.hours < former.hours:
-            raise UserError(f"hours = {settings.hours:g}: {folder} has {former.hours:g} already")
+        if settings.hours < previous.hours:
+            raise UserError(
+                f"hours = {settings.hours:g}: runs in {folder} already have {previous.hours:g}"
+            )
     FOLDER.write_settings(folder, settings.model_dump(mode="json"))
 
 
 def _positions(folder: Path, settings: StrengthSettings, watcher: Watcher) -> Positions:
-    """Return the solved positions, which are made on the first call."""
+    """Return the solved positions, generating them on the first call."""
     game, path = parse_game(settings.game), folder / "positions.parquet"
     if not path.exists():
-        wanted = DatasetSettings(seed=_POSITIONS_SEED, perfect=0.5, one_per_game=True)
+        dataset_settings = DatasetSettings(seed=_POSITIONS_SEED, perfect=0.5, one_per_game=True)
         title = f"solving {settings.game}"
         with watcher.progress(title, settings.positions, "positions") as update:
 
-            def show(done: CollectionProgress) -> None:
-                update(done.positions, "")
+            def show(collected: CollectionProgress) -> None:
+                update(collected.positions, "")
 
-            make_dataset(game, settings.positions, wanted, path, available_cores(), show)
+            make_dataset(game, settings.positions, dataset_settings, path, available_cores(), show)
     positions, _ = read_positions(path, game)
     return positions
 
@@ -237,10 +240,10 @@ def _measure(
 
 
 def _write(
-    folder: Path, found: dict[str, list[strength_report.Point]], settings: StrengthSettings
+    folder: Path, curves: dict[str, list[strength_report.Point]], settings: StrengthSettings
 ) -> None:
-    figure = strength_report.draw(found, settings)
+    figure = strength_report.draw(curves, settings)
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"strength.{ending}")
-    text = titled_table(strength_report.table(found, settings))
+    text = titled_table(strength_report.table(curves, settings))
     write_text(folder / "strength.md", f"{text}\n\n![Accuracy over hours](strength.png)\n")

@@ -1,4 +1,4 @@
-"""Measurements of the strength benchmark, their table and figure."""
+"""Measurements, table and figure of the strength benchmark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _LARGEST = 1 << 26
-_SEED = 0  # equal random numbers for all networks, so that measurements differ by these alone
+_SEED = 0  # same random numbers for all networks, so that only the networks differ
 
 
 class Share(Settings):
@@ -42,25 +42,25 @@ class Share(Settings):
 
 
 class Measured(Settings):
-    """One network's accuracy, with its search and alone."""
+    """Accuracy of one network, with search and without."""
 
     variant: str
     seed: int
     network: int
     due: float
-    """The hours after which it is the first network."""
+    """Hours for which this is the first network measured."""
     hours: float
-    """Of self-play, learning and gates until it was finished."""
+    """Hours of self-play, learning and gates until the network was finished."""
     strong: Share
-    """Moves of the search that are best ones."""
+    """Share of search moves that are optimal."""
     weak: Share
-    """Moves of the search that keep the result."""
+    """Share of search moves that preserve the result."""
     network_strong: Share
     network_weak: Share
 
 
 class Measurements:
-    """The measurements of a benchmark, kept in a file of JSON lines."""
+    """Benchmark measurements, stored in a JSON Lines file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -79,14 +79,14 @@ class Measurements:
         return any((m.variant, m.seed, m.network) == (variant, seed, network) for m in self.all)
 
     def add(self, measured: Measured) -> None:
-        """Keep a measurement; the file is replaced in one step."""
+        """Add a measurement and replace the file atomically."""
         self.all.append(measured)
         lines = [json.dumps(each.model_dump()) for each in self.all]
         write_text(self._path, "\n".join([*lines, ""]))
 
 
 def search_at_test(trained: SearchSettings, settings: StrengthSettings) -> NetworkOptions:
-    """Return the search at the test; raise UserError for wrong settings of it."""
+    """Return the test's search options; raise UserError if they are invalid."""
     text = "&".join((f"simulations={settings.simulations}", *settings.test_search))
     return parse_options(NetworkOptions, text, trained)
 
@@ -98,7 +98,7 @@ def measure(
     settings: StrengthSettings,
     progress: Progress,
 ) -> dict[str, Share]:
-    """Return the shares of `Measured` for one network of a run."""
+    """Return the share fields of `Measured` for one network of a run."""
     agent = run_agent(
         run, checkpoint.network, search_at_test(read_playable_run(run).search, settings)
     )
@@ -117,33 +117,33 @@ def _share(estimate: Estimate | None) -> Share:
 
 
 _PUBLISHED_GAME = "connect_four:6x7"
-_LEAST_HOURS = 0.5  # of a benchmark that published curves, of 3 hours and more, do not squeeze
+_LEAST_HOURS = 0.5  # published curves start at 3 hours and would compress shorter ones
 _MARKERS = "os^Dv*"
 _KINDS = ("strong", "weak", "network_strong")
 _HEADINGS = ("strong", "weak", "network alone, strong")
 
 
 class Point(NamedTuple):
-    """The mean over the runs of a variant that were measured after about the same time."""
+    """Mean over a variant's runs measured at about the same time."""
 
     hours: float
     runs: int
     shares: dict[str, Share]
-    """By the fields of `Measured`; intervals are those of the positions, not of the runs."""
+    """Shares by field of `Measured`. Intervals cover variation between positions, not runs."""
     by_run: tuple[float, ...]
-    """Strong accuracy of the search of each run: how much runs differ."""
+    """Strong accuracy with search for each run, which shows the variation between runs."""
 
 
 def curves(measured: Sequence[Measured], settings: StrengthSettings) -> dict[str, list[Point]]:
-    """Return the points of each variant in the order of time."""
-    found: dict[str, list[Point]] = {}
+    """Return the points of each variant in chronological order."""
+    points: dict[str, list[Point]] = {}
     for variant in settings.variants:
-        rounds: dict[float, list[Measured]] = {}
+        by_time: dict[float, list[Measured]] = {}
         for each in measured:
             if each.variant == variant:
-                rounds.setdefault(each.due, []).append(each)
-        found[variant] = [_point(rounds[due], settings.positions) for due in sorted(rounds)]
-    return found
+                by_time.setdefault(each.due, []).append(each)
+        points[variant] = [_point(by_time[due], settings.positions) for due in sorted(by_time)]
+    return points
 
 
 def _point(runs: Sequence[Measured], positions: int) -> Point:
@@ -157,33 +157,30 @@ def _point(runs: Sequence[Measured], positions: int) -> Point:
     return Point(hours, len(runs), {kind: mean(kind) for kind in _KINDS}, strong)
 
 
-def table(found: dict[str, list[Point]], settings: StrengthSettings) -> Table:
+def table(curves: dict[str, list[Point]], settings: StrengthSettings) -> Table:
     """Return the last point of every variant."""
     rows: list[list[Cell]] = []
-    for variant, points in found.items():
+    for variant, points in curves.items():
         if points:
             last = points[-1]
-            shares = [_cell(last.shares[kind]) for kind in _KINDS]
+            shares = [last.shares[kind] for kind in _KINDS]
+            intervals = [Interval(share.mean, share.low, share.high) for share in shares]
             runs = ", ".join(f"{100 * share:.1f}" for share in last.by_run)
-            rows.append([variant, VARIANTS[variant].about, last.hours, *shares, runs])
+            rows.append([variant, VARIANTS[variant].about, last.hours, *intervals, runs])
     return Table(
         "strength",
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
         " 95 % intervals of the positions",
         [
-            "variant", "what it is", Column("hours", ".2f"),
+            "variant", "description", Column("hours", ".2f"),
             *(Column(heading, ".1%") for heading in _HEADINGS), "strong, by run",
         ],
         rows,
     )  # fmt: skip
 
 
-def _cell(share: Share) -> Interval:
-    return Interval(share.mean, share.low, share.high)
-
-
-def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:
-    """Return the points for JSON."""
+def as_dict(curves: dict[str, list[Point]]) -> dict[str, Any]:
+    """Return the points in JSON-compatible form."""
     return {
         variant: [
             {
@@ -194,15 +191,15 @@ def as_dict(found: dict[str, list[Point]]) -> dict[str, Any]:
             }
             for point in points
         ]
-        for variant, points in found.items()
+        for variant, points in curves.items()
     }
 
 
-def draw(found: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
-    """Draw strong and weak accuracy of the search over hours, with intervals."""
+def draw(curves: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
+    """Draw strong and weak accuracy with search against hours, with confidence intervals."""
     figure = new_figure(10, 4.6)
     strong, weak = figure.subplots(1, 2)
-    for number, (variant, points) in enumerate(found.items()):
+    for number, (variant, points) in enumerate(curves.items()):
         for axes, kind in ((strong, "strong"), (weak, "weak")):
             _draw_points(axes, points, kind, variant, number)
     if settings.game == _PUBLISHED_GAME and settings.hours >= _LEAST_HOURS:
@@ -248,9 +245,9 @@ def _draw_published(axes: Axes) -> None:
 
 
 class Checkpoint(NamedTuple):
-    """A network of a run, and how long it took to train."""
+    """Network of a run and the time spent training it."""
 
     network: int
     hours: float
     due: float = 0.0
-    """The hours after which it is the first network, where it stands for these."""
+    """Time at which the network is measured, in hours; 0 if none has been assigned."""

@@ -1,6 +1,6 @@
 """Variants, settings and published curves of the strength benchmark.
 
-Every variant trains for the same time, so that a piece which costs time has to earn it.
+Every variant trains for the same time, so an expensive feature must make up for its cost.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ PUBLISHED: Mapping[str, tuple[tuple[float, float], ...]] = {
     "[Clausen2021] evolution": ((5.8, 0.88), (11.4, 0.90)),
     "[Clausen2021] auxiliary features": ((6.8, 0.88), (16.0, 0.90), (27.0, 0.91)),
 }
-"""Hours of one GPU (RTX 2070S) of self-play until a strong accuracy of the search with 343
-simulations on the hard test set of Connect Four 6x7; learning is not counted, nor the two hours in
-which the auxiliary features are trained."""
+"""Hours of self-play on one GPU (RTX 2070S), and the strong accuracy reached by then with 343
+simulations on the hard Connect Four 6x7 test set. Hours exclude learning and the two hours spent
+training the auxiliary features."""
 
 
 PRESET = "strong"
-"""Preset of all variants."""
+"""Preset on which all variants are based."""
 
 
 class Variant(NamedTuple):
-    """One way to train."""
+    """Training configuration."""
 
     about: str
     """Short description."""
@@ -49,14 +49,13 @@ _PLAIN = (
     "learn.ema_decay=0.0",
     "learn.merging=none",
 )
-"""The preset without any of the pieces that are measured one by one."""
+"""Settings that turn off the preset's individually measured features."""
 
 
 def _plain_and(about: str, *changes: str) -> Variant:
-    kept = {change.partition("=")[0] for change in changes}
-    return Variant(
-        about, (*(each for each in _PLAIN if each.partition("=")[0] not in kept), *changes)
-    )
+    changed_keys = {change.partition("=")[0] for change in changes}
+    unchanged = [each for each in _PLAIN if each.partition("=")[0] not in changed_keys]
+    return Variant(about, (*unchanged, *changes))
 
 
 VARIANTS: Mapping[str, Variant] = {
@@ -74,7 +73,7 @@ VARIANTS: Mapping[str, Variant] = {
     "random-plies": _plain_and(
         "plain, games begin with up to 8 random plies", "selfplay.random_opening_plies=8"
     ),
-    "caps": _plain_and(
+    "playout_cap": _plain_and(
         "plain, playout caps",
         "selfplay.budget={name='playout_cap', share=0.25, simulations=20}",
         "search.simulations=160",
@@ -95,30 +94,30 @@ class StrengthSettings(Settings):
     """Game to learn."""
 
     variants: tuple[str, ...] = ("plain", "strong")
-    """Names in `VARIANTS` to compare."""
+    """Names of the variants to compare."""
 
     seeds: int = Field(default=2, ge=1, le=1000)
     """Runs per variant."""
 
     hours: float = Field(default=0.5, gt=0, le=1000)
-    """Wall clock per run: self-play, learning and gates, not the measurements."""
+    """Wall-clock hours per run, including self-play, learning and gates but not measurements."""
 
     every: float = Field(default=0.1, gt=0)
-    """Hours between two measurements of a run."""
+    """Hours between measurements of a run."""
 
     positions: int = Field(default=1200, ge=10, le=10_000_000)
-    """Solved positions that strength is measured on: one per game, half of the moves before it
-    perfect, as in the hard test set of [Clausen2021]."""
+    """Number of solved test positions. Each is from a different game in which half of the moves
+    were perfect, as in the hard test set of [Clausen2021]."""
 
     simulations: int = Field(default=343, ge=1, le=1_000_000)
-    """Simulations per move at the test. [Clausen2021]: 343."""
+    """Simulations per move in the test. [Clausen2021]: 343."""
 
     test_search: tuple[str, ...] = ("root=puct", "selection.c=0.5")
-    """Settings of the search at the test that differ from training's, as ``a.b=c``: a search
-    without noise that looks for the best move wants less exploration."""
+    """Changes to the training search settings for the test, as ``a.b=c``. A search for the best
+    move uses no noise and needs less exploration."""
 
     changes: tuple[str, ...] = ()
-    """Settings that differ from the preset's in all variants, as ``a.b=c``."""
+    """Changes to the preset in all variants, as ``a.b=c``."""
 
     @field_validator("game")
     @classmethod
@@ -131,7 +130,7 @@ class StrengthSettings(Settings):
         for name in names:
             if name not in VARIANTS:
                 raise ValueError(
-                    f"unknown variant {quoted(name)}: expected some of {', '.join(VARIANTS)}"
+                    f"unknown variant {quoted(name)}: expected any of {', '.join(VARIANTS)}"
                     f"{nearest(name, VARIANTS)}"
                 )
         return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""Speed of tournaments and leagues beside plain self-play."""
+"""Speed of tournaments and leagues relative to plain self-play."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NETWORK = {"blocks": 4, "filters": 32}
 _NETWORKS = 4
 _GAMES_PER_PAIR = 340
 _SIMULATIONS = 8
-_SAMPLED_PLIES = 14  # as many as self-play samples by default, so that games are alike
+_SAMPLED_PLIES = 14  # the self-play default, so that games are similar
 
 
 def measure_tournament(rounds: int) -> Iterator[Measurement]:
@@ -52,7 +52,7 @@ def _evaluator(seed: int) -> NetworkEvaluator:
 
 
 class _Tournament:
-    """A whole tournament, stored in a folder."""
+    """A complete tournament, stored in a temporary folder."""
 
     def __init__(self, evaluators: Sequence[NetworkEvaluator], search: SearchSettings) -> None:
         self._game = parse_game(_NAME)
@@ -67,15 +67,15 @@ class _Tournament:
     def _agent(self, number: int, evaluator: NetworkEvaluator, search: SearchSettings) -> Agent:
         name = f"network {number}"
 
-        def player() -> SearchPlayer:
-            made = SearchPlayer(self._game, name, search, evaluator, _SAMPLED_PLIES)
-            self._players.append(made)
-            return made
+        def create_player() -> SearchPlayer:
+            player = SearchPlayer(self._game, name, search, evaluator, _SAMPLED_PLIES)
+            self._players.append(player)
+            return player
 
-        return Agent(name, player, search_bytes(self._game, search))
+        return Agent(name, create_player, search_bytes(self._game, search))
 
     def play(self) -> float:
-        """Play all games; return the simulations done."""
+        """Play all games; return the number of simulations."""
         torch.set_num_threads(1)
         self._players.clear()
         with (
@@ -87,7 +87,7 @@ class _Tournament:
 
 
 class _SelfPlay:
-    """As many games of one network against itself."""
+    """The same number of self-play games with one network."""
 
     def __init__(self, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
         self._game = parse_game(_NAME)
@@ -98,7 +98,7 @@ class _SelfPlay:
         self._iteration = 0
 
     def play(self) -> float:
-        """Play all games; return the simulations done."""
+        """Play all games; return the number of simulations."""
         torch.set_num_threads(1)
         self._iteration += 1
         played = play_episodes(
@@ -132,24 +132,24 @@ def measure_league(rounds: int) -> Iterator[Measurement]:
 
 
 class _League:
-    """The first generation of one league after another, saved in a folder."""
+    """First generations of successive leagues, each stored in a temporary folder."""
 
     def __init__(self, name: str, evaluator: NetworkEvaluator) -> None:
         self._game = parse_game(name)
         self._evaluator = evaluator
         self._seed = 0
-        self._given = {
+        self._fields = {
             "game": name, "parameters": ("c", "fpu"), "search": _SEARCH, "generation": _GAMES,
             "batch": _GAMES, "temperature_plies": _LEAGUE_SAMPLED_PLIES, "parallel_games": 512,
         }  # fmt: skip
         self.plies = 0.0
-        """Of a game, in the latest league."""
+        """Mean plies per game in the latest league."""
 
     def play(self) -> float:
-        """Play a league; return its games."""
+        """Play one league; return its number of games."""
         torch.set_num_threads(1)
         self._seed += 1
-        settings = LeagueSettings.model_validate({**self._given, "seed": self._seed})
+        settings = LeagueSettings.model_validate({**self._fields, "seed": self._seed})
         moves: list[int] = []
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -163,7 +163,7 @@ class _League:
 
 
 class _LeagueSelfPlay:
-    """As many games of one player against itself."""
+    """The same number of self-play games with one player."""
 
     def __init__(self, name: str, evaluator: NetworkEvaluator) -> None:
         self._game = parse_game(name)
@@ -174,10 +174,10 @@ class _LeagueSelfPlay:
         )
         self._iteration = 0
         self.plies = 0.0
-        """Of a game, in the latest iteration."""
+        """Mean plies per game in the latest iteration."""
 
     def play(self) -> float:
-        """Play an iteration; return its games."""
+        """Play one iteration; return its number of games."""
         torch.set_num_threads(1)
         self._iteration += 1
         played = play_episodes(
