@@ -1,4 +1,4 @@
-"""`zerolab bench`: speed beside the machine's limit, and strength against the clock."""
+"""`zerolab bench`: speed relative to hardware limits, and strength by training time."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def strength(
 ) -> None:
     """Train variants of a preset for equal times and measure them on solved positions.
 
-    A table and a figure are written to the folder, beside the curves that [Clausen2021] publishes.
-    To resume a stopped command, repeat it; variants, seeds and hours may grow.
+    The command writes a table and a figure that includes the curves published by [Clausen2021].
+    Repeat the command to resume it; you can add variants, seeds and hours.
 
     Variants:
       {strength_variants}
@@ -46,15 +46,15 @@ def strength(
 
     Args:
         variants: Variants to compare; plain and strong by default.
-        game: The game to learn.
-        folder: The folder of runs and results.
-        hours: Wall clock of self-play and learning per run.
+        game: Game to learn.
+        folder: Folder for runs and results.
+        hours: Wall-clock hours of self-play and learning per run.
         seeds: Runs per variant.
-        every: Hours between two measurements of a run.
-        positions: Solved positions to measure on; they are collected first.
-        simulations: Simulations per move at the measurement.
-        test_search: A setting of the search at the measurement; may be repeated.
-        set: A setting to change in all variants, such as network.blocks=6; may be repeated.
+        every: Hours between measurements of a run.
+        positions: Number of solved test positions, which are collected first.
+        simulations: Simulations per move in the test.
+        test_search: Search setting to change in the test; can be repeated.
+        set: Setting to change in all variants, such as network.blocks=6; can be repeated.
         json: Print the points as JSON instead of a table.
     """
     from zerolab.bench import strength_report
@@ -62,37 +62,36 @@ def strength(
     from zerolab.bench.strength_settings import StrengthSettings
     from zerolab.core.config import validate
 
-    given = {
+    options = {
         "game": game, "hours": hours, "seeds": seeds, "every": every, "positions": positions,
         "simulations": simulations, "changes": set, "test_search": test_search,
     }  # fmt: skip
-    settings = validate(StrengthSettings, given | ({"variants": variants} if variants else {}))
+    settings = validate(StrengthSettings, options | ({"variants": variants} if variants else {}))
     console = Console(stderr=True)
-    kind = TerminalReporter if console.is_terminal else PlainReporter
-    watcher = Watcher(console.print, lambda: kind(console, None), progress_bar)
+    reporter = TerminalReporter if console.is_terminal else PlainReporter
+    watcher = Watcher(console.print, lambda: reporter(console, None), progress_bar)
     with resumable("finished stages are saved", "the same command"):
-        found = run(folder, settings, watcher)
+        curves = run(folder, settings, watcher)
     if json:
-        print_json(strength_report.as_dict(found))
+        print_json(strength_report.as_dict(curves))
     else:
-        print_table(table_console(), strength_report.table(found, settings))
+        print_table(table_console(), strength_report.table(curves, settings))
         say("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
 def bench(
     suites: tyro.conf.Positional[tuple[str, ...]] = (), *, rounds: int = 3, json: bool = False
 ) -> None:
-    """Measure speed, with every rate beside a limit measured in the same run.
+    """Measure speed, comparing every rate with a limit measured in the same run.
 
-    The suites are {suites}; all of them take about 45 minutes.
-    zerolab bench strength, with its own options and help, measures strength against hours of
-    training.
+    The suites are {suites}. Running them all takes about 45 minutes.
+    The command zerolab bench strength measures strength by training time; it has its own help.
 
     Example: zerolab bench tree selfplay --json
 
     Args:
         suites: Suites to run; all by default.
-        rounds: Alternate measurements of subject and limit; medians are reported.
+        rounds: Number of alternating measurements of subject and limit. Medians are reported.
         json: Print a JSON list.
     """
     for suite in suites:
@@ -117,7 +116,6 @@ def bench(
 
 
 def _table(measured: Sequence[Measurement]) -> Table:
-    """Return the table of measurements."""
     rows: list[list[Cell]] = []
     for each in measured:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in each.shares.items())
@@ -125,13 +123,13 @@ def _table(measured: Sequence[Measurement]) -> Table:
         rows.append([each.name, each.median, each.unit, each.limit, each.ratio, remarks])
     columns: list[str | Column] = [
         "name", Column("median", ",.0f"), "unit", Column("limit", ",.0f"), Column("ratio", ".2f"),
-        "time goes to, remarks",
+        "time by part, remarks",
     ]  # fmt: skip
     return Table("bench", "", columns, rows)
 
 
 def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function that measures speed or strength, its name, and its arguments."""
+    """Return the function for speed or strength, its command name, and its arguments."""
     if arguments[:1] == ["strength"]:
         return strength, "bench strength", arguments[1:]
     return bench, "bench", arguments

@@ -1,4 +1,4 @@
-"""`zerolab cost`: costs of runs."""
+"""`zerolab cost`: training costs of runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def cost(
     levels: str = "88,90,91",
     json: bool = False,
 ) -> None:
-    """Show costs of runs: moves, evaluations, floating-point operations, wall clock, hours.
+    """Show the moves, evaluations, floating-point operations and hours that runs took.
 
-    Runs of different machines compare by the hours in which one reference machine plays their moves
-    [Clausen2021]: milliseconds of a move of each network, measured there once with --measure, times
-    moves. Learning has separate columns. A single run is shown by iteration, and the cost of
-    reaching levels of accuracy, if accuracy was measured.
+    To compare runs from different machines, estimate the hours that a reference machine would take
+    to play their moves [Clausen2021]: the number of moves times each network's milliseconds per
+    move, measured there with --measure. Learning has separate columns. A single run is shown by
+    iteration. If accuracy was measured, a second table shows the cost of reaching given levels.
 
     Examples:
       zerolab cost runs/demo
@@ -46,59 +46,60 @@ def cost(
       zerolab cost runs/small runs/large --reference desktop.json --levels 80,85
 
     Args:
-        runs: Folders of runs; with --measure also networks, such as runs/demo@12.
-        reference: The file of a reference machine; with --measure it is made or added to,
-            cost-reference.json by default.
-        measure: Measure the time of moves of these networks on this machine.
+        runs: Run folders; with --measure also networks, such as runs/demo@12.
+        reference: File with measurements from a reference machine. With --measure, the file is
+            created or extended; its default is cost-reference.json.
+        measure: Measure the move times of these networks on this machine.
         plies: Moves per game in a round of --measure.
         levels: Strong accuracies in percent, separated by commas.
         json: Print JSON instead of tables.
     """
     if not runs:
-        raise UserError("expected the folder of a run, as in runs/demo")
+        raise UserError("expected a run folder, such as runs/demo")
     if measure:
         _measure(runs, reference or _DEFAULT_REFERENCE, plies, json)
     else:
-        _account(runs, reference, _levels(levels), json)
+        _show_costs(runs, reference, _parse_levels(levels), json)
 
 
-def _levels(text: str) -> list[float]:
-    """Return percents as shares, in ascending order."""
+def _parse_levels(text: str) -> list[float]:
+    """Return percentages as fractions, in ascending order."""
     try:
-        found = sorted({float(part) for part in text.split(",")})
+        percentages = sorted({float(part) for part in text.split(",")})
     except ValueError:
-        found = []
-    if not found or not all(0 <= each <= 100 for each in found):
+        percentages = []
+    if not percentages or not all(0 <= each <= 100 for each in percentages):
         raise UserError(
-            f"levels = {quoted(text)}: expected percents separated by commas, such as 88,90,91"
+            f"levels = {quoted(text)}: expected percentages separated by commas, such as 88,90,91"
         )
-    return [each / 100 for each in found]
+    return [each / 100 for each in percentages]
 
 
-def _account(runs: Sequence[str], path: Path | None, levels: Sequence[float], json: bool) -> None:
+def _show_costs(
+    runs: Sequence[str], path: Path | None, levels: Sequence[float], json: bool
+) -> None:
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.costs import cost_to_reach, run_costs
     from zerolab.training.move_times import read_reference
 
     reference = None if path is None else read_reference(path)
-    found = {name: run_costs(RunFolder.open(Path(name)), reference) for name in runs}
-    reached = {name: cost_to_reach(costs, levels) for name, costs in found.items()}
+    costs_by_run = {name: run_costs(RunFolder.open(Path(name)), reference) for name in runs}
+    reached = {name: cost_to_reach(costs, levels) for name, costs in costs_by_run.items()}
     if json:
-        print_json(_as_dict(found, reached, reference))
+        print_json(_as_dict(costs_by_run, reached, reference))
         return
     console = table_console()
-    if len(found) == 1:
-        (costs,) = found.values()
-        shown = _thinned(costs)
-        rows = [(each.iteration, each, each.strong) for each in shown]
+    if len(costs_by_run) == 1:
+        (costs,) = costs_by_run.values()
+        rows = [(each.iteration, each, each.strong) for each in _thinned(costs)]
         print_table(console, _table("iteration", "strong", rows))
     else:
-        last = [(name, costs[-1], _best(costs)) for name, costs in found.items()]
+        last = [(name, costs[-1], _best(costs)) for name, costs in costs_by_run.items()]
         print_table(console, _table("run", "best strong", last))
-    if any(_best(costs) is not None for costs in found.values()):
-        console.print("\nto reach a strong accuracy of the search:")
+    if any(_best(costs) is not None for costs in costs_by_run.values()):
+        console.print("\ncost of reaching a strong accuracy with search:")
         print_table(console, _reached_table(reached))
-    _explain(found, reference)
+    _print_notes(costs_by_run, reference)
 
 
 def _best(costs: Iterable[IterationCost]) -> float | None:
@@ -106,11 +107,14 @@ def _best(costs: Iterable[IterationCost]) -> float | None:
 
 
 def _thinned(costs: Sequence[IterationCost]) -> list[IterationCost]:
-    """Return at most `_MOST_ROWS` iterations, the last one among them, with accuracy if any has."""
-    chosen = [each for each in costs if each.strong is not None or each is costs[-1]]
-    chosen = chosen if len(chosen) > 1 else list(costs)
-    step = -(-len(chosen) // _MOST_ROWS)
-    return chosen[::-1][::step][::-1]
+    """Return at most `_MOST_ROWS` evenly spaced iterations, including the last.
+
+    If accuracy was measured, only iterations with accuracy are returned before the last.
+    """
+    candidates = [each for each in costs if each.strong is not None or each is costs[-1]]
+    candidates = candidates if len(candidates) > 1 else list(costs)
+    step = -(-len(candidates) // _MOST_ROWS)
+    return candidates[::-1][::step][::-1]
 
 
 _COLUMNS: dict[Column, Callable[[IterationCost], float | None]] = {
@@ -122,14 +126,14 @@ _COLUMNS: dict[Column, Callable[[IterationCost], float | None]] = {
     Column("GFLOP learning", ",.3f"): lambda each: each.learn_flops / 1e9,
     Column("h self-play", ",.3f"): lambda each: each.seconds.get(_SELF_PLAY, 0.0) / 3600,
     Column("h learning", ",.3f"): lambda each: each.seconds.get(_LEARN, 0.0) / 3600,
-    Column("h other", ",.3f"): lambda each: _other(each) / 3600,
+    Column("h other", ",.3f"): lambda each: _other_seconds(each) / 3600,
     Column("h reference", ",.3f"): lambda each: each.reference_hours,
 }
 
 
-def _other(each: IterationCost) -> float:
-    """Return the seconds of gates and of all that measures."""
-    return sum(each.seconds.values()) - sum(each.seconds.get(k, 0.0) for k in (_LEARN, _SELF_PLAY))
+def _other_seconds(cost: IterationCost) -> float:
+    """Return the seconds spent on gates and measurements."""
+    return sum(cost.seconds.values()) - sum(cost.seconds.get(k, 0.0) for k in (_LEARN, _SELF_PLAY))
 
 
 def _table(
@@ -150,27 +154,29 @@ def _reached_table(reached: dict[str, dict[float, IterationCost | None]]) -> Tab
             if each is not None:
                 costs = [each.iteration, *(value(each) for value in _COLUMNS.values())]
             rows.append([name, f"{100 * level:g} %", *costs])
-    note = "an empty row: the level was not reached"
+    note = "a row without costs means that the level was not reached"
     return Table("reached", "", ["run", "level", "iteration", *_COLUMNS], rows, note)
 
 
-def _explain(found: dict[str, list[IterationCost]], reference: CostReference | None) -> None:
-    """Print notes on missing columns and on the reference machine."""
-    for name, costs in found.items():
+def _print_notes(
+    costs_by_run: dict[str, list[IterationCost]], reference: CostReference | None
+) -> None:
+    """Print notes on missing columns and the reference machine."""
+    for name, costs in costs_by_run.items():
         if _SELF_PLAY not in costs[-1].seconds:
-            say(f"{name} has no self-play: its cost is that of learning alone")
+            say(f"{name} has no self-play, so its cost covers learning only")
     if reference is None:
-        print("no hours of a reference machine: measure one with zerolab cost --measure RUN")
+        print("for hours on a reference machine, measure one with zerolab cost --measure RUN")
     else:
         machine = reference.machine
         say(
             f"h reference: moves on {machine.processor}, {machine.device}, {machine.cores} cores,"
-            f" {machine.precision}; learning not counted"
+            f" {machine.precision}, without learning"
         )
 
 
 def _as_dict(
-    found: dict[str, list[IterationCost]],
+    costs_by_run: dict[str, list[IterationCost]],
     reached: dict[str, dict[float, IterationCost | None]],
     reference: CostReference | None,
 ) -> dict[str, object]:
@@ -185,7 +191,7 @@ def _as_dict(
                     for level, each in reached[name].items()
                 ],
             }
-            for name, costs in found.items()
+            for name, costs in costs_by_run.items()
         ],
     }
 

@@ -1,4 +1,4 @@
-"""`zerolab evaluate`: how good an agent is."""
+"""`zerolab evaluate`: measurements of an agent's strength."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _QUICK_POSITIONS = 200
 _QUICK_BUDGET = SolverBudget(nodes=2_000_000)
 _MOST_GAMES = 1_000_000
 _MOST_OPENINGS = 1000
-_PLAIN_WIDTH = 140  # of tables in a file or a pipe
+_PLAIN_WIDTH = 140  # table width when output goes to a file or pipe
 
 
 def evaluate(
@@ -59,11 +59,11 @@ def evaluate(
     figure: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Measure how often an agent errs, or how it does against others.
+    """Measure an agent's accuracy on solved positions or its score against opponents.
 
-    With --positions, its moves in solved positions are compared with the exact value of every move.
-    With --against perfect, it plays against perfect play. With neither, it plays against baseline
-    opponents, and chooses moves in a few solved positions if the game is solved fast.
+    With --positions, compare its moves in solved positions with the exact value of every move.
+    With --against perfect, play against perfect play. With neither, play against baseline
+    opponents, and measure accuracy on a few positions if the game can be solved quickly.
 
     Examples:
       zerolab evaluate runs/demo
@@ -71,32 +71,33 @@ def evaluate(
       zerolab evaluate mcts:400 --game othello:6x6 --against perfect --openings 20
 
     Args:
-        player: A run such as runs/demo or runs/demo@12, or one of {agents}.
-        positions: A file written by zerolab dataset.
-        against: Play against perfect play, and count blunders.
-        game: What to play, for an agent that plays any game.
-        games: Games to play, half of them as first player.
-        openings: Random plies at the beginning of every game, the same ones for both colours.
-        nodes: Nodes that perfect play may search per position before it gives up.
-        seed: What all random streams derive from.
-        figure: Draw accuracy by ply into this file, such as accuracy.png.
+        player: Run such as runs/demo or runs/demo@12, or one of {agents}.
+        positions: File written by zerolab dataset.
+        against: Play against perfect play and count blunders.
+        game: Game to play, for agents that can play any game.
+        games: Number of games, half of them as first player.
+        openings: Number of random opening plies, which are the same for both colours.
+        nodes: Maximum number of nodes that perfect play searches per position.
+        seed: Seed of all random streams.
+        figure: File for a plot of accuracy by ply, such as accuracy.png.
         json: Print JSON instead of tables.
     """
     _check(games, openings, nodes, seed)
     if figure is not None:
         check_ending(figure)
         check_target(figure)
-    solved = None if positions is None else _read(positions, player, game)
+    solved = None if positions is None else _read_positions(positions, player, game)
     agent = parse_agent(player, parse_game(game) if game is not None else solved and solved.game)
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
-    console = _console(quiet=json)
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    console = Console(quiet=json, width=width, soft_wrap=True)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
         oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
         result["against_perfect"] = _against_perfect(console, agent, oracle, games, openings, seed)
     elif solved is None:
         result["matches"] = _against_baselines(console, agent, games, openings, seed)
-        collection = _solve_some(console, agent.game, seed)
+        collection = _collect_solved_positions(console, agent.game, seed)
         if collection is not None:
             solved = collection.positions
             result["not_solved"] = collection.counts.unsolved
@@ -120,27 +121,19 @@ def _check(games: int, openings: int, nodes: int, seed: int) -> None:
         raise UserError(f"seed = {quoted(seed)}: expected at least 0 and less than 2**63")
 
 
-def _console(quiet: bool) -> Console:
-    return Console(
-        quiet=quiet,
-        width=None if sys.stdout.isatty() else _PLAIN_WIDTH,
-        soft_wrap=True,
-    )
-
-
-def _read(path: Path, player: str, game: str | None) -> Positions:
-    """Return the positions of a file, of the player's game where it has one."""
-    solved, _ = read_positions(path, parse_game(game) if game is not None else _own_game(player))
+def _read_positions(path: Path, player: str, game: str | None) -> Positions:
+    """Read a file's positions, requiring `game` or the player's own game if it has one."""
+    solved, _ = read_positions(path, parse_game(game) if game is not None else _game_of(player))
     if not len(solved):
-        raise UserError(f"{quoted(path)} holds no positions: expected at least one")
+        raise UserError(f"{quoted(path)} contains no positions: expected at least one")
     return solved
 
 
-def _own_game(player: str) -> Game | None:
-    """Return the game of a player that has one, such as a run; None where it plays any."""
+def _game_of(player: str) -> Game | None:
+    """Return the game of a run or other player with a fixed game, or None."""
     try:
         return parse_agent(player).game
-    except UserError:  # raised again, if it is another mistake, when the game is known
+    except UserError:  # other mistakes are raised again when the agent is parsed with a game
         return None
 
 
@@ -159,33 +152,33 @@ def _against_perfect(
 def _against_baselines(
     console: Console, agent: Agent, games: int, openings: int, seed: int
 ) -> list[dict[str, Any]]:
-    found = []
+    matches = []
     for opponent in BASELINES:
         with progress_bar(f"against {opponent}", games, "games") as update:
             pair = play_baseline(agent, opponent, games, openings, seed, update)
         console.print(f"against {opponent}: {describe_score(pair)}")
-        found.append({"opponent": opponent, **score_dict(pair), "openings": openings})
-    return found
+        matches.append({"opponent": opponent, **score_dict(pair), "openings": openings})
+    return matches
 
 
-def _solve_some(console: Console, game: Game, seed: int) -> Collection | None:
-    """Collect a few solved positions where that is fast, and say how many were not solved."""
+def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collection | None:
+    """Collect a few solved positions if that is fast, and print the number of unsolved ones."""
     try:
         oracle = oracle_for(game, _QUICK_BUDGET)
         settings = DatasetSettings(seed=seed, one_per_game=True)
         collection = collect_in_memory(game, _QUICK_POSITIONS, settings, oracle)
     except NotSolvedError:
         console.print(
-            f"{game_name(game)} is not solved fast: for accuracy, make positions with"
-            f" zerolab dataset {game_name(game)} and pass them with --positions"
+            f"{game_name(game)} cannot be solved quickly: to measure accuracy, collect positions"
+            f" with zerolab dataset {game_name(game)} and pass the file to --positions"
         )
         return None
     except UserError as error:  # a missing extra
         console.print(f"accuracy is not measured: {error}")
         return None
     console.print(
-        f"{collection.counts.unsolved} positions of {collection.counts.games} games not solved"
-        f" within {_QUICK_BUDGET.nodes:,} nodes and left out"
+        f"left out {collection.counts.unsolved} positions of {collection.counts.games} games that"
+        f" were not solved within {_QUICK_BUDGET.nodes:,} nodes"
     )
     return collection
 

@@ -1,4 +1,4 @@
-"""`zerolab export`: networks as files for others."""
+"""`zerolab export`: shareable network files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def export(
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
-    """Write a network into one file: an agent that others can play with, or an ONNX model.
+    """Write a network to a single file, as an agent to share or as an ONNX model.
 
-    FILE.zerolab has the weights, the settings that it plays by, and where it comes from; nothing in
-    it can run. Wherever an agent is named, the file is one. FILE.onnx is for other programs: its
-    outputs are compared with the network's on positions of random games before it is written.
+    FILE.zerolab contains the weights, the search settings and the network's origin, but no
+    executable code. You can use the file wherever an agent is expected. FILE.onnx is for other
+    programs. Before writing it, the command compares its outputs with the network's on positions
+    from random games.
 
     Examples:
       zerolab export runs/demo agent.zerolab
@@ -34,50 +35,51 @@ def export(
       zerolab play agent.zerolab?simulations=400
 
     Args:
-        run: The best network of a run, or that of iteration N; for ONNX also an agent's file.
-        file: What to write: a file ending in .zerolab or .onnx.
-        overwrite: Replace a file that is there with other content.
-        json: Print JSON instead of lines for people.
+        run: Run whose best network or network N is exported; for ONNX also a .zerolab file.
+        file: File to write, ending in .zerolab or .onnx.
+        overwrite: Replace an existing file that has different content.
+        json: Print JSON instead of text.
     """
     from zerolab.agents.exporting import export as export_network
 
-    done = export_network(run, file, overwrite=overwrite)
+    exported = export_network(run, file, overwrite=overwrite)
     if json:
-        print_json(_as_dict(done))
+        print_json(_as_dict(exported))
     else:
-        say(*_lines(done))
+        say(*_lines(exported))
 
 
-def _as_dict(done: Exported) -> dict[str, Any]:
-    """Return a description of the export for JSON."""
-    agent = done.agent
+def _as_dict(exported: Exported) -> dict[str, Any]:
+    """Return the JSON description of an export."""
+    agent = exported.agent
     fields: dict[str, Any] = {
-        "file": str(done.path),
-        "bytes": done.size,
+        "file": str(exported.path),
+        "bytes": exported.size,
         "game": game_name(agent.game),
         "digest": agent.digest,
         "network": agent.network.model_dump(mode="json"),
         "origin": agent.header.origin.model_dump(mode="json"),
     }
-    if done.agreement is not None:
+    if exported.agreement is not None:
         from zerolab.networks.onnx_export import TOLERANCE
 
-        fields["positions"] = done.agreement.positions
+        fields["positions"] = exported.agreement.positions
         fields["tolerance"] = TOLERANCE
         fields["outputs"] = {
-            name: {"shape": list(done.agreement.shapes[name]), "difference": difference}
-            for name, difference in done.agreement.differences.items()
+            name: {"shape": list(exported.agreement.shapes[name]), "difference": difference}
+            for name, difference in exported.agreement.differences.items()
         }
     return fields
 
 
-def _lines(done: Exported) -> list[str]:
-    """Return a description of the export as lines of text."""
-    agent, origin = done.agent, done.agent.header.origin
-    head = f"{done.path}: {game_name(agent.game)}, {done.size / 1024:,.0f} KiB"
-    lines = [f"{head}, network {origin.iteration} of the run {origin.run}"]
-    if done.agreement is None:
-        play = shlex.join(["zerolab", "play", str(done.path)])
+def _lines(exported: Exported) -> list[str]:
+    """Return the text description of an export."""
+    agent, origin = exported.agent, exported.agent.header.origin
+    head = f"{exported.path}: {game_name(agent.game)}, {exported.size / 1024:,.0f} KiB"
+    lines = [f"{head}, network {origin.iteration} of run {origin.run}"]
+    agreement = exported.agreement
+    if agreement is None:
+        play = shlex.join(["zerolab", "play", str(exported.path)])
         return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
     from zerolab.networks.onnx_export import INPUT, TOLERANCE
     from zerolab.rules import python
@@ -85,12 +87,12 @@ def _lines(done: Exported) -> list[str]:
     shape = python.encode(agent.game, python.start(agent.game)).shape
     lines.append(f"  {INPUT} float32{_with_batch(shape)}")
     lines += [
-        f"  {name} float32{_with_batch(done.agreement.shapes[name])}, differs by {difference:.1e}"
-        for name, difference in done.agreement.differences.items()
+        f"  {name} float32{_with_batch(agreement.shapes[name])}, differs by {difference:.1e}"
+        for name, difference in agreement.differences.items()
     ]
     lines.append(
-        f"compared with the network on {done.agreement.positions} positions of random games; the"
-        f" tolerance is {TOLERANCE:.0e}"
+        f"compared with the network on {agreement.positions} positions from random games,"
+        f" with a tolerance of {TOLERANCE:.0e}"
     )
     return lines
 

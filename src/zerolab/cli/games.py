@@ -1,4 +1,4 @@
-"""`zerolab games` and `zerolab perft`: the registered games and checks of their rules."""
+"""`zerolab games` and `zerolab perft`: registered games and checks of their rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zerolab.rules.python import perft
 
 
 def games(*, json: bool = False) -> None:
-    """List the registered games: sizes, actions, symmetries and an example of each.
+    """List the registered games with their sizes, actions, symmetries and an example.
 
     Example: zerolab games --json
 
@@ -34,7 +34,7 @@ def games(*, json: bool = False) -> None:
 
 
 def _describe(name: str, entry: Registration) -> dict[str, Any]:
-    """Describe a game by its form and by the facts of a middling size of it."""
+    """Return a game's name pattern and sizes, with facts about an example of medium size."""
     sizes = entry.sizes()
     optional = [f"[:{field.upper()}]" for field in list(sizes)[2:]]
     example = entry.kind(*(min(max(6, low), high) for low, high in list(sizes.values())[:2]))
@@ -53,16 +53,13 @@ def _describe(name: str, entry: Registration) -> dict[str, Any]:
 def _table(entries: list[dict[str, Any]]) -> Table:
     rows: list[list[Cell]] = []
     for each in entries:
+        defaults = {name: f" (default {value})" for name, value in each["defaults"].items()}
         sizes = ", ".join(
-            f"{field} {low}..{high}" + _default(each, field)
+            f"{field} {low}..{high}{defaults.get(field, '')}"
             for field, (low, high) in each["sizes"].items()
         )
         rows.append([each["form"], sizes, each["example"], each["actions"], each["symmetries"]])
     return Table("games", "", ["game", "sizes", "for example", "actions", "symmetries"], rows)
-
-
-def _default(row: dict[str, Any], field: str) -> str:
-    return f" (default {row['defaults'][field]})" if field in row["defaults"] else ""
 
 
 _DEEPEST = 1000
@@ -71,13 +68,13 @@ _DEEPEST = 1000
 def count_sequences(
     game: tyro.conf.Positional[str], depth: tyro.conf.Positional[int], *, json: bool = False
 ) -> None:
-    """Count the sequences of exactly 1..DEPTH plies, a pass being a ply, and the games they end.
+    """Count sequences of exactly 1..DEPTH plies, including passes, and games that end there.
 
     Example: zerolab perft othello:6x6 8 --json
 
     Args:
-        game: What to play, such as othello:6x6 or connect_four:6x7.
-        depth: Plies, at least 1.
+        game: Game, such as othello:6x6 or connect_four:6x7.
+        depth: Maximum number of plies, at least 1.
         json: Print [{"depth": d, "leaves": n, "ended": m}, ...].
     """
     if not 1 <= depth <= _DEEPEST:

@@ -1,8 +1,8 @@
-"""The `zerolab` command: finds the subcommand, runs it, and turns errors into one line.
+"""The `zerolab` command: dispatch to subcommands and one-line error messages.
 
-Subcommands are imported only when they are called, and import slow libraries only when they run, so
-that help and messages appear at once. This module imports almost nothing: until `main` handles
-signals, Python would answer Ctrl-C with a traceback.
+Subcommands are imported when called and import slow libraries when run, so that help and messages
+appear immediately. This module imports almost nothing, because Python answers Ctrl-C with a
+traceback until `main` handles signals.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from zerolab.core import __version__
 
 USAGE_ERROR = 2
 
-_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # messages quote such words in full
+_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # messages can quote very long words in full
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Command(NamedTuple):
-    """A subcommand."""
+    """Subcommand."""
 
     place: str
-    """Its module in zerolab.cli and function, such as ``train:fit``."""
+    """Module in zerolab.cli and function, such as ``train:fit``."""
     help: str
 
 
@@ -38,26 +38,26 @@ COMMANDS = {
     ),
     "match": Command("tournament:match", "play a match between two agents, optionally sequential"),
     "tournament": Command("tournament:tournament", "play a round robin of agents and rate them"),
-    "league": Command("tune:league", "let search settings evolve by playing each other"),
-    "gtp": Command("play:gtp", "run an agent as an engine of the Go Text Protocol"),
+    "league": Command("tune:league", "evolve search settings in games between them"),
+    "gtp": Command("play:gtp", "run an agent as a Go Text Protocol engine"),
     "solve": Command("solve:solve", "find the exact value of every move in a position"),
     "dataset": Command("solve:dataset", "collect solved positions to evaluate agents on"),
     "fit": Command("train:fit", "train a network on solved positions instead of games"),
-    "evaluate": Command("evaluate:evaluate", "measure an agent by solved positions and games"),
+    "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),
     "tune": Command("tune:tune", "search for good settings with trial runs proposed by Optuna"),
-    "study": Command("study:study", "reproduce a paper, beside its published numbers"),
-    "report": Command("study:report", "show tables, figures and claims of a study as one page"),
+    "study": Command("study:study", "reproduce a paper and compare with its published numbers"),
+    "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
-    "export": Command("export:export", "write a network to a file: an agent to share, or ONNX"),
+    "export": Command("export:export", "write a network to an agent file to share, or to ONNX"),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
     "cost": Command("cost:cost", "show the costs of runs: moves, evaluations, operations, hours"),
-    "diversity": Command("runs:diversity", "count the distinct positions of self-play"),
+    "diversity": Command("runs:diversity", "count distinct self-play positions"),
     "plot": Command("runs:plot", "plot the training curves of runs"),
     "tensorboard": Command("runs:tensorboard", "export a run's metrics to TensorBoard"),
-    "settings": Command("settings:settings", "list the settings of runs: bounds, defaults, papers"),
-    "games": Command("games:games", "list the games, their sizes, actions and symmetries"),
-    "perft": Command("games:count_sequences", "count move sequences, to check the rules of a game"),
-    "bench": Command("bench:bench", "measure speed beside the machine's own limit"),
+    "settings": Command("settings:settings", "list run settings with bounds, defaults and papers"),
+    "games": Command("games:games", "list games with their sizes, actions and symmetries"),
+    "perft": Command("games:count_sequences", "count move sequences to check the rules of a game"),
+    "bench": Command("bench:bench", "measure speed relative to hardware limits"),
 }
 
 _GROUPS = ("bench", "study")
@@ -73,9 +73,9 @@ _EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
+    """Run one command and return its exit code: 0, 2 for a user error, or 130 after Ctrl-C.
 
-    Without `arguments`, run those of this process and take care of its signals and standard
+    If `arguments` is None, use this process's arguments and handle its signals and standard
     streams.
     """
     if arguments is not None:
@@ -87,9 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function of a command, the command's name in full, and its arguments.
+    """Return a command's function, full name and remaining arguments.
 
-    Raises UserError for an unknown command.
+    Raise UserError if the command is unknown.
     """
     from zerolab.core.errors import UserError, nearest, quoted
 
@@ -102,8 +102,8 @@ def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, li
     module_name, _, function = COMMANDS[name].place.partition(":")
     module: Any = importlib.import_module(f"zerolab.cli.{module_name}")
     if name in _GROUPS:
-        found: tuple[Callable[..., None], str, list[str]] = module.subcommand(rest)
-        return found
+        command: tuple[Callable[..., None], str, list[str]] = module.subcommand(rest)
+        return command
     return getattr(module, function), name, rest
 
 
@@ -128,14 +128,14 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
         report_interruption(interruption)
         return INTERRUPTED
     except BrokenPipeError:
-        drop_output()  # the reader has left
+        drop_output()  # the reader closed the pipe
     except OSError as error:
         if error.errno in _OUTPUT_LOST and error.filename is None:
             drop_output()
             return _report(f"cannot write the output: {error.strerror}")
         return _report(_describe(error))
     except MemoryError as error:
-        return _report(f"not enough memory: {one_line(error) or 'ask for less'}")
+        return _report(f"not enough memory: {one_line(error) or 'try smaller settings'}")
     return 0
 
 

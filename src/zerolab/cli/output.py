@@ -1,4 +1,4 @@
-"""Output of commands: consoles and lines that escape control characters, data and JSON."""
+"""Command output: consoles and lines that escape control characters, data, and JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich.segment import Segment
 from zerolab.core.errors import printable
 
 WIDTH = 160
-"""Width of tables on every terminal; a narrow one would cut names first."""
+"""Width of tables on every terminal. Narrower tables would truncate names first."""
 
 
 class Console(rich.console.Console):
-    """A console without markup, guessed colours or emoji, which ``mcts:100:`` might become.
+    """Console without markup, automatic highlighting, or emoji codes such as ``:100:``.
 
-    Unprintable characters are escaped, so that a name in a file from elsewhere cannot clear the
-    terminal. Closing the pipe raises BrokenPipeError, as for `print`.
+    Unprintable characters are escaped, so that a name in an untrusted file cannot clear the
+    terminal. A closed pipe raises BrokenPipeError, as with `print`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -28,13 +28,14 @@ class Console(rich.console.Console):
         super().__init__(**{**plain, **options})
 
     def on_broken_pipe(self) -> None:
-        """Raise the error being handled; rich would exit with code 1."""
+        """Raise the current error again, because Rich would exit with code 1."""
         raise  # noqa: PLE0704
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        """Return the text for the terminal, with unprintable characters escaped.
+        """Return terminal text with unprintable characters escaped.
 
-        All output passes here: table cells, bars and text. Control segments of rich are kept.
+        All output passes through here, including table cells and progress bars. Rich's own control
+        segments are preserved.
         """
         return super()._render_buffer(
             each if each.control else each._replace(text=printable(each.text, "\n"))
@@ -43,12 +44,12 @@ class Console(rich.console.Console):
 
 
 def table_console() -> Console:
-    """Return a console on standard output that never cuts tables."""
+    """Return a console on standard output that never truncates tables."""
     return Console(width=WIDTH, soft_wrap=True)
 
 
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
-    """Print lines to standard output, or standard error.
+    """Print lines to standard output, or to standard error if `error` is true.
 
     Unprintable characters, including line breaks, are escaped.
     """
@@ -57,7 +58,7 @@ def say(*lines: object, end: str = "\n", error: bool = False) -> None:
 
 
 def print_data(text: str) -> None:
-    """Print data for programs, such as CSV, unchanged; in a terminal, escaped."""
+    """Print machine-readable data such as CSV, escaping it in a terminal."""
     print(printable(text, "\n\t") if sys.stdout.isatty() else text, end="")
 
 

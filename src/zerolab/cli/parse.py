@@ -1,8 +1,8 @@
-"""Call functions with command-line arguments.
+"""Functions called with command-line arguments.
 
-The parameters of a function are the options of its command, and its docstring is the help. Names
-in braces, such as ``{presets}``, stand for lists of registered things. They are looked up only when
-the help is shown, because some take half a second to import.
+A function's parameters are its command's options, and its docstring is the help text. Placeholders
+such as ``{presets}`` are replaced by lists of registered names. These lists are read only to show
+help, because some take half a second to import.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from zerolab.core.errors import UserError, one_line, quoted
 Assignments = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
 ]
-"""A repeatable --set option."""
+"""Repeatable --set option."""
 
 AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
-"""A positional argument that names an agent."""
+"""Positional argument for an agent."""
 
 _POSITIONAL: Any = tyro.conf.Positional
-_LONGEST_WORD = 80  # in the messages of tyro, which quote values in full
+_LONGEST_WORD = 80  # limit for words in Tyro's messages, which quote values in full
 
 
 def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -> None:
-    """Call a function with the options in the arguments.
+    """Call a function with the options in `arguments`.
 
-    Raises UserError with one line for wrong options, where tyro would draw a box.
+    Raise UserError with a one-line message for invalid options instead of Tyro's box.
     """
     _require_utf8(arguments)
     text = inspect.getdoc(function) or ""
@@ -55,8 +55,8 @@ def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
                 registry=_constructors(),
             )
-    except SystemExit as ended:
-        if not ended.code:
+    except SystemExit as exit_request:
+        if not exit_request.code:
             raise
         message = _shortened(_first_paragraph(errors.getvalue()))
         raise UserError(f"{message} (see zerolab {command} --help)") from None
@@ -72,7 +72,7 @@ def _require_utf8(arguments: Sequence[str]) -> None:
 
 
 def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
-    """Return a function for tyro that binds its arguments without a call."""
+    """Return a function for Tyro that binds arguments to `function` without calling it."""
 
     def bind(*positional: Any, **named: Any) -> Callable[[], Any]:
         return functools.partial(function, *positional, **named)
@@ -85,14 +85,15 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     ]
     bind.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     bind.__annotations__ = {each.name: each.annotation for each in parameters}
-    bind.__doc__ = re.sub(r"\n {8,}", " ", text)  # tyro keeps some line breaks in long help texts
+    bind.__doc__ = re.sub(r"\n {8,}", " ", text)  # Tyro keeps some line breaks in long help texts
     return bind
 
 
 def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Return a type hint with its placeholder in the help, unless it has one.
+    """Return a type hint with a placeholder for the help text if it has none yet.
 
-    Positional ones and texts have their names, such as GAME; the others, their types.
+    Positional arguments and text options use the parameter name, such as GAME. Other options use
+    a placeholder for their type.
     """
     metadata = getattr(hint, "__metadata__", ())
     if any(hasattr(each, "metavar") for each in metadata):
@@ -102,24 +103,24 @@ def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
         options["help_behavior_hint"] = ""  # the help explains the default
     if _POSITIONAL in metadata:
         options["metavar"] = _positional_label(parameter, hint)
-    elif _without_none(_plain(hint)) is str:
+    elif _without_none(_unannotated(hint)) is str:
         options["metavar"] = parameter.name.upper()
     return Annotated[hint, tyro.conf.arg(**options)] if options else hint
 
 
 def _positional_label(parameter: inspect.Parameter, hint: Any) -> str:
     label = parameter.name.upper()
-    if get_origin(_plain(hint)) is tuple:
+    if get_origin(_unannotated(hint)) is tuple:
         return f"[{label.removesuffix('S')} ...]"
     return label if parameter.default is parameter.empty else f"[{label}]"
 
 
-def _plain(hint: Any) -> Any:
+def _unannotated(hint: Any) -> Any:
     return hint.__origin__ if get_origin(hint) is Annotated else hint
 
 
 def _without_none(hint: Any) -> Any:
-    """Return T for ``T | None``, and any other type as it is."""
+    """Return T for ``T | None``, and any other type unchanged."""
     if get_origin(hint) not in (Union, UnionType):
         return hint
     kinds = [each for each in get_args(hint) if each is not NoneType]
@@ -132,11 +133,11 @@ _SCALARS: dict[Any, tuple[str, str]] = {
     str: ("TEXT", "text"),
     Path: ("PATH", "a path"),
 }
-"""Placeholder and description of the values of options."""
+"""Placeholder and description by option type."""
 
 
 def _constructors() -> ConstructorRegistry:
-    """Return rules for tyro: readable placeholders, plain messages, and no "None" as a value."""
+    """Return Tyro rules for readable placeholders and messages, with "None" not a valid value."""
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
@@ -167,14 +168,16 @@ def _constructors() -> ConstructorRegistry:
         spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kind, info.markers))
         if not isinstance(spec, PrimitiveConstructorSpec):
             return spec
-        shown = spec.str_from_instance
-        return replace(spec, str_from_instance=lambda value: [] if value is None else shown(value))
+        format_value = spec.str_from_instance
+        return replace(
+            spec, str_from_instance=lambda value: [] if value is None else format_value(value)
+        )
 
     return registry
 
 
 def with_lists(text: str) -> str:
-    """Fill in lists of registered things, such as ``{agents}`` and ``{presets}``."""
+    """Replace placeholders such as ``{agents}`` and ``{presets}`` with lists of names."""
     for name, names in _LISTS.items():
         if f"{{{name}}}" in text:
             text = text.replace(f"{{{name}}}", ", ".join(names()))
@@ -188,7 +191,6 @@ def _agents() -> list[str]:
 
 
 def _presets() -> list[str]:
-    """Return one text with a line per preset and its title, for an indented section."""
     from zerolab.training.preset_files import preset_names, preset_title
 
     return _lines({name: preset_title(name) for name in preset_names()})
@@ -200,9 +202,10 @@ def _strength_variants() -> list[str]:
     return _lines({name: variant.about for name, variant in VARIANTS.items()})
 
 
-def _lines(explained: Mapping[str, str]) -> list[str]:
-    width = max(map(len, explained))
-    return ["\n  ".join(f"{name:{width}}  {text}" for name, text in explained.items())]
+def _lines(descriptions: Mapping[str, str]) -> list[str]:
+    """Return one text with aligned lines of names and descriptions, for an indented section."""
+    width = max(map(len, descriptions))
+    return ["\n  ".join(f"{name:{width}}  {text}" for name, text in descriptions.items())]
 
 
 def _games() -> list[str]:
@@ -230,9 +233,9 @@ _SECTIONS = ("Examples:", "Presets:", "Variants:")
 
 
 def _description(text: str) -> str:
-    """Return a docstring up to its arguments, one paragraph per line, its sections unchanged.
+    """Return a docstring without its arguments, joining the lines of each paragraph.
 
-    By itself, tyro omits sections such as "Examples:".
+    Sections such as "Examples:", which Tyro would omit, keep their lines.
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
     return "\n\n".join(
@@ -241,17 +244,17 @@ def _description(text: str) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Return a message without markup, and with long quoted values cut."""
+    """Return a message without markup and with long quoted values truncated."""
     message = re.sub(r"\[/?bold\]", "", message)
     shorter = re.sub(rf"(\S{{{_LONGEST_WORD // 2}}})\S{{{_LONGEST_WORD // 2},}}", r"\1...", message)
     return one_line(shorter)
 
 
 def _first_paragraph(box: str) -> str:
-    """Return the text between the first two rules of a box, as one line.
+    """Return the text between the first two horizontal lines of a box, as one line.
 
-    The title is in or above the first rule. If the encoding of the output has no characters for
-    boxes, rules are hyphens and there are no sides.
+    The title is in or above the first horizontal line. If the output encoding has no box-drawing
+    characters, horizontal lines are hyphens and there are no vertical lines.
     """
     paragraphs: list[list[str]] = [[]]
     for line in box.splitlines():

@@ -1,4 +1,4 @@
-"""`zerolab play` and `zerolab gtp`: an agent against a person or a program."""
+"""`zerolab play` and `zerolab gtp`: games against a person or a program."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def play(
     game: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Play in the terminal against a run's agent or another one.
+    """Play in the terminal against a trained run or another agent.
 
-    Type moves such as c2 or 3; hint shows the agent's analysis, undo takes back your last move.
+    Type moves such as c2 or 3. Type hint to see the agent's analysis, or undo to take back your
+    last move.
 
     Examples:
       zerolab play runs/demo --side second
@@ -45,9 +46,9 @@ def play(
       zerolab play perfect --game connect_four:4x4
 
     Args:
-        opponent: A run such as runs/demo or runs/demo@12, or one of {agents}.
-        side: Which player you are.
-        game: What to play; a run brings its own game.
+        opponent: Run such as runs/demo or runs/demo@12, or one of {agents}.
+        side: Side that you play.
+        game: Game to play, unless the opponent has a fixed game as runs do.
         seed: Seed of the opponent's random choices.
     """
     if not 0 <= seed < 1 << 63:
@@ -63,7 +64,7 @@ def play(
 
 
 class _GameInTerminal:
-    """One game between a person and a player, with its history."""
+    """A game between a person and an agent, with its history."""
 
     def __init__(
         self, console: Console, opponent: Player, position: Position, side: str, seed: int
@@ -74,7 +75,7 @@ class _GameInTerminal:
         self.human_first = side == "first"
         self.seed = seed
         self.games = 0
-        self._given_up = False
+        self._forfeited = False
         self.opponent.start(1)
 
     def play(self) -> None:
@@ -82,17 +83,17 @@ class _GameInTerminal:
         self.console.print(f"you play {'X' if self.human_first else 'O'}; {_HELP}")
         self._show()
         while True:
-            if self.position.outcome is None and not self._human_to_move and not self._given_up:
+            if self.position.outcome is None and not self._human_to_move and not self._forfeited:
                 self._reply()
                 continue
             try:
                 words = self.console.input("> ").strip()
-            except (EOFError, RuntimeError):  # standard input has ended, or is closed
+            except (EOFError, RuntimeError):  # standard input is at its end or closed
                 return
             if words in ("quit", "q", "exit"):
                 return
             try:
-                self._obey(words)
+                self._execute(words)
             except UserError as error:
                 self.console.print(str(error), style="red", highlight=False)
 
@@ -100,7 +101,7 @@ class _GameInTerminal:
     def _human_to_move(self) -> bool:
         return self.position.first_to_move == self.human_first
 
-    def _obey(self, words: str) -> None:
+    def _execute(self, words: str) -> None:
         commands = {
             "": lambda: self.console.print(_HELP),
             "help": lambda: self.console.print(_HELP),
@@ -112,43 +113,43 @@ class _GameInTerminal:
         if words.lower() in commands:
             commands[words.lower()]()
         else:
-            self._make(self.position.parse(words))
+            self._make_move(self.position.parse(words))
 
     def _reply(self) -> None:
         states = self.position.state[None]
         with self.console.status(f"{self.opponent.name} is thinking"):
             action = int(self.opponent.choose(_SLOT, states, self._keys())[0])
         if action == FORFEIT:
-            self._given_up = True
-            self.console.print(f"{self.opponent.name} gives up; new starts another game")
+            self._forfeited = True
+            self.console.print(f"{self.opponent.name} resigns; type new for another game")
             return
         self.console.print(f"{self.opponent.name} plays {self.position.name(action)}")
-        self._make(action)
+        self._make_move(action)
 
     def _keys(self) -> np.ndarray:
         numbers, plies = np.array([self.games]), np.array([self.position.ply])
         return streams.streams(self.seed, 0, numbers, plies, streams.ARENA_MOVE)
 
-    def _make(self, action: int) -> None:
-        if self._given_up:
-            raise UserError("the game is over: new starts another game")
+    def _make_move(self, action: int) -> None:
+        if self._forfeited:
+            raise UserError("the game is over: type new for another game")
         self.position = self.position.play(action)
         self.opponent.advance(_SLOT, np.array([action]))
         self._show()
 
     def _undo(self) -> None:
         """Take back the person's last move and everything after it."""
-        mine = [n for n in range(self.position.ply) if (n % 2 == 0) == self.human_first]
-        if not mine:
+        own_plies = [n for n in range(self.position.ply) if (n % 2 == 0) == self.human_first]
+        if not own_plies:
             raise UserError("nothing to take back: you have not moved yet")
-        self._replay(self.position.history[: mine[-1]])
+        self._replay(self.position.history[: own_plies[-1]])
 
     def _restart(self) -> None:
         self.games += 1
         self._replay(())
 
     def _replay(self, history: tuple[int, ...]) -> None:
-        self._given_up = False
+        self._forfeited = False
         self.opponent.start(1)
         self.position = Position.start(self.position.game)
         for action in history:
@@ -157,9 +158,9 @@ class _GameInTerminal:
         self._show()
 
     def _hint(self) -> None:
-        """Show the agent's priors, visits and values of the best moves."""
+        """Show the agent's priors, visit counts and values for the best moves."""
         if not isinstance(self.opponent, SearchPlayer):
-            raise UserError(f"{self.opponent.name} gives no hints: expected a player that searches")
+            raise UserError(f"{self.opponent.name} has no hints: expected an agent that searches")
         if self.position.outcome is not None:
             raise UserError("the game is over")
         self.opponent.choose(_SLOT, self.position.state[None], self._keys())
@@ -187,28 +188,28 @@ class _GameInTerminal:
         sys.stdout.write(coloured + "\n")
         sys.stdout.flush()
         if self.position.outcome is not None:
-            self.console.print("new starts another game, undo takes back, quit leaves")
+            self.console.print("game over; type new, undo or quit")
 
 
 def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
-    """Run an agent as an engine of the Go Text Protocol, version 2, on standard input.
+    """Run an agent as a Go Text Protocol (version 2) engine on standard input and output.
 
     Examples:
       zerolab gtp runs/demo
       zerolab gtp mcts:100 --game othello:8x8
 
     Args:
-        player: A run such as runs/demo?simulations=400, or one of {agents}.
-        game: What to play at first; a run brings its own game.
+        player: Run such as runs/demo?simulations=400, or one of {agents}.
+        game: Initial game, unless the agent has a fixed game as runs do.
         seed: Seed of the agent's random choices.
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
-    first = parse_agent(player, parse_game(game) if game else None)
+    agent = parse_agent(player, parse_game(game) if game else None)
 
-    def make_player(chosen: Game) -> Player:
-        return (first if chosen == first.game else parse_agent(player, chosen)).new_player()
+    def make_player(new_game: Game) -> Player:
+        return (agent if new_game == agent.game else parse_agent(player, new_game)).new_player()
 
-    engine = Engine(first.game, make_player, seed)
+    engine = Engine(agent.game, make_player, seed)
     if sys.stdin is not None:
         engine.serve(sys.stdin.buffer, sys.stdout.buffer)

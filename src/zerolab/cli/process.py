@@ -1,6 +1,6 @@
-"""Signals and standard streams of the process of a command.
+"""Signals and standard streams of a command's process.
 
-Ctrl-C, SIGTERM and SIGHUP end every command within seconds and leave no other process behind.
+Ctrl-C, SIGTERM and SIGHUP end every command and its child processes within seconds.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
+"""Exit code after Ctrl-C."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_SECONDS_TO_NOTICE = 1.0
+_SECONDS_TO_HANDLE = 1.0
 _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0
 
@@ -31,7 +31,7 @@ _advice = [_INTERRUPTED]  # the last one is shown on interruption
 
 @contextmanager
 def resumable(saved: str, command: str) -> Iterator[None]:
-    """Advise, if the work is interrupted, which command resumes it, and what is saved.
+    """Tell the user after an interruption what is saved and which command resumes the work.
 
     KeyboardInterrupt is raised again with this advice as its message.
     """
@@ -47,24 +47,24 @@ def resumable(saved: str, command: str) -> Iterator[None]:
 
 
 def report_interruption(message: object = "") -> None:
-    """Print one line: the message, or that the command was interrupted."""
+    """Print the message on one line, or a default if it is empty."""
     print(f"zerolab: {str(message) or _INTERRUPTED}", file=sys.stderr)
 
 
 def run_interruptibly(work: Callable[[], int]) -> int:
-    """Do the work of this process and return its exit code: 128 plus the signal if interrupted.
+    """Run `work` and return its exit code, or end with 128 plus the signal number if interrupted.
 
-    A signal raises KeyboardInterrupt in the main thread. Python handles signals only between two
-    of its instructions, not while a kernel computes. So a thread ends the process if the signal is
-    not handled within a second, if the work has not stopped two seconds later, or after a second
-    signal. After the work, while Python exits, signals end the process silently.
+    A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
+    bytecode instructions, not while a kernel runs. Therefore a watcher thread ends the process if
+    the signal is not handled within a second, if the work has not stopped two seconds later, or
+    after a second signal. Once the work is done, signals end the process silently.
     """
     interruption = _Interruption()
     try:
         with interruption.handled():
             code = work()
     except BaseException:
-        # A module that is interrupted while it loads may raise another exception.
+        # A module interrupted during import can raise another exception.
         if interruption.number is None:
             raise
         report_interruption()
@@ -92,24 +92,24 @@ def _clean_up() -> None:
 
 
 class _Interruption:
-    """The first signal that asked this process to end."""
+    """First signal that requested this process to end."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """Exit code of a program ended by this signal, as shells define it."""
+        """Exit code that shells report for a program ended by this signal."""
         return 128 + (self.number or 0)
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt at a signal; end the process if that has no effect."""
-        # Programs in the background of a shell ignore some signals, and should keep doing so.
+        """Raise KeyboardInterrupt on a signal, or end the process if that has no effect."""
+        # Shells make background programs ignore some signals, which must remain ignored.
         handled = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
-        arrivals, announce = os.pipe()
-        os.set_blocking(announce, False)
-        signal.set_wakeup_fd(announce, warn_on_full_buffer=False)
+        arrivals, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(arrivals,), daemon=True).start()
         for each in handled:
             signal.signal(each, self._interrupt)
@@ -127,10 +127,10 @@ class _Interruption:
             raise KeyboardInterrupt
 
     def _watch(self, arrivals: int) -> None:
-        """Wait for a signal; end the process if it does not stop the work, or at a second one."""
+        """Wait for a signal; end the process if the work continues or a second signal arrives."""
         number = os.read(arrivals, 1)[0]
-        is_second = select.select([arrivals], [], [], _SECONDS_TO_NOTICE)[0]
-        if self.number is None:  # the main thread is busy, nothing was printed yet
+        is_second = select.select([arrivals], [], [], _SECONDS_TO_HANDLE)[0]
+        if self.number is None:  # the main thread is busy and has printed nothing yet
             report_interruption(_advice[-1])
         elif not is_second:
             select.select([arrivals], [], [], _SECONDS_TO_STOP)
@@ -143,16 +143,16 @@ def _report_unless_interrupted(unraisable: Any) -> None:
 
 
 def prepare_streams() -> None:
-    """Redirect streams closed by a shell (``>&-``) to nowhere, and escape undecodable text.
+    """Redirect closed streams (``>&-``) to the null device, and escape undecodable text.
 
-    Otherwise the next opened file would take the number of a closed stream and receive its output.
-    File names that are not UTF-8 are printed with their odd bytes escaped.
+    Otherwise the next opened file would reuse the closed stream's descriptor and receive its
+    output. In file names that are not UTF-8, invalid bytes are escaped.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the smallest free number: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
             os.set_inheritable(number, True)
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -163,7 +163,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Print warnings of missing optional packages like messages, and once."""
+    """Print warnings about missing optional packages once each, as one-line messages."""
     from zerolab.core.errors import MissingExtraWarning, printable
 
     with warnings.catch_warnings():
@@ -180,8 +180,7 @@ def warnings_in_one_line() -> Iterator[None]:
             if issubclass(category, MissingExtraWarning):
                 print(f"zerolab: {printable(str(message))}", file=sys.stderr)
             else:
-                shown = printable(str(message), "\n\t")
-                show(shown, category, filename, lineno, file, line)
+                show(printable(str(message), "\n\t"), category, filename, lineno, file, line)
 
         warnings.showwarning = show_in_one_line
         warnings.simplefilter("once", MissingExtraWarning)
@@ -189,5 +188,5 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Discard further standard output, including that written when the interpreter exits."""
+    """Discard further standard output, including output written at interpreter exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Progress of long work: bars in a terminal, plain lines elsewhere."""
+"""Progress displays: bars in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zerolab.cli.output import Console
 from zerolab.training.records import Record
 
 PLAIN_SECONDS = 15.0
-"""Seconds between lines if there is no terminal."""
+"""Seconds between lines when output is not a terminal."""
 
 Update = Callable[[int, str], None]
 """Callback with the number of finished units and a note."""
@@ -27,7 +27,7 @@ Update = Callable[[int, str], None]
 
 @contextmanager
 def progress_bar(title: str, total: int, unit: str) -> Iterator[Update]:
-    """Show progress and the estimated time left on standard error during some work."""
+    """Show progress and the estimated remaining time on standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console, title, total, unit).update
@@ -38,7 +38,7 @@ def progress_bar(title: str, total: int, unit: str) -> Iterator[Update]:
 
 
 def new_bar(console: Console) -> Progress:
-    """Return a bar whose tasks have fields `unit` and `note`; it vanishes when it stops."""
+    """Return a bar whose tasks have fields `unit` and `note`, and which disappears when stopped."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -53,14 +53,14 @@ def new_bar(console: Console) -> Progress:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span as text: 45 s, 12 min, 3.5 h."""
+    """Format a duration, such as 45 s, 12 min or 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class _Lines:
-    """Prints four lines per minute."""
+    """Progress display that prints at most four lines per minute."""
 
     def __init__(self, console: Console, title: str, total: int, unit: str) -> None:
         self._console = console
@@ -79,14 +79,14 @@ class _Lines:
         self._last = now
         extras = [note] if note else []
         if done > self._first:
-            left = (now - self._began) / (done - self._first) * (self._total - done)
-            extras.append(f"about {duration(left)} left")
+            remaining = (now - self._began) / (done - self._first) * (self._total - done)
+            extras.append(f"about {duration(remaining)} left")
         line = ", ".join([self._format.format(done), *extras])
         self._console.print(line, soft_wrap=True)
 
 
 class TerminalReporter:
-    """Shows the current stage as a bar, and every finished stage as one line above it."""
+    """Reporter that shows the current stage as a bar, with a line above for each finished stage."""
 
     def __init__(self, console: Console, iterations: int | None) -> None:
         self._console = console
@@ -115,15 +115,15 @@ class TerminalReporter:
         )
 
     def progress(self, done: int, note: str = "") -> None:
-        left = self._clock.left()
-        self._bar.update(self._task, completed=done, note=", ".join(filter(None, (note, left))))
+        notes = ", ".join(filter(None, (note, self._clock.left())))
+        self._bar.update(self._task, completed=done, note=notes)
 
     def stage_finished(self, record: Record) -> None:
         _print(self._console, describe_record(record))
 
 
 class PlainReporter:
-    """Prints a line for every finished stage, and four per minute about the stage under way."""
+    """Reporter that prints each finished stage, and the current one up to four times a minute."""
 
     def __init__(self, console: Console, iterations: int | None) -> None:
         self._console = console
@@ -159,7 +159,7 @@ class PlainReporter:
 
 
 class RunClock:
-    """Estimates the time left from the iterations finished since the command began.
+    """Estimate of the remaining time from iterations finished since the command started.
 
     `iterations` is None for a run without a fixed number of iterations.
     """
@@ -171,19 +171,19 @@ class RunClock:
         self._current = 0
 
     def stage(self, iteration: int) -> None:
-        """Note the current iteration."""
+        """Set the current iteration."""
         if self._first is None:
             self._first, self._began = iteration, time.monotonic()
         self._current = iteration
 
     @property
     def place(self) -> str:
-        """The current iteration, and the total if known: ``3/60``."""
-        of_all = "" if self._iterations is None else f"/{self._iterations}"
-        return f"{self._current}{of_all}"
+        """Current iteration and the total if known, such as ``3/60``."""
+        total = "" if self._iterations is None else f"/{self._iterations}"
+        return f"{self._current}{total}"
 
     def left(self) -> str:
-        """Return the estimated time left as text; empty in the first iteration."""
+        """Return the estimated remaining time as text, or "" in the first iteration."""
         done = self._current - (self._first or 0)
         if self._iterations is None or done < 1 or self._current > self._iterations:
             return ""
@@ -193,7 +193,7 @@ class RunClock:
 
 
 def describe_record(record: Record) -> str:
-    """Return a finished stage as one line."""
+    """Return a one-line description of a finished stage."""
     return f"{record.iteration:4}  {record.summary()}  ({record.wall_seconds:.1f} s)"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tyro
 
@@ -22,37 +21,34 @@ from zerolab.training.reporting import export_events
 
 
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
-    """List runs: game, preset, iteration, status, how strong they are, and what they started from.
+    """List runs with their game, preset, iteration, status, strength, and starting network.
 
-    Strength is shown where it was measured: accuracy on solved positions, and points per game
-    against the opponents of the final evaluation, unless the run was continued since. Runs of one
-    game compare by scores against the same opponents and by accuracy on the same positions. They
-    do not compare by training Elo, which JSON has as well: it rates a network by its predecessor.
+    Strength is shown if it was measured: accuracy on solved positions, and points per game against
+    the opponents of the final evaluation if the run has not been continued since. Compare runs of
+    the same game by scores against the same opponents or accuracy on the same positions. Training
+    Elo, which is only in the JSON, is relative to a run's earlier networks and not comparable.
 
     Example: zerolab runs runs --json
 
     Args:
-        folders: Runs, or folders of runs; the folder runs by default.
+        folders: Runs or folders that contain runs; by default, the folder runs.
         json: Print a JSON list instead of a table.
     """
     default = Path("runs")
-    places = folders or ((default,) if default.is_dir() else ())
-    summaries = [summarise_run(path) for path in find_runs(places)]
+    searched = folders or ((default,) if default.is_dir() else ())
+    summaries = [summarise_run(path) for path in find_runs(searched)]
     if json:
-        print(json_format.dumps([_as_dict(each) for each in summaries]))
+        entries = [{**each._asdict(), "scores": dict(each.scores)} for each in summaries]
+        print(json_format.dumps(entries))
         return
     if not summaries:
-        print("no runs here; start one with: zerolab train")
+        print("no runs found; start one with: zerolab train")
         return
     print_table(table_console(), _table(summaries))
 
 
-def _as_dict(summary: RunSummary) -> dict[str, Any]:
-    return {**summary._asdict(), "scores": dict(summary.scores)}
-
-
 def _table(summaries: Sequence[RunSummary]) -> Table:
-    """Return the table of runs, without columns that would be empty."""
+    """Return the table of runs without empty columns."""
     opponents = list(dict.fromkeys(name for each in summaries for name in each.scores))
     columns: dict[Column, list[Cell]] = {
         Column("run"): [each.path for each in summaries],
@@ -69,12 +65,12 @@ def _table(summaries: Sequence[RunSummary]) -> Table:
         },
         Column("started from"): [each.source for each in summaries],
     }
-    shown = {
+    filled = {
         column: cells
         for column, cells in columns.items()
         if any(each not in (None, "") for each in cells)
     }
-    return Table("runs", "", list(shown), list(zip(*shown.values(), strict=True)))
+    return Table("runs", "", list(filled), list(zip(*filled.values(), strict=True)))
 
 
 def plot(
@@ -83,20 +79,20 @@ def plot(
     x: XAxis = "iterations",
     output: Path | None = None,
 ) -> None:
-    """Draw the losses, training Elo, game lengths, times and accuracy of runs, a colour per run.
+    """Plot losses, training Elo, game lengths, times and accuracy of runs.
 
     Examples:
       zerolab plot runs/demo
       zerolab plot runs/warm runs/plain --x hours --output curves.svg
 
     Args:
-        runs: Folders of runs.
-        x: What to draw over: iterations, games of self-play, or hours of training.
-        output: The file to write; its ending names the format. By default curves.png, in the
-            folder of the run if there is one alone.
+        runs: Run folders.
+        x: Horizontal axis: iterations, self-play games, or training hours.
+        output: File to write, whose extension selects the format. The default is curves.png, in
+            the run folder if there is only one run.
     """
     if not runs:
-        raise UserError("expected the folder of a run, as in runs/demo")
+        raise UserError("expected a run folder, such as runs/demo")
     target = output or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
     check_ending(target)
     save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
@@ -109,35 +105,35 @@ def diversity(
     figure: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Count the distinct positions in which the self-play of runs has made moves.
+    """Count distinct positions in which moves were made in self-play.
 
-    In all, per game, per hour of self-play, and among the first games of each run, as many as the
-    shortest run has. The figure and the JSON also have them by ply and by number of games.
+    The table shows the total number, the numbers per game and per hour of self-play, and the
+    number in the first N games, where N is the number of games in the shortest run. The figure and
+    JSON also include distinct positions by ply and by number of games.
 
     Examples:
       zerolab diversity runs/demo
       zerolab diversity runs/plain runs/retry runs/tree --figure diversity.png
 
     Args:
-        runs: Folders of runs.
-        figure: Draw distinct positions against games and by ply into this file, such as
-            diversity.png.
+        runs: Run folders.
+        figure: File for a plot of distinct positions by games and by ply, such as diversity.png.
         json: Print JSON instead of a table.
     """
     from zerolab.evaluation.diversity import draw_diversity, run_diversity
     from zerolab.report.figures import check_ending, save_figure
 
     if not runs:
-        raise UserError("expected the folder of a run, as in runs/demo")
+        raise UserError("expected a run folder, such as runs/demo")
     if figure is not None:
         check_ending(figure)
-    found = [run_diversity(path) for path in runs]
+    diversities = [run_diversity(path) for path in runs]
     if figure is not None:
-        save_figure(draw_diversity(found), figure)
+        save_figure(draw_diversity(diversities), figure)
     if json:
-        print_json([each.as_dict() for each in found])
+        print_json([each.as_dict() for each in diversities])
         return
-    games = min(each.games for each in found)
+    games = min(each.games for each in diversities)
     columns: list[str | Column] = [
         "run", *(Column(title, ",") for title in ("games", "positions", "distinct")),
         Column(f"in {games:,} games", ","), Column("per game", ".1f"), Column("per hour", ",.0f"),
@@ -147,7 +143,7 @@ def diversity(
             each.name, each.games, each.positions, each.distinct, each.within(games),
             each.per_game, each.per_hour,
         ]
-        for each in found
+        for each in diversities
     ]  # fmt: skip
     print_table(table_console(), Table("diversity", "", columns, rows))
     if figure is not None:
@@ -155,17 +151,17 @@ def diversity(
 
 
 def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
-    """Write the metrics of runs as TensorBoard events, into the folder tensorboard of each.
+    """Write the metrics of runs as TensorBoard events to each run's tensorboard folder.
 
-    Training does the same after every stage; this is for runs whose events were deleted.
+    Training does this after every stage. Use this command to restore deleted events.
 
     Example: zerolab tensorboard runs/demo && tensorboard --logdir runs
 
     Args:
-        runs: Folders of runs.
+        runs: Run folders.
     """
     if not runs:
-        raise UserError("expected the folder of a run, as in runs/demo")
+        raise UserError("expected a run folder, such as runs/demo")
     for path in runs:
         say(export_events(RunFolder.open(path)))
-    say(f"look at them with: tensorboard --logdir {runs[0].parent}")
+    say(f"view them with: tensorboard --logdir {runs[0].parent}")

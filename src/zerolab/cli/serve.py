@@ -27,10 +27,10 @@ def serve(
     allow_training: bool = False,
     open: bool = False,
 ) -> None:
-    """Open the laboratory in a browser: play, analyse, replay, watch, compare.
+    """Serve the laboratory for a browser: play, analyse, replay, watch and compare.
 
-    Only this machine can reach it, unless --host or --names says otherwise; then the address has a
-    token.
+    By default only this machine can reach it. With --host or --names, others can connect, and the
+    address includes an access token.
 
     Examples:
       zerolab serve
@@ -38,16 +38,16 @@ def serve(
       zerolab serve --host 0.0.0.0 --allow-training
 
     Args:
-        runs: Runs or folders of runs; by default, the folder runs.
-        host: Where to listen; 0.0.0.0 for every network of this machine.
-        port: Where to listen; 0 takes a free one.
-        names: Further host names, such as that of a proxy in front of the server, which must
-            set X-Forwarded-For (docs/web.md).
-        studies: The folder of studies.
-        tournaments: A folder of tournaments, or a tournament.
-        workers: Number of processes that search.
-        allow_training: Let pages start, stop and resume runs.
-        open: Open the first page in the browser.
+        runs: Runs or folders that contain runs; by default, the folder runs.
+        host: Address to listen on; 0.0.0.0 means all network interfaces.
+        port: Port to listen on; 0 selects a free port.
+        names: Additional host names, such as that of a reverse proxy. A proxy must set
+            X-Forwarded-For (docs/web.md).
+        studies: Folder that contains studies.
+        tournaments: Tournament or folder that contains tournaments.
+        workers: Number of search processes.
+        allow_training: Allow pages to start, stop and resume runs.
+        open: Open the home page in the default browser.
     """
     _check(runs, port, workers)
     try:
@@ -56,17 +56,18 @@ def serve(
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"pages need {error.name}: install the extra \"web\", as in pip install 'zerolab[web]'"
+            f'the web pages need {error.name}: install the "web" extra,'
+            " as in pip install 'zerolab[web]'"
         ) from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
     laboratory = Laboratory(folders, allow_training=allow_training, workers=workers, warm_up=True)
 
     def announce(address: str, token: str | None) -> None:
-        say(f"zerolab is at {address}")
+        say(f"zerolab is running at {address}")
         if token:
             for name in names:
-                say(f"through a proxy, it is at https://{name.lower()}/?token={token}")
-            print("anyone with this URL has access: the token in it is the password")
+                say(f"through a proxy, use https://{name.lower()}/?token={token}")
+            print("keep this URL private: anyone who has it can connect")
         sys.stdout.flush()
         if open:
             webbrowser.open(address)

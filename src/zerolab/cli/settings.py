@@ -1,4 +1,4 @@
-"""`zerolab settings`: the settings of runs."""
+"""`zerolab settings`: reference of run settings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TEXT_WIDTH = 100
 
 
 def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> None:
-    """List the settings of a run: type, bounds, default, values in the presets and in the papers.
+    """List run settings with their types, bounds, defaults, preset values and published values.
 
-    A choice, such as search.selection, has further settings. Change a setting with
-    zerolab train --set KEY=VALUE, or in a file for zerolab train --preset FILE.toml.
+    Each alternative of a choice such as search.selection has settings of its own. Change a setting
+    with zerolab train --set KEY=VALUE, or in a file for zerolab train --preset FILE.toml.
 
     Examples:
       zerolab settings
@@ -31,37 +31,36 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
       zerolab settings --json
 
     Args:
-        pattern: Part of a key or of the name of a choice, or a pattern with * and ?; all by
-            default.
+        pattern: Part of a key or of an alternative's name, or a pattern with * and ?. The default
+            lists all settings.
         json: Print a JSON list.
     """
-    found = _matching(pattern)
+    matches = _matching(pattern)
     presets = preset_values()
     if json:
-        print_json([as_dict(each, presets) for each in found])
+        print_json([as_dict(each, presets) for each in matches])
         return
-    for each in found:
+    for each in matches:
         for line in _lines(each, presets):
             say(line)
 
 
 def _matching(pattern: str) -> list[Setting]:
-    """Return the settings that a pattern fits; raise UserError if there are none."""
+    """Return the settings that match a pattern; raise UserError if there are none."""
     every = all_settings()
-    wanted = pattern.casefold()
-    if any(character in wanted for character in "*?"):
-        found = [each for each in every if fnmatchcase(each.key, wanted)]
+    pattern = pattern.casefold()
+    if any(character in pattern for character in "*?"):
+        matches = [each for each in every if fnmatchcase(each.key, pattern)]
     else:
-        found = [each for each in every if wanted in each.key or wanted in _names(each)]
-    if not found:
+        matches = [
+            each
+            for each in every
+            if pattern in each.key or pattern in (each.variant, *each.type.split(" | "))
+        ]
+    if not matches:
         parts = [part for each in every for part in (each.key, *each.key.split("."), each.variant)]
         raise UserError(f"no setting has {quoted(pattern)} in its key{nearest(pattern, parts)}")
-    return found
-
-
-def _names(setting: Setting) -> list[str]:
-    """Return the names of choices that match a setting: its own choice, and its alternatives."""
-    return [setting.variant, *setting.type.split(" | ")]
+    return matches
 
 
 def all_settings() -> list[Setting]:
@@ -73,30 +72,30 @@ def all_settings() -> list[Setting]:
 
 
 def preset_values() -> dict[str, dict[str, Any]]:
-    """Return the settings of every preset that comes with the package, by dotted key.
+    """Return the settings of every built-in preset by dotted key.
 
-    Defaults are those that `all_settings` describes.
+    Settings that a preset leaves unset have the defaults that `all_settings` describes.
     """
     from zerolab.core.setting_docs import flatten_settings
     from zerolab.training.configure import resolve_settings
     from zerolab.training.preset_files import preset_names
 
     defaults = {each.key: each.default for each in all_settings() if not each.variant}
-    found = {}
+    values = {}
     for name in preset_names():
         preset = resolve_settings(None, name)
-        chosen = dict(flatten_settings(preset.model_dump(exclude_unset=True)))
-        found[name] = {
-            key: value if key in chosen else defaults.get(key, value)
+        explicit = dict(flatten_settings(preset.model_dump(exclude_unset=True)))
+        values[name] = {
+            key: value if key in explicit else defaults.get(key, value)
             for key, value in flatten_settings(preset.model_dump())
         }
-    return found
+    return values
 
 
 def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
-    """Return a setting's value by preset, without presets that made another choice.
+    """Return a setting's value by preset, omitting presets that select another alternative.
 
-    Settings of a member of a list of choices have its name in their keys.
+    In a list of alternatives, the keys of a member's settings include its name.
     """
     parent = setting.key.rpartition(".")[0]
     return {
@@ -108,12 +107,12 @@ def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dic
 
 
 def as_dict(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a setting and its values in the presets, for JSON."""
+    """Return a setting and its preset values in JSON-compatible form."""
     return {**setting._asdict(), "presets": values_in(presets, setting)}
 
 
 def shown(value: Any) -> str:
-    """Return a value as users write it."""
+    """Format a value as users write it."""
     if value is None:
         return "unset"
     if isinstance(value, bool):
@@ -128,7 +127,7 @@ def takes(setting: Setting) -> str:
 
 
 def by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str:
-    """Return the values with the presets that have them: ``60 (mini), 8 (smoke)``."""
+    """Format a setting's preset values, such as ``60 (mini), 8 (smoke)``."""
     grouped: dict[str, list[str]] = {}
     for name, value in values_in(presets, setting).items():
         grouped.setdefault(shown(value), []).append(name)

@@ -52,11 +52,11 @@ def solve(
     generic: bool = False,
     json: bool = False,
 ) -> None:
-    """Find the value of every legal move under perfect play, for the player to move.
+    """Find the value of every legal move under perfect play, for the side to move.
 
-    Values are disc differences in Othello. In other games a value is positive for a win, 0 for a
-    draw and negative for a loss; the faster a win, or the slower a loss, the larger it is: half
-    the cells left empty at the end, rounded down, plus one.
+    In Othello, values are disc differences. In other games, the value is 0 for a draw. For a win
+    it is half the number of cells left empty at the end, rounded down, plus one, so faster wins
+    have higher values. Losses have the corresponding negative values.
 
     Examples:
       zerolab solve connect_four:5x5 --moves 2,2,3
@@ -64,12 +64,12 @@ def solve(
       zerolab solve gobang:5x5:4 --json
 
     Args:
-        game: What to play, such as othello:6x6 or connect_four:5x5.
+        game: Game, such as othello:6x6 or connect_four:5x5.
         moves: Moves that lead to the position, separated by commas or spaces.
-        nodes: Give up after this many positions.
-        seconds: Give up after this many seconds.
-        memory: Mebibytes for positions already searched.
-        generic: Use the built-in solver for connect_four:6x7, too, instead of BitBully.
+        nodes: Maximum number of positions to search.
+        seconds: Maximum number of seconds to search.
+        memory: Size of the table of searched positions in MiB.
+        generic: Use the built-in solver instead of BitBully for connect_four:6x7.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.
     """
     _check_limits(nodes, seconds, memory)
@@ -118,7 +118,7 @@ def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
 
 
 def _show(solution: Solution, console: Console) -> None:
-    """Print the board, and the moves from the best to the worst."""
+    """Print the board and the moves, best first."""
     console.print(solution.position.render())
     verdict = ("draws", "wins", "loses")[int(np.sign(solution.value))]
     mover = "X" if solution.position.first_to_move else "O"
@@ -147,35 +147,36 @@ def dataset(
     processes: int | None = None,
     json: bool = False,
 ) -> None:
-    """Write a Parquet file of solved positions, and a manifest beside it.
+    """Write a Parquet file of solved positions and a manifest.
 
-    Games are played in which each ply is a best move or a random one. No two positions are equal or
-    mirrored, and none has only best moves. To resume a stopped command, repeat it.
+    Positions are from games in which each ply is either a best move or a random one. The file
+    contains no duplicate or symmetric positions, and none in which every move is a best move.
+    Repeat the command to resume it.
 
     Examples:
       zerolab dataset connect_four:5x5 --positions 10000 --one-per-game
       zerolab dataset othello:6x6 --positions 1000 --plies 20:
 
     Args:
-        game: What to play, such as othello:6x6.
-        positions: How many positions to collect.
+        game: Game, such as othello:6x6.
+        positions: Number of positions to collect.
         perfect: Probability that a ply is a best move; other plies are random.
-        one_per_game: Take one position of each game instead of all.
-        plies: Collect from ply LOW to ply HIGH, as in 20: or 8:30; moves before LOW are random
-            and nothing is solved there, for games that are too hard to solve from the start.
-        nodes: Leave out positions that take the solver more nodes; no limit by default.
-        seed: What all random streams derive from.
-        out: Where to write; GAME-POSITIONS.parquet by default.
-        processes: Processes to use; one per core by default.
+        one_per_game: Take one position from each game instead of all.
+        plies: Collect from ply LOW to ply HIGH, as in 20: or 8:30. Moves before LOW are random
+            and not solved, which helps with games too hard to solve from the start.
+        nodes: Skip positions for which the solver needs more nodes; no limit by default.
+        seed: Seed of all random streams.
+        out: File to write; GAME-POSITIONS.parquet by default.
+        processes: Number of processes; one per core by default.
         json: Print the manifest instead of a summary.
     """
-    chosen = parse_game(game)
+    parsed_game = parse_game(game)
     _check_number("positions", positions, _MOST_POSITIONS)
     workers = processes if processes is not None else available_cores()
     _check_number("processes", workers, _MOST_PROCESSES)
-    given = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
-    settings = validate(DatasetSettings, {**given, **_parse_plies(plies)})
-    name = game_name(chosen)
+    options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
+    settings = validate(DatasetSettings, {**options, **_parse_plies(plies)})
+    name = game_name(parsed_game)
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
     with (
@@ -183,8 +184,9 @@ def dataset(
         progress_bar(f"solving {name}", positions, "positions") as update,
     ):
         manifest = make_dataset(
-            chosen, positions, settings, path, workers, lambda done: _show_collection(update, done)
-        )
+            parsed_game, positions, settings, path, workers,
+            lambda progress: _show_collection(update, progress),
+        )  # fmt: skip
     if json:
         json_format.dump(manifest, sys.stdout, indent=1)
         print()
@@ -198,10 +200,10 @@ def _check_number(name: str, value: int, most: int) -> None:
 
 
 def _parse_plies(text: str) -> dict[str, int]:
-    found = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
-    if found is None:
-        raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, as in 20: or 8:30 or :12")
-    ends = zip(("first_ply", "last_ply"), found.groups(), strict=True)
+    match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
+    if match is None:
+        raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
+    ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
     return {name: int(digits) for name, digits in ends if digits}
 
 

@@ -37,30 +37,30 @@ def studies(
     *,
     json: bool = False,
 ) -> None:
-    """Reproduce a study of a paper; without a name, list the studies.
+    """Reproduce a published study, or list the studies if no name is given.
 
-    The help of a study, zerolab study NAME --help, explains its options.
+    Run zerolab study NAME --help to see a study's options.
 
     Examples:
       zerolab study
       zerolab study warm-start --scale mini
 
     Args:
-        name: Which study; its options follow the name.
+        name: Study to reproduce, followed by its options.
         json: Print JSON.
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    listed = {name: headline(study) for name, study in sorted(registered_studies().items())}
+    headlines = {name: headline(study) for name, study in sorted(registered_studies().items())}
     if json:
-        print_json([{"name": name, "help": text} for name, text in listed.items()])
+        print_json([{"name": name, "help": text} for name, text in headlines.items()])
         return
-    table = Table("studies", "", ["study", "what it does"], list(listed.items()))
+    table = Table("studies", "", ["study", "description"], list(headlines.items()))
     print_table(table_console(), table)
 
 
 def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function of a study, or that which lists them, its name, and its arguments."""
+    """Return a study's function, or the one that lists studies, with its name and arguments."""
     if not arguments or arguments[0].startswith("-"):
         return studies, "study", arguments
     study = registered_studies()[arguments[0]]
@@ -73,8 +73,8 @@ def headline(study: Study) -> str:
     return (inspect.getdoc(study) or "").partition("\n")[0]
 
 
-def _command(study: Study, again: str) -> Callable[..., None]:
-    """Return the function whose options are those of all studies and whose help is the study's."""
+def _command(study: Study, repeat: str) -> Callable[..., None]:
+    """Return a function with the options of all studies and the help text of `study`."""
 
     def command(
         *,
@@ -92,14 +92,14 @@ def _command(study: Study, again: str) -> Callable[..., None]:
         if status:
             _show_status(study_work, json)
             return
-        failures = _work(study_work, workers, ray, again)
+        failures = _work(study_work, workers, ray, repeat)
         for title, lines in failures.items():
             say(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
         show_report(study_work, study_work.folder.report, json)
         if failures:
             raise UserError(
-                f"{len(failures)} of the tasks failed, as listed above; the report is on what is"
-                f" finished, and the same command tries the others again: {again}"
+                f"{len(failures)} tasks failed, as listed above. The report covers the finished"
+                f" tasks. To retry the others, repeat the command: {repeat}"
             )
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
@@ -107,41 +107,41 @@ def _command(study: Study, again: str) -> Callable[..., None]:
 
 
 _OPTIONS = """Args:
-    scale: smoke: seconds, to see that it works; mini: minutes; small: a night on two cores; paper:
-        the published design.
-    only: A part of the study to work on, as --status lists them; may be repeated.
-    workers: Processes that work at once, each on its share of the cores; by default one per core.
-    ray: Work on a Ray cluster instead, whose nodes share the folder: its address, or local for one
-        that is started here.
-    status: Only show how far the study has come, and what the rest will take.
-    folder: Where studies keep their runs, games and reports.
-    json: Print the results, or the status, as JSON."""
+    scale: Size of the study: smoke takes seconds and shows that it works, mini takes minutes,
+        small takes a night on two cores, and paper is the published design.
+    only: Part of the study to work on, as listed by --status; can be repeated.
+    workers: Number of parallel processes, which share the cores; one per core by default.
+    ray: Address of a Ray cluster to use instead, whose nodes share the folder. The address local
+        starts one on this machine.
+    status: Only show the study's progress and the estimated remaining time.
+    folder: Folder for the studies' runs, games and reports.
+    json: Print the results or the status as JSON."""
 
 
-def _work(study_work: StudyWork, workers: int | None, ray: str, again: str) -> Failures:
-    """Do what is left, with one bar for everything; return what has failed."""
+def _work(study_work: StudyWork, workers: int | None, ray: str, repeat: str) -> Failures:
+    """Do the remaining work with a single progress bar; return the failures."""
     before = study_work.progress()
     for tournament in study_work.waiting():
         Console(stderr=True).print(
-            f"{tournament} is not played: some of its players are in parts that --only leaves out",
+            f"{tournament} is skipped because --only excludes some of its players",
             soft_wrap=True,
         )
     if not before.is_unfinished:
         study_work.forget_failures()
         return {}
     study_work.require_room()
-    chosen = _workers(workers, ray, study_work.folder.root)
+    pool = _create_workers(workers, ray, study_work.folder.root)
     study_work.begin()
-    _announce(study_work, before, chosen.count)
+    _announce(study_work, before, pool.count)
     with (
-        resumable("what is finished is stored", again),
+        resumable("finished tasks are saved", repeat),
         progress_bar(study_work.folder.path.name, round(before.seconds), "s of work") as update,
     ):
-        return study_work.work(chosen, lambda view: update(*_progress(view, before)))
+        return study_work.work(pool, lambda view: update(*_progress(view, before)))
 
 
-def _workers(count: int | None, ray: str, folder: Path) -> Workers:
-    """Return who does the work; raise UserError where there is no such cluster."""
+def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
+    """Return local or Ray workers; raise UserError if the Ray cluster does not exist."""
     from zerolab.studies.workers import LocalWorkers
 
     if count is not None and not 1 <= count <= _MOST_WORKERS:
@@ -154,13 +154,13 @@ def _workers(count: int | None, ray: str, folder: Path) -> Workers:
 
 
 def _announce(study_work: StudyWork, view: StudyProgress, workers: int) -> None:
-    """Say what is to be done, how long it will take and how much disk it needs."""
+    """Print the remaining work with estimates of its time and disk space."""
     work = (
         (view.runs - view.finished_runs, view.runs, "runs to train"),
         (view.games - view.finished_games, view.games, "games to play"),
         (view.computations - view.finished_computations, view.computations, "computations to do"),
     )
-    parts = ", ".join(f"{left:,} of {every:,} {what}" for left, every, what in work if every)
+    parts = ", ".join(f"{left:,} of {total:,} {unit}" for left, total, unit in work if total)
     seconds = (view.seconds - view.done_seconds) / workers
     message = (
         f"{study_work.folder.path.name}: {parts} with {workers} worker{'s' if workers > 1 else ''};"
@@ -170,7 +170,7 @@ def _announce(study_work: StudyWork, view: StudyProgress, workers: int) -> None:
 
 
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
-    """Return the seconds of work that are done, of those that there were, and what is going on."""
+    """Return the finished part of the initially remaining seconds, and a note on current work."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
     failed = f", {view.failed} failed" if view.failed else ""
     work = (
@@ -178,15 +178,15 @@ def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
         (view.finished_games, view.games, "games"),
         (view.finished_computations, view.computations, "computations"),
     )
-    parts = ", ".join(f"{done:,}/{every:,} {what}" for done, every, what in work if every)
+    parts = ", ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in work if total)
     note = f"{parts}{failed}; {', '.join(view.active)}"
     return round(share * before.seconds), note
 
 
 def _show_status(study_work: StudyWork, json: bool) -> None:
-    found = study_work.status()
+    status = study_work.status()
     if json:
-        print_json(found)
+        print_json(status)
         return
     rows: list[list[Cell]] = [
         [
@@ -196,7 +196,7 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
             f"{part['finished_computations']}/{part['computations']}",
             (part["seconds"] - part["done_seconds"]) / 3600,
         ]
-        for part in found["parts"]
+        for part in status["parts"]
     ]
     columns: list[str | Column] = [
         "part",
@@ -207,17 +207,17 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
     ]
     console = table_console()
     print_table(console, Table("status", "", columns, rows))
-    left = (found["seconds"] - found["done_seconds"]) / 3600
+    hours = (status["seconds"] - status["done_seconds"]) / 3600
     console.print(
-        f"{study_work.folder.path}: {left:.2f} core hours left,"
+        f"{study_work.folder.path}: {hours:.2f} core hours left,"
         f" {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
     )
-    for title, lines in found["failures"].items():
+    for title, lines in status["failures"].items():
         console.print("\n  ".join([f"failed: {title}", *lines]))
 
 
 def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
-    """Write the report on whatever is finished, and print it."""
+    """Write and print the report on the finished work."""
     from zerolab.report.save import save
     from zerolab.report.terminal import show
 
@@ -231,7 +231,7 @@ def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
         return
     console = table_console()
     show(document, console)
-    console.print(f"\nthe whole report: {output / 'index.html'}")
+    console.print(f"\nfull report: {output / 'index.html'}")
 
 
 def report(
@@ -242,20 +242,20 @@ def report(
     output: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Report on a study: one page that opens from disk, Markdown, tables as CSV, and figures.
+    """Write a study's report as a standalone HTML page, Markdown, CSV tables and figures.
 
-    What is not finished is left out, and claims without data say what they lack. zerolab study
-    writes the same report when it has done its work.
+    The report leaves out unfinished work and states which data are missing for a claim. The
+    command zerolab study writes the same report when it finishes.
 
     Examples:
       zerolab report warm-start
       zerolab report loss-functions --scale small --output results/loss-functions
 
     Args:
-        name: The study, as zerolab study lists it.
-        scale: The scale at which it was begun.
-        folder: Where studies keep their runs, games and reports.
-        output: The folder to write into; by default report/ in that of the study.
+        name: Study, as listed by zerolab study.
+        scale: Scale at which the study was started.
+        folder: Folder of the studies' runs, games and reports.
+        output: Folder to write to; by default, report/ in the study folder.
         json: Print tables and claims as JSON.
     """
     from zerolab.studies.work import StudyWork

@@ -1,4 +1,4 @@
-"""`zerolab match`, `tournament` and `rate`: games between agents, and ratings."""
+"""`zerolab match`, `tournament` and `rate`: games between agents and ratings."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def match(
     game: str | None = None,
     json: bool = False,
 ) -> None:
-    """Play a match between two agents: score, Elo difference, and their intervals.
+    """Play a match between two agents and report the score and Elo difference with intervals.
 
-    With --sprt the match ends as soon as the games show which of two Elo differences is the
-    likelier one, with 5 % risk of either error.
+    With --sprt, the match ends as soon as the games decide between two Elo differences, with error
+    probabilities of 5 %.
 
     Examples:
       zerolab match runs/demo mcts:100 --games 200 --openings 4
@@ -56,28 +56,30 @@ def match(
       zerolab match mcts:50 mcts:100 --game othello:6x6
 
     Args:
-        a: A run such as runs/demo or runs/demo@12, or one of {agents}.
-        b: The opponent.
-        games: Games, half with each colour; with --sprt, at most this many.
-        sprt: The two Elo differences of A over B to decide between.
-        openings: Random plies at the start of a game, the same for both colours; 0 by default, and
-            4 with --sprt, for which repeated games are no evidence.
+        a: Run such as runs/demo or runs/demo@12, or one of {agents}.
+        b: Opponent of A.
+        games: Number of games, half with each colour; with --sprt, the maximum number.
+        sprt: Two Elo differences of A over B to decide between.
+        openings: Number of random opening plies, which are the same for both colours. The default
+            is 0, or 4 with --sprt, because repeated games are no evidence.
         seed: Seed of all random streams.
-        game: What to play, where no run brings its game.
+        game: Game to play, if neither agent has a fixed game as runs do.
         json: Print JSON.
     """
-    one, other = parse_agents([a, b], parse_game(game) if game is not None else None)
+    agent, opponent = parse_agents([a, b], parse_game(game) if game is not None else None)
     if openings is None:
         openings = 0 if sprt is None else _TEST_OPENINGS
-    settings = {"game": game_name(one.game), "games": games, "openings": openings, "seed": seed}
+    settings = {"game": game_name(agent.game), "games": games, "openings": openings, "seed": seed}
     validate(TournamentSettings, settings)
     verdict = None
-    with progress_bar(f"{one.name} against {other.name}", games, "games") as update:
+    with progress_bar(f"{agent.name} against {opponent.name}", games, "games") as update:
         if sprt is None:
-            played = play_match(one.game, one, other, games, seed, 0, update, openings=openings)
+            played = play_match(
+                agent.game, agent, opponent, games, seed, 0, update, openings=openings
+            )
         else:
             played, verdict = play_sprt(
-                one.game, one, other, Sprt(*sprt), games, seed, update, openings=openings
+                agent.game, agent, opponent, Sprt(*sprt), games, seed, update, openings=openings
             )
     report = MatchReport.of(played, verdict)
     if json:
@@ -102,10 +104,10 @@ def tournament(
     folder: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Play a round robin of agents: ratings, cross table, and tests of transitivity.
+    """Play a round robin of agents and report ratings, a cross table and transitivity tests.
 
-    Games are stored as pairs of agents finish them. A tournament that was stopped or killed is
-    resumed by the same command, or by its folder alone; agents may be added to one.
+    Games are saved whenever a pair of agents finishes. To resume a tournament, repeat the command
+    or pass only its folder. You can add agents when you resume it.
 
     Examples:
       zerolab tournament runs/demo@0 runs/demo random mcts:100 --openings 4
@@ -114,30 +116,33 @@ def tournament(
 
     Args:
         players: Runs such as runs/demo or runs/demo@12, and any of {agents}.
-        game: What to play, where no run brings its game.
-        games: Games per pair, half with each colour; 20 by default.
-        openings: Random plies at the start, the same for both colours of a pair; 0 by default.
+        game: Game to play, if no agent has a fixed game as runs do.
+        games: Number of games per pair, half with each colour; 20 by default.
+        openings: Number of random opening plies, which are the same for both colours; 0 by
+            default.
         seed: Seed of all random streams; 0 by default.
-        folder: Where games and results are kept; named after agents and settings by default.
+        folder: Folder for games and results; named after the agents and settings by default.
         json: Print everything as JSON.
     """
     options = {"games": games, "openings": openings, "seed": seed}
-    given = {key: value for key, value in options.items() if value is not None}
+    explicit = {key: value for key, value in options.items() if value is not None}
     saved = Tournament.saved(folder) if folder is not None and folder.is_dir() else None
     if folder is not None and saved is None and not players:
         raise UserError(
-            f"{folder} holds no tournament to resume: expected agents, as in"
+            f"{folder} contains no tournament to resume: expected agents, as in"
             f" zerolab tournament random mcts:100 --game othello:6x6"
             f" --folder {shlex.quote(str(folder))}"
         )
-    former = saved.settings.model_dump() if saved else {}
-    chosen = game or former.get("game")
+    previous = saved.settings.model_dump() if saved else {}
+    requested_game = game or previous.get("game")
     agents = gather_agents(
-        list(former.pop("players", {})), players, parse_game(chosen) if chosen else None
+        list(previous.pop("players", {})),
+        players,
+        parse_game(requested_game) if requested_game else None,
     )
     identities = {agent.name: agent.identity for agent in agents}
-    named = {"game": game_name(agents[0].game), "players": identities}
-    settings = validate(TournamentSettings, {**former, **named, **given})
+    resolved = {"game": game_name(agents[0].game), "players": identities}
+    settings = validate(TournamentSettings, {**previous, **resolved, **explicit})
     report = _play(folder or _default_folder(settings), settings, agents)
     if json:
         print_json(report.as_dict())
@@ -148,29 +153,31 @@ def tournament(
 
 
 def _default_folder(settings: TournamentSettings) -> Path:
-    """Return a folder that depends only on agents and settings."""
+    """Return a folder name that depends only on the agents and settings."""
     fields: dict[str, Any] = settings.model_dump()
     fields["players"] = sorted(fields["players"].items())
-    mark = digest(json_format.dumps(fields, sort_keys=True).encode())[:8]
-    return _FOLDERS / f"{settings.game.replace(':', '-')}-{mark}"
+    suffix = digest(json_format.dumps(fields, sort_keys=True).encode())[:8]
+    return _FOLDERS / f"{settings.game.replace(':', '-')}-{suffix}"
 
 
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
-    """Play the remaining games, and write the results."""
-    again = resuming(folder, settings)
-    with resumable("finished games are stored", again), Tournament.locked(folder, settings) as held:
-        if total := held.games_left():
+    """Play the remaining games and write the results."""
+    with (
+        resumable("finished games are saved", resuming(folder, settings)),
+        Tournament.locked(folder, settings) as tournament,
+    ):
+        if total := tournament.games_left():
             with progress_bar(str(folder), total, "games") as update:
-                held.play(agents[0].game, agents, update)
-        report = TournamentReport.of(held)
+                tournament.play(agents[0].game, agents, update)
+        report = TournamentReport.of(tournament)
         report.save()
     return report
 
 
 def resuming(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that resumes a tournament; it names the programs among the agents."""
-    named = [name for name in settings.players if runs_program(name)]
-    return shlex.join(["zerolab", "tournament", *named, "--folder", str(folder)])
+    """Return the command that resumes a tournament, including agents that run programs."""
+    programs = [name for name in settings.players if runs_program(name)]
+    return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
 
 
 def rate_files(
@@ -182,11 +189,10 @@ def rate_files(
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> None:
-    """Rate players by the games they played: Bayesian Elo with 95 % intervals.
+    """Rate players from their games with Bayesian Elo and 95 % intervals.
 
-    Games come from PGN files (tags White, Black and Result; White moves first), from the
-    games.sqlite of runs and tournaments, or from folders that hold one. The mean of all players
-    is 0.
+    Games are read from PGN files (tags White, Black and Result; White moves first), or from the
+    games.sqlite files of runs and tournaments. The mean rating is 0.
 
     Examples:
       zerolab rate games.pgn
@@ -195,19 +201,19 @@ def rate_files(
       zerolab rate games.pgn --advantage 0 --draw-elo 97.3
 
     Args:
-        files: PGN files, games.sqlite files, or folders that hold one.
+        files: PGN files, games.sqlite files, or folders that contain games.sqlite.
         json: Print {"advantage": a, "draw_elo": d, "players": [{"player": name, "elo": e, ...}]}.
         csv: Print comma-separated values.
-        figure: Also draw the ratings to this file, such as ratings.png or ratings.svg.
-        advantage: What moving first is worth, in Elo; fitted by default.
-        draw_elo: How likely draws are, in Elo as BayesElo's drawelo; fitted by default.
+        figure: File for a plot of the ratings, such as ratings.png or ratings.svg.
+        advantage: First-move advantage in Elo; fitted by default.
+        draw_elo: Draw parameter in Elo, like BayesElo's drawelo; fitted by default.
     """
     if not files:
         raise UserError(
-            "no files: expected PGN files or games.sqlite, as in zerolab rate games.pgn"
+            "no files: expected PGN or games.sqlite files, as in zerolab rate games.pgn"
         )
     if json and csv:
-        raise UserError("--json and --csv: expected one of them")
+        raise UserError("--json and --csv: expected only one of them")
     records = read_records(files)
     ratings = rate(records.results, advantage=advantage, draw_elo=draw_elo)
     if figure is not None:

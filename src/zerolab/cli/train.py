@@ -36,10 +36,10 @@ def train(
     set: Assignments = (),
     allow_programs: bool = False,
 ) -> None:
-    """Train an agent, or resume a run that was stopped.
+    """Train an agent, or resume an interrupted run.
 
-    Every finished stage is saved. A run that was killed or stopped is resumed by naming it again,
-    and ends as if it had never been stopped. TensorBoard can watch it from the start.
+    Every finished stage is saved. To resume a run, pass its folder again; the result is the same
+    as without the interruption. You can watch training in TensorBoard.
 
     Examples:
       zerolab train connect_four:6x7 --preset mini --run runs/demo
@@ -53,17 +53,17 @@ def train(
       {presets}
 
     Args:
-        game: What to learn, such as othello:6x6; the preset's own game by default.
-        preset: The settings to start from, or a file that ends in .toml; mini by default.
-        run: The folder of the run, runs/GAME-PRESET by default.
-        from_: A network to start from, of another run; its architecture is taken, too. By default,
-            a run starts untrained.
-        transfer: What is taken of it: its trunk (the default), which is kept as it is where it is
-            frozen; its heads; all weights; or all, with channels matched by what they mean
+        game: Game to learn, such as othello:6x6; the preset's game by default.
+        preset: Preset name or .toml file to start from; mini by default.
+        run: Run folder; runs/GAME-PRESET by default.
+        from_: Network of another run to start from, whose architecture is used too. By default,
+            training starts from an untrained network.
+        transfer: Weights to copy from that network: the trunk (the default; it can be frozen), the
+            heads, all weights, or all weights with channels matched by meaning
             (docs/transfer.md).
-        set: A setting to change, such as learn.epochs=5; may be repeated.
-        allow_programs: Run the programs that the run resumed, or a preset's file, names among its
-            baselines. Without it only those are run that --set names: a file may be a stranger's.
+        set: Setting to change, such as learn.epochs=5; can be repeated.
+        allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
+            Without this option, only programs named in --set run, because files can be untrusted.
     """
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
@@ -71,11 +71,11 @@ def train(
     from zerolab.training.start_options import require_frozen
     from zerolab.training.trainer import check_new_run
 
-    set = (*_starting(from_, transfer), *set)
+    set = (*_start_assignments(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
     console = Console()
     if is_run(folder):
-        opened, settings = _resume(folder, game, preset, set, allow_programs)
+        run_folder, settings = _resume(folder, game, preset, set, allow_programs)
         inputs = None
         require_frozen(transfer, settings.learn.frozen)
     else:
@@ -85,13 +85,13 @@ def train(
         require_effects(settings, set)
         require_frozen(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
-        opened = RunFolder.create(folder, settings.model_dump())
-    introduce(console, opened, settings)
-    train_run(console, opened, settings, inputs)
+        run_folder = RunFolder.create(folder, settings.model_dump())
+    introduce(console, run_folder, settings)
+    train_run(console, run_folder, settings, inputs)
 
 
-def _starting(source: str | None, transfer: TransferOption | None) -> list[str]:
-    """Return the settings that ``--from`` and ``--transfer`` stand for."""
+def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
+    """Return the settings equivalent to ``--from`` and ``--transfer``."""
     from zerolab.training.start_options import start_assignments
 
     if source is None:
@@ -99,16 +99,15 @@ def _starting(source: str | None, transfer: TransferOption | None) -> list[str]:
             raise UserError(f"--transfer {transfer} needs a network to start from: expected --from")
         return []
     if not source:
-        raise UserError('--from "" names no network: expected a run such as runs/demo@12')
+        raise UserError('--from "" is not a network: expected a run such as runs/demo@12')
     return start_assignments(source, transfer or "trunk")
 
 
 def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:
     from zerolab.training.configure import resolve_settings
 
-    settings = resolve_settings(
-        game, preset or DEFAULT_PRESET, allow_programs=True
-    )  # none is run here
+    # No program is run here, so allowing them is safe.
+    settings = resolve_settings(game, preset or DEFAULT_PRESET, allow_programs=True)
     origin = "" if source is None else f"-from-{Path(source).name.replace('@', '-')}"
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"
 
@@ -123,15 +122,14 @@ def _resume(
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.configure import amend_settings
 
-    opened = RunFolder.open(folder)
+    run = RunFolder.open(folder)
     options = {"game": game, "preset": preset and preset_name(preset)}
-    repeated = [f"{key}={value}" for key, value in options.items() if value]
-    changes = [*repeated, *assignments]
-    return opened, amend_settings(opened, changes, allow_programs=allow_programs)
+    changes = [*(f"{key}={value}" for key, value in options.items() if value), *assignments]
+    return run, amend_settings(run, changes, allow_programs=allow_programs)
 
 
 def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    """Print the settings and the progress of a run."""
+    """Print a run's settings and progress."""
     import tomli_w
 
     from zerolab.store.state import RunProgress
@@ -146,7 +144,7 @@ def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None
 def train_run(
     console: Console, run: RunFolder, settings: TrainSettings, inputs: RunInputs | None
 ) -> None:
-    """Train a run to its end, and show its progress; `inputs` are those of a new run."""
+    """Train a run to completion and show its progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
     from zerolab.training.trainer import Trainer
 
@@ -157,16 +155,16 @@ def train_run(
         kind(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter, inputs=inputs).train()
-    console.print(f"\ndone, with {peak_memory()} MiB of memory at the peak")
+    console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
 
 def resuming(folder: Path, settings: TrainSettings) -> str:
-    """Return the command that resumes a run; it allows the programs named by the run."""
+    """Return the command that resumes a run, allowing programs if the run uses any."""
     from zerolab.training.configure import programs
 
-    allowance = ["--allow-programs"] if programs(settings) else []
-    return shlex.join(["zerolab", "train", "--run", str(folder), *allowance])
+    option = ["--allow-programs"] if programs(settings) else []
+    return shlex.join(["zerolab", "train", "--run", str(folder), *option])
 
 
 _PRESET = "supervised"
@@ -182,10 +180,10 @@ def fit(
 ) -> None:
     """Train a network on solved positions instead of self-play.
 
-    It learns the best moves and the results of 80 % of a file's games. Another 10 % measure it
-    after every iteration, which is a pass over the positions, and the last 10 % at the end. What is
-    made is a run like any other, to be played, evaluated and compared; to resume one, repeat the
-    command.
+    The network learns best moves and results from 80 % of the file's games. Another 10 % measure
+    it after every iteration, which is one pass over the positions, and the remaining 10 % at the
+    end. The result is an ordinary run that you can play against, evaluate and compare. Repeat the
+    command to resume it.
 
     Examples:
       zerolab fit connect_four-6x7-200000.parquet --run runs/ceiling
@@ -196,12 +194,12 @@ def fit(
       {presets}
 
     Args:
-        positions: A file that zerolab dataset has written.
-        preset: The settings to start from, or a file that ends in .toml; supervised by default.
-        run: The folder of the run, runs/FILE-PRESET by default.
-        set: A setting to change, such as network.filters=64; may be repeated.
-        allow_programs: Run the programs that the run resumed, or a preset's file, names among its
-            baselines, not only those that --set names.
+        positions: File written by zerolab dataset.
+        preset: Preset name or .toml file to start from; supervised by default.
+        run: Run folder; runs/FILE-PRESET by default.
+        set: Setting to change, such as network.filters=64; can be repeated.
+        allow_programs: Allow running programs listed as baselines in a resumed run or preset file,
+            in addition to those named in --set.
     """
     from zerolab.cli.output import Console
     from zerolab.core.config import Assignment
@@ -215,18 +213,18 @@ def fit(
     from zerolab.training.preset_files import preset_name
     from zerolab.training.trainer import check_new_run
 
-    asked: list[Assignment] = [*file_settings(positions).items(), *set]
+    assignments: list[Assignment] = [*file_settings(positions).items(), *set]
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
     console = Console()
     if is_run(folder):
-        opened = RunFolder.open(folder)
-        changes: list[Assignment] = [f"preset={preset_name(preset)}", *asked]
-        settings = amend_settings(opened, changes, allow_programs=allow_programs)
+        run_folder = RunFolder.open(folder)
+        changes: list[Assignment] = [f"preset={preset_name(preset)}", *assignments]
+        settings = amend_settings(run_folder, changes, allow_programs=allow_programs)
         inputs = None
     else:
-        settings = resolve_settings(None, preset, asked, allow_programs=allow_programs)
+        settings = resolve_settings(None, preset, assignments, allow_programs=allow_programs)
         require_effects(settings, set)
         inputs = check_new_run(settings)
-        opened = RunFolder.create(folder, settings.model_dump())
-    introduce(console, opened, settings)
-    train_run(console, opened, settings, inputs)
+        run_folder = RunFolder.create(folder, settings.model_dump())
+    introduce(console, run_folder, settings)
+    train_run(console, run_folder, settings, inputs)

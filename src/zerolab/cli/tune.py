@@ -33,14 +33,14 @@ def tune(
     allow_programs: bool = False,
     json: bool = False,
 ) -> None:
-    """Search for good settings: every trial is a run, Optuna proposes what to try next.
+    """Search for good settings with training runs as trials, proposed by Optuna.
 
-    The folder gets the runs, a table, a figure (history or Pareto front, and which settings
-    matter), and the best settings as best.toml, for zerolab train --preset. A command that was
-    stopped is resumed by repeating it, also with more trials. Several commands may work in one
-    folder at once. With the objective accuracy alone, trials that fall behind the median of the
-    others are ended early; with --and time no trial is, as Optuna cannot compare unfinished trials
-    by two objectives.
+    The folder receives the runs, a table, a figure (history or Pareto front, and the importance of
+    each setting), and the best settings as best.toml for zerolab train --preset. Repeat the
+    command to resume it, with more trials if you like. Several commands can work in the same
+    folder at the same time. With accuracy as the only objective, trials below the median of the
+    others end early. With --and time, every trial finishes, because Optuna cannot compare
+    unfinished trials on two objectives.
 
     Examples:
       zerolab tune connect_four:6x7 --positions positions.parquet --set search.selection.c=0.5..4
@@ -48,23 +48,23 @@ def tune(
       zerolab train connect_four:6x7 --preset tuning/best.toml
 
     Args:
-        game: What to learn.
-        set: KEY=LOW..HIGH or KEY=log:LOW..HIGH searches a range, KEY=A|B alternatives, KEY=VALUE
-            sets what all trials share; may be repeated.
-        objective: accuracy: strong accuracy of the search on solved positions, when last measured;
-            elo: of the best network against the opponent; loss: of all heads in the last iteration,
-            which says little about strength.
-        and_: Make hours of training an objective, too, and show what each costs the other.
-        trials: Trials in all, those that the folder has included.
-        preset: The settings to start from, or a file that ends in .toml.
-        positions: Solved positions for the objective accuracy, as zerolab dataset writes them.
-        games: Games against the opponent, for the objective elo.
-        opponent: The agent against which Elo is measured; it must never change.
+        game: Game to learn.
+        set: KEY=LOW..HIGH or KEY=log:LOW..HIGH searches a range, KEY=A|B searches alternatives,
+            and KEY=VALUE fixes a setting for all trials; can be repeated.
+        objective: accuracy is the latest strong accuracy with search on solved positions, elo is
+            the best network's rating against the opponent, and loss is the total loss in the last
+            iteration, which is a poor measure of strength.
+        and_: Add training time as a second objective and show the trade-off.
+        trials: Total number of trials, including those already in the folder.
+        preset: Preset name or .toml file to start from.
+        positions: File of solved positions for the accuracy objective, from zerolab dataset.
+        games: Number of games against the opponent for the elo objective.
+        opponent: Agent against which Elo is measured, which must never change.
         seed: Seed of the proposals; each run has its own seed.
-        workers: Processes that train at once and share the cores.
-        folder: The folder of trials and results.
-        allow_programs: Run the programs that a preset's file names among its baselines, where
-            trials play them, not only those that --set names.
+        workers: Number of parallel training processes, which share the cores.
+        folder: Folder for trials and results.
+        allow_programs: Allow running programs listed as baselines in a preset file, in addition to
+            those named in --set.
         json: Print everything as JSON instead of a table.
     """
     from zerolab.core.config import validate
@@ -73,17 +73,17 @@ def tune(
     from zerolab.tuning.search import TrialDisplay
     from zerolab.tuning.search import tune as search
 
-    given = {
+    options = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,
         "objective": objective, "and_time": and_ is not None, "seed": seed, "games": games,
         "opponent": opponent, "allow_programs": allow_programs,
     }  # fmt: skip
-    settings = validate(TuningSettings, given)
+    settings = validate(TuningSettings, options)
     console = Console(stderr=True)
-    kind = TerminalReporter if console.is_terminal else PlainReporter
+    reporter = TerminalReporter if console.is_terminal else PlainReporter
     display = TrialDisplay(
         lambda line: console.print(line, soft_wrap=True),
-        lambda iterations: kind(console, iterations),
+        lambda iterations: reporter(console, iterations),
         progress_bar,
     )
     with resumable("finished trials and stages are saved", "the same command"):
@@ -111,13 +111,13 @@ def league(
     out: Path = Path("league"),
     json: bool = False,
 ) -> None:
-    """Let search settings evolve: individuals play each other, and the best have mutants.
+    """Evolve search settings in a league of players that differ only in these settings.
 
-    All players search with one network, or with equal priors and random playouts. They are rated
-    by their games, and after every generation the best are parents of the next one. The folder gets
-    the games, the players, a figure of the parameters by generation, and the best player's settings
-    as best.toml, for zerolab train --preset. A league that was stopped is resumed by repeating the
-    command, also with more games.
+    All players search with the same network, or with uniform priors and random playouts. They are
+    rated by their games, and mutants of the best players form the next generation. The folder
+    receives the games, the players, a figure of the parameters by generation, and the best
+    player's settings as best.toml for zerolab train --preset. Repeat the command to resume a
+    league, with more games if you like.
 
     Examples:
       zerolab league connect_four:6x7 --agent runs/demo --games 30000
@@ -125,14 +125,13 @@ def league(
       zerolab league othello:6x6 --agent runs/demo@12 --set fitness=novelty --out leagues/novelty
 
     Args:
-        game: What to play.
-        agent: The run whose network all players search with, such as runs/demo or runs/demo@12;
-            none by default.
-        games: Games in all, those that the folder has included.
-        set: A setting of the league to change, such as active=20 or ranges.c=[1,4]; may be
-            repeated.
+        game: Game to play.
+        agent: Run whose network all players use, such as runs/demo or runs/demo@12; none by
+            default.
+        games: Total number of games, including those already in the folder.
+        set: League setting to change, such as active=20 or ranges.c=[1,4]; can be repeated.
         seed: Seed of all random streams.
-        out: The folder of games and results.
+        out: Folder for games and results.
         json: Print everything as JSON.
     """
     from zerolab.core.errors import UserError, quoted
@@ -142,22 +141,22 @@ def league(
 
     if not 1 <= games <= _MOST_GAMES:
         raise UserError(f"games = {quoted(games)}: expected at least 1, at most {_MOST_GAMES:,}")
-    chosen = parse_game(game)
-    network = league_network(agent, chosen)
-    settings = resolve_settings(chosen, network, seed, set)
+    parsed_game = parse_game(game)
+    network = league_network(agent, parsed_game)
+    settings = resolve_settings(parsed_game, network, seed, set)
     with (
         resumable("finished batches of games are saved", "the same command"),
-        League.locked(out, settings) as held,
+        League.locked(out, settings) as league_folder,
     ):
         with progress_bar(str(out), games, "games") as update:
 
             def progress(state: LeagueState, done: int, note: str) -> None:
-                best = LeagueReport(held).best
+                best = LeagueReport(league_folder).best
                 parts = f"generation {state.population.generation}", f"best player {best}", note
                 update(done, ", ".join(parts))
 
-            held.play(chosen, network.evaluator(), games, progress)
-        report = LeagueReport(held, network.settings)
+            league_folder.play(parsed_game, network.evaluator(), games, progress)
+        report = LeagueReport(league_folder, network.settings)
         report.save()
     if json:
         print_json(report.as_dict())
