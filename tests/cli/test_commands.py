@@ -130,7 +130,7 @@ def test_games_as_json(capsys):
         (["perft", f"othello:{'9' * 5000}x6", "2"], "is not a game"),
         (["play", "random", "--game", "gobang:3x3:3", "--seed", str(10**20)], "less than 2**63"),
         (["play", f"nowhere@{'9' * 5000}"], "neither a run nor"),
-        (["tensorboard"], "expected the folder of a run"),
+        (["tensorboard"], "expected a run folder"),
         (["bench", "tre"], 'did you mean "tree"?'),
         (["play", "random"], "expected --game"),
         (["play", "nowhere"], "neither a run nor"),

@@ -62,7 +62,7 @@ def test_tables(run, reference, capsys):
     assert "GFLOP self-play" in shown
     assert "measure one with zerolab cost --measure RUN" in shown
     assert main(["cost", str(run), str(run), "--reference", str(reference)]) == 0
-    assert "learning not counted" in capsys.readouterr().out
+    assert "without learning" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_tables(run, reference, capsys):
         (["nowhere"], "nowhere is not a run"),
         (["--measure", "nowhere"], "nowhere is not a run"),
         (["{run}", "--reference", "nowhere.json"], "does not exist"),
-        (["{run}", "--levels", "88;90"], "expected percents separated by commas"),
-        (["{run}", "--levels", "nan"], "expected percents separated by commas"),
+        (["{run}", "--levels", "88;90"], "expected percentages separated by commas"),
+        (["{run}", "--levels", "nan"], "expected percentages separated by commas"),
         (["--measure", "{run}", "--plies", "0"], "plies = 0: expected from 1"),
         (["--measure", "{run}@7"], "has no network 7"),
-        ([], "expected the folder of a run"),
+        ([], "expected a run folder"),
     ],
 )
 def test_mistakes(arguments, expected, run, capsys):

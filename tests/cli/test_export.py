@@ -59,7 +59,7 @@ def has(package):
 def test_it_tells_what_it_has_written_and_what_to_do_with_it(capsys):
     lines = output(capsys, "export", "runs/demo", "other.zerolab").splitlines()
     assert lines[0].startswith("other.zerolab: gobang:3x3:3, ")
-    assert lines[0].endswith("of the run demo")
+    assert lines[0].endswith("run demo")
     assert lines[-1] == "play against it with: zerolab play other.zerolab"
     told = json.loads(output(capsys, "export", "runs/demo@0", "zero.zerolab", "--json"))
     assert told["file"] == "zero.zerolab"
@@ -199,7 +199,7 @@ def test_an_onnx_model_is_compared_and_says_what_it_is(capsys):
     printed = output(capsys, "export", "agent.zerolab", "b.onnx")
     assert "planes float32[batch, 1, 3, 3]" in printed
     assert f"compared with the network on {told['positions']} positions" in printed
-    assert "the tolerance is 1e-04" in printed
+    assert "tolerance of 1e-04" in printed
     assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
     model = onnx.load("a.onnx")
     about = {each.key: json.loads(each.value) for each in model.metadata_props}

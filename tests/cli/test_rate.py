@@ -116,7 +116,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
         (["empty.pgn"], "contains no games"),
         (["none.pgn"], "does not exist"),
         ([], "no files"),
-        (["good.pgn", "--json", "--csv"], "expected one of them"),
+        (["good.pgn", "--json", "--csv"], "--json and --csv"),
         (["good.pgn", "--figure", "x.doc"], "expected an ending such as .png"),
         (["good.pgn", "--figure", str(tmp_path / "no" / "x.png")], "cannot write"),
         (["good.pgn", "--advantage", "nan"], "advantage = nan"),

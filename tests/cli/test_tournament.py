@@ -172,7 +172,7 @@ def test_play_takes_every_player(monkeypatch, capsys):
         (["tournament", "rnadom", *SOME], 'did you mean "random"?'),
         (["tournament", "random", "mcts:5", "--game", "chess:8x8"], 'unknown game "chess"'),
         (["tournament", *SOME, "--folder", "."], "is not a tournament and not empty"),
-        (["tournament", "--folder", "nowhere"], "nowhere holds no tournament to resume"),
+        (["tournament", "--folder", "nowhere"], "no tournament to resume"),
         (["match", "random:5", "mcts:5", *SOME[3:]], "random:5: expected random alone"),
         (["match", "random"], "Missing from zerolab match"),
         (["match", "random", "mcts:5", "--game", "othello:6x6", "--games", "7"], "such as 8"),

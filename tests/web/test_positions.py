@@ -89,10 +89,10 @@ def test_a_forced_pass_is_explained(client: TestClient) -> None:
     set_up = {"board": rows, "first_to_move": False}
     made = client.post("/api/v1/position", json={"game": "othello:4x4", "set_up": set_up}).json()
     assert [move["name"] for move in made["legal"]] == ["pass"]
-    assert made["note"] == "O has no move that turns a disc, and has to pass."
+    assert "no move" in made["note"] and "pass" in made["note"]
     after = {"game": "othello:4x4", "set_up": set_up, "moves": ["pass"]}
     made = client.post("/api/v1/position", json=after).json()
-    assert made["note"] == "O had no move and has passed: X moves again."
+    assert "O had no move" in made["note"]
     assert made["last_cell"] is None
 
 

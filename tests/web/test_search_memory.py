@@ -47,7 +47,7 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
     searcher.execute(Look(4, 1, ()))
     searcher.execute(Look(5, 2, ()))
     errors = {each.number: each.error for each in updates if each.number in (4, 5)}
-    assert "no longer kept" in str(errors[4])  # it had to make room
+    assert "analyse the position again" in str(errors[4])  # it had to make room
     assert errors[5] is None
     searcher.execute(begin(6, 20_000))
     assert isinstance(step_until_done(6), BusyError)  # 3 is under way and needs all of it

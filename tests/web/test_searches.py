@@ -241,7 +241,7 @@ def test_a_search_process_that_dies_is_replaced() -> None:
         async for _ in killed.results():
             break
         os.kill(searches._workers[0]._process.pid, signal.SIGKILL)
-        with pytest.raises(BusyError, match="ended too early"):
+        with pytest.raises(BusyError, match="try again"):
             async for _ in killed.results():
                 pass
         killed.drop()
@@ -302,7 +302,8 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
         # The event loop is blocked here; the process is ended nevertheless.
         assert multiprocessing.connection.wait([process.sentinel], 20)
         monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 60.0)
-        assert set(await asyncio.gather(*waiting)) == {"the search has ended too early: try again"}
+        outcomes = set(await asyncio.gather(*waiting))
+        assert len(outcomes) == 1 and "try again" in outcomes.pop()
         other_processes.MARK.touch()
         found = await searches.analyse(Client("a"), _request("mcts:9"))
         assert sum(each.visits for each in found.moves) == 9

@@ -98,7 +98,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         show_report(study_work, study_work.folder.report, json)
         if failures:
             raise UserError(
-                f"{len(failures)} tasks failed, as listed above. The report covers the finished"
+                f"{len(failures)} of the tasks failed, as listed above. The report covers finished"
                 f" tasks. To retry the others, repeat the command: {repeat}"
             )
 

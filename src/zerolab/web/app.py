@@ -1,4 +1,4 @@
-"""The application: its routes, its pages and its guard."""
+"""Web application with its routes, pages and request guard."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def make_app(
 ) -> FastAPI:
     """Return the application that serves a laboratory.
 
-    It responds only to requests for the host names `hosts`, and with a `token`, only to clients
-    that send it; see `Guard`.
+    It accepts only requests for the host names in `hosts`. If `token` is set, clients must send
+    it; see `Guard`.
     """
 
     @asynccontextmanager
@@ -82,9 +82,9 @@ def make_app(
     app = FastAPI(
         title="zerolab",
         version=__version__,
-        description="The interface behind the pages of `zerolab serve`, open to other programs.",
+        description="The API behind the pages of `zerolab serve`, which other programs can use.",
         openapi_url=f"{API}/openapi.json",
-        docs_url=None,  # would load scripts from other servers; the page /api takes its place
+        docs_url=None,  # would load scripts from other servers; the page /api replaces it
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -99,11 +99,11 @@ def make_app(
 
 
 class Server(BaseModel):
-    """The version of the server and its permissions."""
+    """Server version and permissions."""
 
     version: str
     allow_training: bool
-    """True if pages may start, stop and resume runs."""
+    """True if pages are allowed to start, stop and resume runs."""
 
 
 @_server.get("/server")
@@ -113,7 +113,7 @@ def server(lab: Lab) -> Server:
 
 
 def _add_pages(app: FastAPI) -> None:
-    """Serve every file in static/pages at its name, and the first page at /."""
+    """Serve every file in static/pages under its name, and the first page at /."""
     for path in sorted((_STATIC / "pages").glob("*.html")):
         app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
     app.add_api_route("/", _PageRoute(_FIRST_PAGE), include_in_schema=False)
@@ -121,7 +121,7 @@ def _add_pages(app: FastAPI) -> None:
 
 
 class _PageRoute:
-    """A route that returns one page."""
+    """Route that returns one page."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -132,19 +132,19 @@ class _PageRoute:
 
 @lru_cache
 def _page(name: str) -> str:
-    """Return a page within the frame; its first line is a comment with its title."""
+    """Return a page inside the frame. Page files begin with a comment that contains the title."""
     fragment = (_STATIC / "pages" / f"{name}.html").read_text(encoding="utf-8")
-    found = _TITLE.match(fragment)
-    assert found is not None, f"{name}.html has no title"
+    title = _TITLE.match(fragment)
+    assert title is not None, f"{name}.html has no title"
     frame = Template((_STATIC / "frame.html").read_text(encoding="utf-8"))
     return frame.substitute(
-        title=escape(found["title"]), name=name, links=_links(name), main=fragment[found.end() :]
+        title=escape(title["title"]), name=name, links=_links(name), main=fragment[title.end() :]
     )
 
 
 def _links(current: str) -> str:
     lines = []
     for name in _LINKS:
-        here = ' aria-current="page"' if name == current else ""
-        lines.append(f'<a href="/{name}"{here}>{name.capitalize()}</a>')
+        attribute = ' aria-current="page"' if name == current else ""
+        lines.append(f'<a href="/{name}"{attribute}>{name.capitalize()}</a>')
     return "\n        ".join(lines)

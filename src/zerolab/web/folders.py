@@ -1,4 +1,4 @@
-"""Served folders, the runs in them, and a cache of what was read."""
+"""Served folders, their runs, and a cache of file contents."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ from zerolab.web.requests import ForbiddenError, MissingError
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders that pages show; they can read nothing else on disk."""
+    """Folders that pages can access; the rest of the disk is off limits."""
 
     runs: tuple[Path, ...] = (Path("runs"),)
-    """Folders of runs, or runs; new runs and uploaded agents go to the first one."""
+    """Runs or folders that contain runs. New runs and uploaded agents go to the first one."""
     studies: Path = Path("studies")
     tournaments: Path = Path("tournaments")
 
     @property
     def agents(self) -> Path:
-        """The folder of uploaded agent files."""
+        """Folder of uploaded agent files."""
         return self.runs[0] / "agents"
 
     @property
     def server(self) -> Path:
-        """The folder of what outlives the server: its token, and files about training processes."""
+        """Folder of persistent server files: the token and records of training processes."""
         return self.runs[0] / ".server"
 
     def confined_network(self, name: str) -> str:
-        """Return the name of a run, a network RUN@N or a file, within the folders of runs.
+        """Return `name`, the name of a run, network RUN@N or file inside the run folders.
 
-        Raises ForbiddenError if the path leads elsewhere, with or without the part after the @.
+        Raise ForbiddenError if the path is outside, with or without the part after the @.
         """
         for path in {name, name.rpartition("@")[0] or name}:
             self.confined(Path(path))
         return name
 
     def confined(self, path: Path, among: Sequence[Path] | None = None) -> Path:
-        """Return a path within `among`, by default within the folders of runs.
+        """Return `path` if it is inside the folders `among`, which default to the run folders.
 
-        Raises ForbiddenError if it leads elsewhere, including by symbolic links.
+        Raise ForbiddenError if it is outside, including through symbolic links.
         """
         folders = self.runs if among is None else among
         try:
             resolved = path.resolve()
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                resolved.stat()  # raises for names that no file can have, such as very long ones
+                resolved.stat()  # raises for impossible names, such as very long ones
             is_inside = any(resolved.is_relative_to(each.resolve()) for each in folders)
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"{quoted(path)} is not a path") from error
         if not is_inside:
-            places = ", ".join(each.as_posix() for each in folders)
-            raise ForbiddenError(f"{quoted(path)} is not served: expected something in {places}")
+            served = ", ".join(each.as_posix() for each in folders)
+            raise ForbiddenError(f"{quoted(path)} is not served: expected a path in {served}")
         return path
 
 
 def modified(path: Path) -> float:
-    """Return the time stamp of the last change of a file or folder; 0 if it does not exist."""
+    """Return the modification time of a file or folder, or 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -83,14 +83,14 @@ _MAX_CACHED = 2000
 
 
 class FileCache(Generic[_Result]):
-    """Results read from files, by key, valid until one of the files changes."""
+    """Cache of results read from files, which are valid until one of the files changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cached: OrderedDict[str, tuple[_Signature, _Result]] = OrderedDict()
 
     def get(self, key: str, files: Iterable[Path], read: Callable[[], _Result]) -> _Result:
-        """Return the last result of `read`, or call it if one of the files has changed since."""
+        """Return the last result of `read`, calling it again if one of the files has changed."""
         signature = tuple(map(_file_signature, files))
         with self._lock:
             cached = self._cached.get(key)
@@ -106,12 +106,12 @@ class FileCache(Generic[_Result]):
 
 
 def _file_signature(path: Path) -> tuple[int, int, int] | None:
-    """Return values that change whenever a file does; None if it does not exist."""
+    """Return values that change whenever a file does, or None if it does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 RUNNING, STOPPED = "running", "stopped"
@@ -120,43 +120,43 @@ _SUMMARIES: FileCache[RunSummary] = FileCache()
 _RECORDS: FileCache[list[Record]] = FileCache()
 
 _LOCK_SECONDS = 0.4
-"""Validity of a look at a run's lock."""
+"""Time for which the result of a lock check is reused."""
 _MAX_LOCKS = 10_000
-_looking = threading.Lock()
-"""Checking a run's lock takes that lock for a moment, which a second check would mistake for
-training."""
+_checking = threading.Lock()
+"""Serialises lock checks. A check briefly takes the run's lock, which a simultaneous check would
+mistake for training."""
 _locks: dict[Path, tuple[float, bool]] = {}
-"""By folder, the time of the last check and its result."""
+"""Time and result of the last check, by folder."""
 
 
 def list_runs(folders: Folders) -> list[RunSummary]:
-    """Return the runs in the folders of runs, if these exist."""
-    present = [each for each in folders.runs if each.is_dir()]
-    return [summary(path) for path in find_runs(present)]
+    """Return the runs in all existing run folders."""
+    existing = [each for each in folders.runs if each.is_dir()]
+    return [summary(path) for path in find_runs(existing)]
 
 
 def newest_run(folders: Folders) -> RunSummary | None:
-    """Return the run with the latest progress; None if there is no run."""
-    found = list_runs(folders)
-    return max(found, key=lambda each: modified(Path(each.path) / "state.json"), default=None)
+    """Return the run with the most recent progress, or None if there are no runs."""
+    runs = list_runs(folders)
+    return max(runs, key=lambda each: modified(Path(each.path) / "state.json"), default=None)
 
 
 def summary(path: Path) -> RunSummary:
-    """Summarise a run; one that cannot be read is described as damaged."""
-    found = _SUMMARIES.get(str(path), progress_files(path), lambda: _summarise(path))
-    if found.status not in (RUNNING, STOPPED):
-        return found
-    return found._replace(status=RUNNING if is_running(path) else STOPPED)
+    """Summarise a run; an unreadable run is described as damaged."""
 
+    def summarise() -> RunSummary:
+        with _checking:
+            return summarise_run(path)
 
-def _summarise(path: Path) -> RunSummary:
-    with _looking:
-        return summarise_run(path)
+    cached = _SUMMARIES.get(str(path), progress_files(path), summarise)
+    if cached.status not in (RUNNING, STOPPED):
+        return cached
+    return cached._replace(status=RUNNING if is_running(path) else STOPPED)
 
 
 def is_running(path: Path) -> bool:
     """Return whether a process is training the run in a folder."""
-    with _looking:
+    with _checking:
         now = time.monotonic()
         when, was_locked = _locks.get(path, (-math.inf, False))
         if now - when < _LOCK_SECONDS:
@@ -168,15 +168,15 @@ def is_running(path: Path) -> bool:
 
 
 def progress_files(path: Path) -> list[Path]:
-    """Return the files of a run that change with its progress."""
+    """Return the run files that change as training progresses."""
     return [path / name for name in ("config.toml", "state.json", "metrics.jsonl")]
 
 
 def open_run(folders: Folders, name: str) -> RunFolder:
-    """Return the run of that name; raise UserError if it is not a run or not served."""
+    """Return the run called `name`; raise UserError if it is not a run or not served."""
     path = folders.confined(Path(name))
     if not is_run(path):
-        raise MissingError(f"{quoted(name)} is not a run: expected one of the page Runs")
+        raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
     return RunFolder.open(path)
 
 

@@ -1,6 +1,6 @@
-"""State of the server: the folders served, the searches and solutions in progress.
+"""Server state: served folders, and searches and solutions in progress.
 
-Everything that lasts is on disk or with the pages, so a restarted server continues where the last
+All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
 """
 
@@ -23,13 +23,13 @@ from zerolab.web.searches import Searches
 from zerolab.web.solving import Solvers
 
 _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS = 3, 2
-"""Simultaneous uploads, each of which is in memory until it has been checked."""
+"""Limits on simultaneous uploads, which stay in memory until they have been checked."""
 
-_WARM_UP_DELAY = 1.0  # seconds in which the first page is served before warming up takes the cores
+_WARM_UP_DELAY = 1.0  # seconds to serve the first page before the warm-up uses all cores
 
 
 class Laboratory:
-    """State shared by all requests; one per server."""
+    """State shared by all requests to a server."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Laboratory:
         workers: int = 2,
         warm_up: bool = False,
     ) -> None:
-        """Serve some folders, with `workers` search processes.
+        """Serve `folders` with `workers` search processes.
 
-        With `warm_up`, each process begins with a search of the newest run's network, so that
-        everything is compiled before the first move.
+        If `warm_up` is true, each process starts with a search using the newest run's network, so
+        that everything is compiled before the first move.
         """
         self.folders = folders
         self.allow_training = allow_training
@@ -55,20 +55,20 @@ class Laboratory:
         self._warming_up: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the search processes; called in the event loop."""
+        """Start the search processes; must be called in the event loop."""
         self.searches.start()
         if self._warms_up:
             self._warming_up = asyncio.create_task(self._warm_up())
 
     async def _warm_up(self) -> None:
         await asyncio.sleep(_WARM_UP_DELAY)
-        with suppress(UserError):  # a damaged run, reported to those who play against it
+        with suppress(UserError):  # a damaged run is reported when someone plays against it
             request = await asyncio.to_thread(self._newest_run)
             if request is not None:
                 await self.searches.warm_up(request)
 
     def _newest_run(self) -> SearchRequest | None:
-        """Return a search with the newest run, if any; its game may have to be compiled."""
+        """Return a search with the newest run, if any. This can compile the run's game."""
         newest = newest_run(self.folders)
         if newest is None:
             return None
@@ -88,4 +88,4 @@ def _laboratory_of(connection: HTTPConnection) -> Laboratory:
 
 
 Lab = Annotated[Laboratory, Depends(_laboratory_of)]
-"""The laboratory, as an argument of a route."""
+"""Laboratory as a route argument."""

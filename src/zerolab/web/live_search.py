@@ -1,7 +1,7 @@
-"""One search of a page, and the agents that pages may name.
+"""Searches for web pages, and restrictions on their agents.
 
-Pages may not name agents that run programs, that lie outside the folders served, or whose searches
-are too long or too large.
+Pages cannot use agents that run programs, are outside the served folders, or need searches that are
+too long or too large.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ from zerolab.web.folders import Folders
 from zerolab.web.solving import oracle_within
 
 MAX_SIMULATIONS = 100_000
-"""Per move or analysis; a simulation of a large game takes a few kilobytes."""
+"""Maximum simulations per move or analysis. In large games, each takes a few kilobytes."""
 _MAX_SEARCH_BYTES = 512 << 20
 _MAX_CACHE = 1 << 20
 _MAX_LEAVES = 256
 _MAX_PLAYOUTS_PER_LEAF = 1000
 _MAX_PLAYOUTS = 20_000
-"""Per step; in a large game such a step takes a second, and other searches wait for it."""
+"""Maximum playouts per step. In large games, such a step takes a second and blocks others."""
 _MAX_NETWORKS = 8
 
 
 class SearchRequest(NamedTuple):
-    """A search of one position by an agent."""
+    """Request to search one position with an agent."""
 
     agent: str
-    """A spec."""
+    """Agent spec."""
     position: Position
     folders: Folders
     simulations: int | None = None
-    """Overrides the simulations of the spec, if the agent searches."""
+    """Number of simulations that overrides the spec, if the agent searches."""
     seconds: float | None = None
-    """A time limit, which overrides the settings."""
+    """Time limit that overrides the settings."""
     seed: int = 0
     shows_progress: bool = False
-    """True if analyses are wanted before the search has ended."""
+    """True to receive analyses before the search ends."""
 
 
 class AgentCache:
-    """The agents that pages name; the networks used last stay loaded between requests.
+    """Agents requested by pages. Recently used networks stay loaded between requests.
 
-    Agents share an evaluator while anything references it, and load it again otherwise.
+    Agents share an evaluator as long as anything references it, and load it again otherwise.
     """
 
     def __init__(self) -> None:
         self._evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
     def find(self, request: SearchRequest) -> Agent:
-        """Return the agent of a request, with its network loaded; errors as of `find_agent`."""
+        """Return a request's agent with its network loaded; raise the errors of `find_agent`."""
         game = request.position.game
         agent = find_agent(request.agent, game, request.folders, request.simulations)
         if agent.evaluator is not None:
@@ -87,11 +87,11 @@ class AgentCache:
 
 
 def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None = None) -> Agent:
-    """Return the agent of a game that a page names.
+    """Return the agent that a page requests for a game.
 
-    `simulations` overrides the number of a spec that searches. Raises UserError for anything that
-    is not an agent of the game or that pages may not name, and for settings beyond the limits of
-    pages, whether they come from the spec, a run or a file.
+    `simulations` overrides the number in the spec of an agent that searches. Raise UserError if
+    the agent does not exist, does not play the game or is not allowed on pages, or if its settings
+    exceed the limits for pages. The limits apply to settings in specs, runs and files.
     """
     path = named_path(spec)
     if path is not None and not _is_misspelt(path):
@@ -103,18 +103,18 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
     if search_bytes(agent) > _MAX_SEARCH_BYTES:
         raise UserError(
             f"{agent.name} needs {search_bytes(agent) >> 20:,} MiB to search: expected fewer"
-            f" simulations or a smaller cache, so that {_MAX_SEARCH_BYTES >> 20} suffice"
+            f" simulations or a smaller cache, to use at most {_MAX_SEARCH_BYTES >> 20} MiB"
         )
     return agent
 
 
 def search_bytes(agent: Agent) -> int:
-    """Return the approximate memory of an agent's search of one position."""
+    """Return the approximate memory for an agent's search of one position, in bytes."""
     return agent.bytes_per_game + agent.bytes_per_player
 
 
 def _require_modest(agent: Agent) -> None:
-    """Raise UserError for settings that make a search, or a step of it, too long or too large."""
+    """Raise UserError if the settings make a search or its steps too long or too large."""
     settings = agent.settings
     if isinstance(settings, RheaSettings):
         _require_at_most(agent, "playouts", settings.playouts, _MAX_PLAYOUTS)
@@ -134,60 +134,61 @@ def _require_at_most(agent: Agent, key: str, value: int, most: int) -> None:
 
 
 def _is_misspelt(path: str) -> bool:
-    """Return whether a text is not a path but probably a misspelt agent, such as mtcs:100."""
+    """Return whether a text is probably a misspelt agent such as mtcs:100 rather than a path."""
     if "/" in path:
         return False
     try:
         return not Path(path).exists()
-    except OSError:  # no file can have such a name
+    except OSError:  # the name is impossible for a file
         return True
 
 
 def _with_simulations(spec: str, simulations: int) -> str:
-    """Return a spec with another number of simulations; raise UserError if it is out of range."""
+    """Return a spec with `simulations`; raise UserError if the number is out of range."""
     if not 1 <= simulations <= MAX_SIMULATIONS:
         raise UserError(
             f"simulations = {quoted(simulations)}: expected from 1 to {MAX_SIMULATIONS:,}"
         )
     head, options = split_options(spec)
-    given = options.split("&") if options else []
-    kept = [each for each in given if not each.startswith("simulations=")]
-    return f"{head}?{'&'.join([*kept, f'simulations={simulations}'])}"
+    all_options = options.split("&") if options else []
+    others = [each for each in all_options if not each.startswith("simulations=")]
+    return f"{head}?{'&'.join([*others, f'simulations={simulations}'])}"
 
 
-_ROW = np.zeros(1, np.int64)  # the only game of a player
+_ROW = np.zeros(1, np.int64)  # index of a player's only game
 _TURN_SECONDS = 0.03
-"""Length of a turn in the queue, short enough for others to wait for a few turns."""
+"""Length of a turn in the queue, short enough that others can wait for a few turns."""
 _PERFECT_SECONDS = 3.0
 """Time limit for a move of the agent `perfect`, which takes a single turn."""
 
 
 class TreeNode(NamedTuple):
-    """A position in a search tree, and its node if the search has reached it."""
+    """Position in a search tree, with its node if the search has reached it."""
 
     position: Position
     node: NodeView | None
 
 
 class LiveSearch:
-    """A growing analysis of an ongoing position.
+    """Incremental analysis of an ongoing position.
 
-    Agents that search do so up to the simulations of their settings; others are done at once.
+    Agents that search stop at the number of simulations in their settings. Other agents finish in
+    one step.
     """
 
     def __init__(self, request: SearchRequest) -> None:
         self._request = request
         self._player: SearchPlayer | None = None
         self.bytes = 0
-        """Upper bound of its memory; 0 before it has begun."""
+        """Upper bound of the search's memory, or 0 before it starts."""
 
     def steps(
         self, agents: AgentCache, require_memory: Callable[[int], None]
     ) -> Iterator[Analysis | None]:
-        """Search; yield an analysis with every step that has one, and with the last step.
+        """Search step by step; yield an analysis or None after each step, and finally an analysis.
 
-        `require_memory` raises an error if there is too little memory for another search. Raises
-        UserError for a finished game, and for an agent that does not exist or may not be named.
+        `require_memory` raises an error if there is too little memory for another search. Raise
+        UserError if the game is over, or if the agent does not exist or is not allowed.
         """
         if self._request.position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
@@ -197,21 +198,23 @@ class LiveSearch:
         yield from self._steps(agent)
 
     def _steps(self, agent: Agent) -> Iterator[Analysis | None]:
-        at = self._request.position
-        player, keys = _new_player(agent), move_keys(at, self._request.seed)
-        replay_moves(player, at)
+        position = self._request.position
+        player, keys = _new_player(agent), move_keys(position, self._request.seed)
+        replay_moves(player, position)
         if not isinstance(player, SearchPlayer):
-            yield analyse_as_player(player, at, keys)
+            yield analyse_as_player(player, position, keys)
             return
-        player.submit(_ROW, at.state[None], keys)
+        player.submit(_ROW, position.state[None], keys)
         self._player = player
         began = time.perf_counter()
         while player.search.active and not self._is_late(player, began):
-            _search_for_a_turn(player)
-            yield analyse_unfinished(player, at) if self._request.shows_progress else None
+            until = time.perf_counter() + _TURN_SECONDS
+            while player.search.active and time.perf_counter() < until:
+                player.step()
+            yield analyse_unfinished(player, position) if self._request.shows_progress else None
         action = int(player.decide(_ROW)[0])
-        found = analyse_unfinished(player, at)
-        yield found._replace(best=next(each for each in found.moves if each.action == action))
+        analysis = analyse_unfinished(player, position)
+        yield analysis._replace(best=next(each for each in analysis.moves if each.action == action))
 
     def _is_late(self, player: SearchPlayer, began: float) -> bool:
         """Return whether the time is up and at least one action has been visited."""
@@ -222,27 +225,21 @@ class LiveSearch:
     def node(self, path: Sequence[str]) -> TreeNode:
         """Return the tree node at the end of a sequence of moves.
 
-        Raises UserError for illegal moves, and for an agent that does not search.
+        Raise UserError if a move is illegal or the agent does not search.
         """
-        at = self._request.position
+        position = self._request.position
         for move in path:
-            at = at.play(move)
+            position = position.play(move)
         if self._player is None:
             raise UserError(f"{self._request.agent} has no tree: expected an agent that searches")
-        actions = at.history[len(self._request.position.history) :]
-        return TreeNode(at, self._player.search.node(0, actions))
+        actions = position.history[len(self._request.position.history) :]
+        return TreeNode(position, self._player.search.node(0, actions))
 
 
 def _new_player(agent: Agent) -> Player:
-    """Return a player for one game; the exact solver gets a time limit, as others wait for it."""
+    """Return a player for one game, with a time limit for the exact solver, which blocks others."""
     player = for_one_game(agent.new_player())
     if isinstance(player, PerfectPlayer):
         oracle = oracle_within(game_name(agent.game), _PERFECT_SECONDS)
         return PerfectPlayer(oracle, player.name)
     return player
-
-
-def _search_for_a_turn(player: SearchPlayer) -> None:
-    until = time.perf_counter() + _TURN_SECONDS
-    while player.search.active and time.perf_counter() < until:
-        player.step()

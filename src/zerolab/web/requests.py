@@ -1,4 +1,4 @@
-"""Requests: their base model, the clients that send them, quotas, and errors as responses.
+"""Request models, clients, quotas and error responses.
 
 A client is identified by its address, which it cannot choose, and by a page name, which it can.
 """
@@ -23,37 +23,37 @@ from starlette.types import Scope
 from zerolab.core.errors import UserError, one_line, quoted
 
 _THIS_MACHINE = "127.0.0.1"
-_MOST_ADDRESS = 60  # characters, more than any address has
-_IPV6_NETWORK_BITS = 64  # the host can choose the other bits freely
+_MOST_ADDRESS = 60  # characters; longer than any address
+_IPV6_NETWORK_BITS = 64  # a host can choose the remaining bits freely
 
 
 class RequestModel(BaseModel):
-    """Base of JSON requests, which rejects unknown fields."""
+    """Base class of JSON requests, which rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Client(NamedTuple):
-    """The sender of a request."""
+    """Sender of a request."""
 
     address: str
-    """The address of the requests; limits are counted by it."""
+    """Address to which limits apply."""
     page: str = ""
-    """The name a page gives itself. All pages of an address share its limits."""
+    """Name that a page chooses for itself. All pages at an address share its limits."""
 
 
 def client_of(connection: HTTPConnection) -> Client:
-    """Return the client of a connection whose address the guard has replaced by `address_of`."""
+    """Return the client of a connection whose address has been set by the guard."""
     page = connection.headers.get("x-page") or connection.query_params.get("page") or ""
     return Client(connection.client.host if connection.client else "", page[:40])
 
 
 def address_of(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> str:
-    """Return the address that stands for the machine behind a request.
+    """Return the address that identifies the machine behind a request.
 
-    This is the address of the connection. A proxy on this machine, if there is one, forwards
-    requests for others: their address is the last one in X-Forwarded-For, which the proxy adds;
-    anything before it may be forged by the client.
+    This is the connection's address unless a proxy on this machine forwards the request. In that
+    case it is the last address in X-Forwarded-For, which the proxy appends. The client can forge
+    the addresses before it.
     """
     connected = scope["client"][0] if scope.get("client") else ""
     peer = _machine(connected) or connected
@@ -65,56 +65,56 @@ def address_of(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> 
 
 @lru_cache(maxsize=1024)
 def _machine(address: str) -> str:
-    """Return one name for all addresses that a machine can choose from; "" if invalid."""
+    """Return a common name for all addresses available to a machine, or "" if invalid."""
     try:
-        found = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return ""
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    if found.is_loopback:
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    if parsed.is_loopback:
         return _THIS_MACHINE
-    if found.version == 4:
-        return str(found)
-    return str(ipaddress.ip_network((int(found), _IPV6_NETWORK_BITS), strict=False))
+    if parsed.version == 4:
+        return str(parsed)
+    return str(ipaddress.ip_network((int(parsed), _IPV6_NETWORK_BITS), strict=False))
 
 
 class Quota:
-    """Limits on work in progress: in total, per address and per page."""
+    """Limits on work in progress in total, per address and per page."""
 
-    def __init__(self, what: str, total: int, per_address: int, per_page: int) -> None:
-        """Limit `what`, such as "searches"."""
-        self._what = what
+    def __init__(self, kind: str, total: int, per_address: int, per_page: int) -> None:
+        """Create limits for a kind of work, such as "searches"."""
+        self._kind = kind
         self._total, self._per_address, self._per_page = total, per_address, per_page
         self._addresses: Counter[str] = Counter()
         self._pages: Counter[Client] = Counter()
 
     @property
     def in_use(self) -> int:
-        """Work in progress of all clients."""
+        """Number of units in progress for all clients."""
         return self._addresses.total()
 
     def acquire(self, client: Client) -> None:
-        """Count one more for a client; raise BusyError if a limit is reached."""
-        own = self._pages[client], self._addresses[client.address]
-        for count, most in zip(own, (self._per_page, self._per_address), strict=True):
+        """Count one more unit for a client; raise BusyError if a limit is reached."""
+        counts = self._pages[client], self._addresses[client.address]
+        for count, most in zip(counts, (self._per_page, self._per_address), strict=True):
             if count >= most:
                 raise BusyError(
-                    f"{most} {self._what} are in progress here already: expected fewer at once"
+                    f"{most} {self._kind} are already in progress here: wait for one to finish"
                 )
         if self.in_use >= self._total:
-            raise BusyError(f"the server is busy with {self._what}: try again in a moment")
+            raise BusyError(f"the server is busy with {self._kind}: try again in a moment")
         self._pages[client] += 1
         self._addresses[client.address] += 1
 
     def release(self, client: Client) -> None:
-        """Count one less for a client."""
+        """Count one unit less for a client."""
         _decrement(self._pages, client)
         _decrement(self._addresses, client.address)
 
     @contextmanager
     def held(self, client: Client) -> Iterator[None]:
-        """Count one more for a client while the context lasts; raise BusyError as `acquire`."""
+        """Count one more unit during the context; raise BusyError if a limit is reached."""
         self.acquire(client)
         try:
             yield
@@ -132,38 +132,38 @@ def _decrement(counts: Counter[_Key], key: _Key) -> None:
 
 
 class ForbiddenError(UserError):
-    """The server does not permit the request: status 403."""
+    """Error for a request that the server does not permit, with status 403."""
 
 
 class MissingError(UserError):
-    """The requested thing does not exist: status 404."""
+    """Error for a requested object that does not exist, with status 404."""
 
 
 class BusyError(UserError):
-    """A limit on simultaneous work is reached: status 503."""
+    """Error when a limit on simultaneous work is reached, with status 503."""
 
 
 _STATUS = {ForbiddenError: 403, MissingError: 404, BusyError: 503}
 
 
 def error_message(error: Exception) -> str:
-    """Return an error's message in one line; internal errors are shown without details."""
+    """Return an error's message as one line, marking errors other than UserError as internal."""
     if isinstance(error, UserError):
         return "; ".join(str(error).splitlines())
     return f"internal error: {one_line(error)}"
 
 
 def describe_mistakes(error: RequestValidationError) -> str:
-    """Return one line with the first three mistakes in a request."""
+    """Return one line that describes the first three mistakes in a request."""
     lines = []
     for mistake in error.errors()[:3]:
-        place = ".".join(str(part) for part in mistake["loc"] if part != "body") or "the request"
-        lines.append(f"{place} = {quoted(mistake.get('input'))}: {one_line(mistake['msg'])}")
+        field = ".".join(str(part) for part in mistake["loc"] if part != "body") or "the request"
+        lines.append(f"{field} = {quoted(mistake.get('input'))}: {one_line(mistake['msg'])}")
     return "; ".join(lines)
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Make every error response ``{"error": "one line"}``."""
+    """Return every error as ``{"error": "one line"}``."""
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
@@ -172,7 +172,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def error_response(status: int, message: str) -> JSONResponse:
-    """Return an error in the form that all routes use."""
+    """Return an error response in the format shared by all routes."""
     return JSONResponse({"error": message}, status_code=status)
 
 

@@ -1,15 +1,15 @@
-"""A search process, and the queue that shares its time between clients.
+"""Search process with a queue that shares its time between clients.
 
-Threads would share the interpreter lock with the one that serves pages and hold it most of the
-time, so searches run in separate processes.
+Searches run in separate processes because search threads would hold the interpreter lock most of
+the time and block the thread that serves pages.
 
-A task is a generator whose steps take a few hundredths of a second each. Tasks that have had little
-time so far go first, as in a multi-level feedback queue [Corbato1962], so a move that takes a tenth
-of a second does not wait for analyses that take minutes. Patient tasks, such as analyses that pages
-watch, begin a few levels further back. Within a level, the address that has used the least time
-goes first, and within an address the page that has; newcomers begin level with the others, without
-credit for time they have not used. Every fourth turn ignores the levels, so that short tasks cannot
-starve long ones.
+A task is a generator whose steps take a few hundredths of a second each. As in a multi-level
+feedback queue [Corbato1962], tasks that have used little time run first, so a move that takes a
+tenth of a second does not wait for analyses that take minutes. Patient tasks, such as live
+analyses, start a few levels lower. Within a level, the address with the least processor time runs
+first, and within an address, the page with the least time. New clients start with the smallest
+time of the existing ones. Every fourth turn ignores levels, so that short tasks cannot starve long
+ones.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from zerolab.web.requests import BusyError, Client
 _MOMENT = 0.25
 """Processor seconds of the first level; each further level doubles them."""
 _PATIENCE = 3
-"""Levels that a patient task begins further back, behind tasks with less than a second."""
+"""Levels by which a patient task starts lower, behind tasks with less than a second."""
 _TURNS = 4
-"""One turn of so many ignores the levels."""
+"""Interval between turns that ignore levels."""
 _PAUSE = 0.02
-"""Seconds between two results of the whole process, so with many tasks each reports less often."""
+"""Seconds between results of the process. With more tasks, each one reports less often."""
 
 
 class Update(NamedTuple):
@@ -42,7 +42,7 @@ class Update(NamedTuple):
 
     number: int
     result: Any = None
-    """The result of the latest step that has one; it replaces earlier results."""
+    """Result of the latest step that has one, which replaces earlier results."""
     error: Exception | None = None
     is_done: bool = False
 
@@ -55,19 +55,19 @@ class _Task:
     is_patient: bool
     seconds: float = 0.0
     reported: float = 0.0
-    """The time of its latest update."""
+    """Time of the latest update."""
     result: Any = None
-    """The latest result that has not been reported."""
+    """Latest result that has not been reported."""
 
     @property
     def level(self) -> int:
-        """Its level by the time taken so far: 0 for a moment, one more for every doubling."""
+        """Queue level: 0 up to `_MOMENT` seconds, plus one for every doubling."""
         doublings = math.ceil(math.log2(max(self.seconds, _MOMENT) / _MOMENT))
         return doublings + (_PATIENCE if self.is_patient else 0)
 
 
 class TaskQueue:
-    """Tasks by number, of which one at a time does one step."""
+    """Queue of tasks that runs one step of one task at a time."""
 
     def __init__(self) -> None:
         self._tasks: dict[int, _Task] = {}
@@ -86,7 +86,7 @@ class TaskQueue:
     def add(
         self, number: int, client: Client, steps: Iterator[Any], *, is_patient: bool = False
     ) -> None:
-        """Add a task of a client."""
+        """Add a client's task."""
         pages = (
             spent for each, spent in self._page_seconds.items() if each.address == client.address
         )
@@ -96,18 +96,18 @@ class TaskQueue:
         self._tasks[number] = _Task(number, client, steps, is_patient)
 
     def remove(self, number: int) -> None:
-        """Drop a task if it is still in the queue."""
+        """Remove a task if it is still in the queue."""
         task = self._tasks.pop(number, None)
         if task is None:
             return
-        others = {each.client for each in self._tasks.values()}
-        if task.client not in others:
+        remaining = {each.client for each in self._tasks.values()}
+        if task.client not in remaining:
             del self._page_seconds[task.client]
-        if all(each.address != task.client.address for each in others):
+        if all(each.address != task.client.address for each in remaining):
             del self._address_seconds[task.client.address]
 
     def step(self) -> Update | None:
-        """Run one step of the task that is next; return an update if one is due."""
+        """Run one step of the next task; return an update if it is time for one."""
         task = self._next()
         began = time.thread_time()
         try:
@@ -118,10 +118,10 @@ class TaskQueue:
         except Exception as error:  # any error is reported to the client
             self.remove(task.number)
             return Update(task.number, error=error, is_done=True)
-        taken = time.thread_time() - began
-        task.seconds += taken
-        self._page_seconds[task.client] += taken
-        self._address_seconds[task.client.address] += taken
+        spent = time.thread_time() - began
+        task.seconds += spent
+        self._page_seconds[task.client] += spent
+        self._address_seconds[task.client.address] += spent
         if result is not None:
             task.result = result
         return self._update(task)
@@ -141,7 +141,7 @@ class TaskQueue:
         )
 
     def _update(self, task: _Task) -> Update | None:
-        """Return the unreported result of a task, if there is one and its last is old enough."""
+        """Return a task's unreported result, unless its previous update is too recent."""
         now = time.perf_counter()
         if task.result is None or now - task.reported < _PAUSE * len(self._tasks):
             return None
@@ -151,26 +151,26 @@ class TaskQueue:
 
 
 SIGN_OF_LIFE = 0
-"""The number of updates that only show that the process is alive."""
+"""Task number of updates that only show that the process is alive."""
 _SIGN_SECONDS = 1.0
 _MAX_FINISHED = 64
-"""Finished searches whose trees are kept."""
+"""Number of finished searches whose trees stay available."""
 _MAX_PROCESS_BYTES = 2 << 30
-"""Memory of all trees and cached evaluations of a process."""
+"""Memory limit for a process's trees and cached evaluations."""
 
 
 class Begin(NamedTuple):
-    """A command to search for a client."""
+    """Command to search for a client."""
 
     number: int
     client: Client
     request: SearchRequest
     is_patient: bool
-    """True if other searches go first."""
+    """True if other searches run first."""
 
 
 class Look(NamedTuple):
-    """A command to return a tree node of another search, by its number."""
+    """Command to return a tree node of the search with number `search`."""
 
     number: int
     search: int
@@ -178,7 +178,7 @@ class Look(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """A command to forget a search."""
+    """Command to discard a search."""
 
     number: int
 
@@ -187,15 +187,15 @@ Command = Begin | Look | Drop
 
 
 def run_search_process(connection: Connection) -> None:
-    """Run a search process: execute the commands of a connection on one core."""
+    """Run a search process on one core, executing the commands from a connection."""
     import torch
 
-    torch.set_num_threads(1)  # the other cores are for the other processes (docs/decisions/0005)
+    torch.set_num_threads(1)  # other processes use the other cores (docs/decisions/0005)
     serve_searches(connection)
 
 
 def serve_searches(connection: Connection) -> None:
-    """Execute the commands of a connection until it ends."""
+    """Execute the commands from a connection until it closes."""
     searcher = _Searcher(connection.send)
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
@@ -205,7 +205,7 @@ def serve_searches(connection: Connection) -> None:
 
 
 class _Searcher:
-    """The searches of a process."""
+    """Searches of a process."""
 
     def __init__(self, send: Callable[[Update], None]) -> None:
         self._send = send
@@ -227,35 +227,35 @@ class _Searcher:
             steps = search.steps(self._agents, self._require_memory)
             self._queue.add(command.number, command.client, steps, is_patient=command.is_patient)
             if len(self._searches) > _MAX_FINISHED + len(self._queue):
-                self._forget_oldest()
+                self._discard_oldest()
         elif isinstance(command, Look):
             self._look(command)
         else:
             self._queue.remove(command.number)
             self._searches.pop(command.number, None)
 
-    def _forget_oldest(self) -> bool:
-        """Forget the oldest finished search; return whether there was one."""
+    def _discard_oldest(self) -> bool:
+        """Discard the oldest finished search; return whether there was one."""
         number = next((each for each in self._searches if each not in self._queue), None)
         return number is not None and self._searches.pop(number) is not None
 
     def _require_memory(self, more: int) -> None:
-        """Forget finished searches to make room; raise BusyError if those in progress need it."""
+        """Discard finished searches to free memory; raise BusyError if that is not enough."""
         while sum(each.bytes for each in self._searches.values()) + more > _MAX_PROCESS_BYTES:
-            if not self._forget_oldest():
+            if not self._discard_oldest():
                 raise BusyError("searches in progress need all memory: try again in a moment")
 
     def _look(self, command: Look) -> None:
         search = self._searches.get(command.search)
         try:
             if search is None:
-                raise UserError("this search is no longer kept: analyse the position again")
+                raise UserError("this search has been discarded: analyse the position again")
             self._send(Update(command.number, search.node(command.path), is_done=True))
         except UserError as error:
             self._send(Update(command.number, error=error, is_done=True))
 
     def step(self) -> None:
-        """Do one step of a search, if any is in progress, and send an update if one is due."""
+        """Run one step if a search is in progress, and send an update if it is time for one."""
         if not self.is_busy:
             return
         update = self._queue.step()
@@ -268,7 +268,7 @@ class _Searcher:
 
 
 def _picklable(error: Exception | None) -> Exception | None:
-    """Return an error that another process can read, with its kind if it is a UserError."""
+    """Return an error that can be sent to another process, preserving UserError types."""
     if error is None:
         return None
     return type(error)(str(error)) if isinstance(error, UserError) else RuntimeError(repr(error))

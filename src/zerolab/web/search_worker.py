@@ -1,7 +1,7 @@
-"""The server's side of a search process: commands to it, updates from it.
+"""Server side of a search process.
 
-Nothing here blocks the event loop. One thread starts the process, receives its updates and ends it;
-another sends commands, which blocks while the process reads none.
+Nothing here blocks the event loop. One thread starts the process, receives its updates and ends
+it. Another thread sends commands, which blocks while the process does not read them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from zerolab.web.requests import BusyError
 from zerolab.web.search_process import Begin, Command, Drop, Look, Update, run_search_process
 
 MAX_WAITING = 256
-"""Searches and looks that wait for a process that reads nothing, such as while it compiles."""
+"""Maximum number of waiting searches and looks, for example while the process compiles."""
 
 
 class Outbox:
     """Bounded queue of commands between the event loop and the thread that sends them.
 
-    Adding a command never blocks. Searches and looks are bounded. Drops are always accepted and
-    need no bound: each belongs to a search already sent, of which a process that reads nothing
-    gets few. Dropping a search that has not been sent removes it from the queue.
+    Adding a command never blocks. Searches and looks are bounded. Drops are always accepted: each
+    one belongs to a search that has been sent, so there are few of them while the process does not
+    read. Dropping a search that has not been sent removes it from the queue.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._commands: dict[int, Command] = {}
-        """By number, in order. A search has either its Begin or its Drop here."""
+        """Waiting commands by number, in order; either Begin or Drop for each search."""
         self._drops = 0
         self._is_closed = False
 
@@ -45,7 +45,7 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """True if no command waits; the last one may still be on its way."""
+        """True if no command is waiting. The last one can still be in transit."""
         return not self._commands
 
     def put(self, command: Begin | Look) -> None:
@@ -57,13 +57,13 @@ class Outbox:
             self._changed.notify()
 
     def drop(self, number: int) -> None:
-        """Add the end of a search, or remove its beginning."""
+        """Add a Drop command, or remove the search's Begin if it has not been sent."""
         with self._changed:
-            former = self._commands.pop(number, None)
-            if isinstance(former, Begin):
+            previous = self._commands.pop(number, None)
+            if isinstance(previous, Begin):
                 return
             self._commands[number] = Drop(number)
-            self._drops += former is None
+            self._drops += previous is None
             self._changed.notify()
 
     def withdraw(self, number: int) -> None:
@@ -72,7 +72,7 @@ class Outbox:
             self._commands.pop(number, None)
 
     def take(self) -> Command | None:
-        """Wait for the next command and remove it; return None once the queue is closed."""
+        """Remove and return the next command, waiting for it; return None once closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._commands or self._is_closed)
             if self._is_closed:
@@ -82,14 +82,14 @@ class Outbox:
             return command
 
     def close(self) -> None:
-        """End the queue; commands left in it are lost."""
+        """Close the queue and discard its commands."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
 
 class LatestUpdate:
-    """The latest unread update of one number."""
+    """Latest unread update for one task number."""
 
     def __init__(self) -> None:
         self.is_awaited = False
@@ -98,7 +98,7 @@ class LatestUpdate:
         self._changed = asyncio.Event()
 
     def put(self, update: Update) -> None:
-        """Store an update; its result, if any, replaces an unread one."""
+        """Store an update, whose result replaces an unread one."""
         if update.is_done and update.result is None and self._latest and not update.error:
             update = update._replace(result=self._latest.result)
         self._latest = update
@@ -123,19 +123,19 @@ _SILENT_SECONDS = 60.0
 
 
 class SearchWorker:
-    """One search process from start to end; another worker then takes its place.
+    """Search process from start to end, after which another worker replaces it.
 
-    Everything except `end_if_silent` is called by the event loop's thread.
+    All methods except `end_if_silent` must be called from the event loop's thread.
     """
 
     def __init__(self) -> None:
-        """Start the process; commands wait until it is up."""
+        """Start the process; commands wait until it is ready."""
         self.is_over = False
         """True once the process has ended and all waiting tasks have received an error."""
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox()
         self._updates: dict[int, LatestUpdate] = {}
-        self._heard = time.monotonic()
+        self._last_update = time.monotonic()
         self._process: BaseProcess | None = None
         self._ending = threading.Lock()  # also held while the process starts
         self._is_killed = False
@@ -144,7 +144,7 @@ class SearchWorker:
 
     @property
     def load(self) -> int:
-        """Number of searches and looks whose updates are expected."""
+        """Number of searches and looks that expect updates."""
         return len(self._updates)
 
     @property
@@ -153,20 +153,20 @@ class SearchWorker:
         return not self._outbox.is_full
 
     def send(self, command: Begin | Look) -> LatestUpdate:
-        """Send a command; return the place where its updates arrive.
+        """Send a command; return the object that receives its updates.
 
-        Raises BusyError if too many commands are unread, or if the process has ended.
+        Raise BusyError if too many commands are unread or the process has ended.
         """
         if self.is_over:
             raise _ended_early()
         if not self._has_work:
-            self._heard = time.monotonic()
+            self._last_update = time.monotonic()
         self._outbox.put(command)
         self._updates[command.number] = LatestUpdate()
         return self._updates[command.number]
 
     def drop(self, number: int) -> None:
-        """End and forget a search."""
+        """End and discard a search."""
         self._updates.pop(number, None)
         self._outbox.drop(number)
 
@@ -176,15 +176,15 @@ class SearchWorker:
         self._outbox.withdraw(number)
 
     def end_if_silent(self) -> None:
-        """Kill the process if it is busy and has been silent for long; waiting tasks get an error.
+        """Kill the process if it is busy but silent; waiting tasks receive an error.
 
-        Called by a separate thread, so that it also works while the event loop is blocked.
+        A separate thread calls this, so that it works while the event loop is blocked.
         """
-        if self._has_work and time.monotonic() - self._heard >= _SILENT_SECONDS:
+        if self._has_work and time.monotonic() - self._last_update >= _SILENT_SECONDS:
             self._kill()
 
     def close(self) -> None:
-        """Begin to end the process."""
+        """Start ending the process."""
         self._outbox.close()
         self._kill()
 
@@ -194,9 +194,9 @@ class SearchWorker:
 
     @property
     def _has_work(self) -> bool:
-        """True if a task waits for the process, or commands wait to be read."""
-        waiting = list(self._updates.values())  # copied at once, since another thread may change it
-        return not self._outbox.is_empty or any(each.is_awaited for each in waiting)
+        """True if a task is waiting for the process, or commands are unread."""
+        pending = list(self._updates.values())  # an atomic copy, because other threads change it
+        return not self._outbox.is_empty or any(each.is_awaited for each in pending)
 
     def _kill(self) -> None:
         with self._ending:
@@ -206,21 +206,21 @@ class SearchWorker:
 
     def _live(self) -> None:
         try:
-            with suppress(OSError):  # no memory for a process: waiting tasks get an error below
+            with suppress(OSError):  # no memory for a process; `_end` reports it to waiting tasks
                 self._talk(self._start())
         finally:
             self._outbox.close()
             self._in_loop(self._end)
 
     def _talk(self, connection: Connection) -> None:
-        """Exchange commands and updates until the process ends; then clean up."""
+        """Exchange commands and updates until the process ends, and then clean up."""
         writer = threading.Thread(target=self._write, args=(connection,), daemon=True)
         writer.start()
         try:
             self._read(connection)
         finally:
             self._outbox.close()
-            self._kill()  # it may take a moment to die, or have sent an unreadable update
+            self._kill()  # it can still be running, for example after an unreadable update
             writer.join()
             connection.close()
             with self._ending:
@@ -243,17 +243,17 @@ class SearchWorker:
         return own
 
     def _write(self, connection: Connection) -> None:
-        """Send commands, however long each takes, until the process ends."""
+        """Send commands until the process ends; each can block for any length of time."""
         with suppress(OSError):
             while (command := self._outbox.take()) is not None:
                 connection.send(command)
 
     def _read(self, connection: Connection) -> None:
-        """Pass updates on until the process ends."""
+        """Forward updates until the process ends."""
         with suppress(EOFError, OSError):
             while True:
                 update = connection.recv()
-                self._heard = time.monotonic()
+                self._last_update = time.monotonic()
                 self._in_loop(self._put, update)
 
     def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -265,11 +265,11 @@ class SearchWorker:
             self._updates[update.number].put(update)
 
     def _end(self) -> None:
-        """Report the death of the process, such as for lack of memory, to all waiting tasks."""
+        """Report the end of the process, for example from lack of memory, to waiting tasks."""
         self.is_over = True
         for number, waiting in self._updates.items():
             waiting.put(Update(number, error=_ended_early(), is_done=True))
 
 
 def _ended_early() -> BusyError:
-    return BusyError("the search has ended too early: try again")
+    return BusyError("the search ended unexpectedly: try again")

@@ -1,4 +1,4 @@
-"""The searches in progress, spread over search processes."""
+"""Searches in progress, distributed over search processes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from zerolab.web.search_worker import SearchWorker
 MAX_PER_PAGE = 16
 MAX_PER_ADDRESS = 100
 MAX_SEARCHES = 400
-"""Simultaneous searches and looks at their trees, in total."""
+"""Maximum number of simultaneous searches and looks at their trees."""
 _WATCH_SECONDS = 5.0
 
 
 class Searches:
-    """Search processes, and the searches in progress in them."""
+    """Search processes and their searches in progress."""
 
     def __init__(self, workers: int) -> None:
-        """Use `workers` processes, started by `start` or with the first search."""
+        """Use `workers` processes, which `start` or the first search starts."""
         self._workers: list[SearchWorker | None] = [None] * workers
         self._numbers = itertools.count(1)
         self._quota = Quota("searches", MAX_SEARCHES, MAX_PER_ADDRESS, MAX_PER_PAGE)
@@ -36,7 +36,7 @@ class Searches:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _running(self) -> list[SearchWorker]:
-        """Return the workers, after replacing those that have ended."""
+        """Replace ended workers and return all of them."""
         running = [
             SearchWorker() if each is None or each.is_over else each for each in self._workers
         ]
@@ -44,7 +44,7 @@ class Searches:
         return running
 
     def _watch(self) -> None:
-        """End processes that have been silent for too long."""
+        """Kill processes that have been silent for too long."""
         while not self._closing.wait(_WATCH_SECONDS):
             for worker in self._workers:
                 if worker is not None:
@@ -61,18 +61,18 @@ class Searches:
 
     @property
     def in_progress(self) -> int:
-        """Number of searches of all clients."""
+        """Number of searches in progress for all clients."""
         return self._quota.in_use
 
     def begin(self, client: Client, request: SearchRequest, *, is_patient: bool = False) -> Search:
         """Begin a search for a client; raise BusyError if there are too many already.
 
-        Patient searches let others go first.
+        Other searches run before patient ones.
         """
-        free = [each for each in self._running() if each.has_room]
-        if not free:
+        available = [each for each in self._running() if each.has_room]
+        if not available:
             raise BusyError("all search processes are busy: try again in a moment")
-        worker = min(free, key=lambda each: each.load)
+        worker = min(available, key=lambda each: each.load)
         return self._begin_in(worker, client, request, is_patient)
 
     def _begin_in(
@@ -82,25 +82,22 @@ class Searches:
         return Search(worker, begin, self._numbers, self._quota)
 
     async def warm_up(self, request: SearchRequest) -> None:
-        """Search once in every process, so that later searches find everything compiled.
-
-        Raises the errors of the search.
-        """
-        begun = [
+        """Search once in every process to compile everything; raise the search's errors."""
+        searches = [
             self._begin_in(each, Client("", str(number)), request, is_patient=True)
             for number, each in enumerate(self._running())
         ]
-        await asyncio.gather(*(_finish(each) for each in begun))
+        await asyncio.gather(*(_finish(each) for each in searches))
 
     async def analyse(
         self, client: Client, request: SearchRequest, *, is_patient: bool = False
     ) -> Analysis:
-        """Return the analysis at the end of a search; raise BusyError as `begin`."""
+        """Return the analysis at the end of a search; raise BusyError like `begin`."""
         return await _finish(self.begin(client, request, is_patient=is_patient))
 
 
 class Search:
-    """A search in progress; it ends with its context, or by `drop`."""
+    """Search in progress, which ends with its context or with `drop`."""
 
     def __init__(
         self, worker: SearchWorker, begin: Begin, numbers: itertools.count[int], quota: Quota
@@ -124,7 +121,7 @@ class Search:
         self.drop()
 
     async def results(self) -> AsyncIterator[Analysis]:
-        """Yield analyses as they improve; a slow reader skips to the latest."""
+        """Yield analyses as they improve; slow readers receive only the latest."""
         while True:
             update = await self._updates.next()
             if update.is_done:
@@ -137,7 +134,7 @@ class Search:
                 return
 
     async def look(self, path: Sequence[str]) -> TreeNode:
-        """Return a node of its tree; raise the errors of `LiveSearch.node`, and BusyError."""
+        """Return a node of the search tree; raise BusyError or the errors of `LiveSearch.node`."""
         number = next(self._numbers)
         with self._quota.held(self._client):
             try:
@@ -151,7 +148,7 @@ class Search:
         return node
 
     def drop(self) -> None:
-        """End the search and forget its tree."""
+        """End the search and discard its tree."""
         self._end()
         self._worker.drop(self._number)
 
@@ -162,8 +159,8 @@ class Search:
 
 
 async def _finish(search: Search) -> Analysis:
-    """Return the last analysis of a search, and drop it."""
+    """Return the last analysis of a search and drop the search."""
     async with search:
-        async for found in search.results():
-            latest = found
+        async for analysis in search.results():
+            latest = analysis
     return latest

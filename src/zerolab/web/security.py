@@ -1,7 +1,7 @@
-"""ASGI middleware that keeps strangers out: host names, origins, the token, sizes and rates.
+"""ASGI middleware that checks host names, origins, tokens, sizes and rates.
 
-Pages of other sites can make a browser send requests to a server on the loopback address. Such
-requests carry the origin of that site, or a host name that it has pointed here; either is refused.
+Other sites can make a browser send requests to a server on the loopback address. These requests
+have the site's origin, or a host name that the site has pointed at this address. Both are refused.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ _PROXY_HEADERS = (
     "via",
     "x-real-ip",
 )
-"""Headers that reveal a proxy: the client behind it may be on any machine."""
+"""Headers that reveal a proxy, whose clients can be on any machine."""
 
 MAX_BODY = 1 << 18
-"""Bytes of a request body, except for files."""
+"""Maximum bytes of a request body, except for uploaded files."""
 MAX_FILE = 64 << 20
-"""Bytes of an uploaded file."""
+"""Maximum bytes of an uploaded file."""
 _UPLOADS = ("/api/v1/agents",)
-_RATE = 400.0  # sustained requests and websocket messages per second of a client
+_RATE = 400.0  # sustained requests and websocket messages per second and client
 _BURST = 2000.0
 _MAX_CLIENTS = 1000
-_PAUSE_SECONDS = 0.1  # between attempts of a client that sends messages too fast
+_PAUSE_SECONDS = 0.1  # delay for clients that send messages too fast
 _BODY_SECONDS = 60.0
 _MAX_SOCKETS = 256
-"""Open websockets of a client; a page has one."""
+"""Maximum open websockets per client; each page uses one."""
 
 
 class Guard:
-    """Refuses requests from other sites, and requests that are too large or too frequent."""
+    """Middleware that refuses requests from other sites and too large or frequent requests."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class Guard:
         token: str | None = None,
         proxies: Iterable[str] = (),
     ) -> None:
-        """Serve requests for these host names, and with a `token`, only clients that send it.
+        """Accept requests for these host names; if `token` is set, require clients to send it.
 
-        Without a token, requests through a proxy are refused: anybody may be behind it. ANY_ADDRESS
-        among the hosts stands for all IP addresses, since other sites can point only names here.
-        `proxies` are host names of proxies in front of this server, whose pages count as its own.
-        They run on this machine and name the client in X-Forwarded-For; see `address_of`.
+        Without a token, requests through a proxy are refused, because anyone can be behind it.
+        ANY_ADDRESS in `hosts` allows all IP addresses, which is safe because other sites can
+        redirect only names. `proxies` are host names of reverse proxies on this machine, which
+        must set X-Forwarded-For (see `address_of`). Their pages count as this server's own.
         """
         self._app = app
         self._proxies = {each.lower() for each in proxies}
@@ -84,10 +84,10 @@ class Guard:
         self._token = token
         self._rates = _Rates()
         self._sockets: Counter[str] = Counter()
-        """Open websockets, by client."""
+        """Number of open websockets by client."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request, or refuse it."""
+        """Forward or refuse a request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -117,7 +117,7 @@ class Guard:
                 del self._sockets[client]
 
     def _paced(self, receive: Receive, client: str) -> Receive:
-        """Return `receive` with messages counted as requests; clients that send too many wait."""
+        """Return `receive` with messages counted as requests and too frequent ones delayed."""
 
         async def paced() -> Message:
             message = await receive()
@@ -128,28 +128,26 @@ class Guard:
         return paced
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
-        """Return the response to a refused request; None for one that is served."""
+        """Return the response to a refused request, or None for an accepted one."""
         host = headers.get("host", "")
         if not self._is_own_host(_name_of(host)):
-            return error_response(421, "the server is not known by this host name")
+            return error_response(421, "this host name does not belong to the server")
         if self._token is None and any(name in headers for name in _PROXY_HEADERS):
             return error_response(
-                403, "a proxy in front of the server needs `zerolab serve --names NAME`"
+                403, "to run behind a proxy, the server needs `zerolab serve --names NAME`"
             )
         if self._is_from_another_site(scope, headers, host):
             return error_response(403, "requests from other sites are refused")
         most = MAX_FILE if scope["path"] in _UPLOADS else MAX_BODY
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12 or int(length) > most:
-            return error_response(
-                413, f"a request of {length[:12]} bytes: expected at most {most:,}"
-            )
+            return error_response(413, f"request of {length[:12]} bytes: expected at most {most:,}")
         if too_many := self._too_many(scope):
             return error_response(429, too_many)
         return None if self._token is None else self._token_refusal(scope, headers, self._token)
 
     def _too_many(self, scope: Scope) -> str | None:
-        """Return the limit that a client has exceeded, in words; None if there is none."""
+        """Return a message about the limit that a client has exceeded, or None."""
         client = _client(scope)
         if not self._rates.allow(client):
             return "too many requests: try again in a second"
@@ -158,13 +156,13 @@ class Guard:
         return None
 
     def _is_from_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
-        """Return whether a page of another site sends a request that only own pages may send."""
+        """Return whether another site's page sends a request reserved for this server's pages."""
         is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
         origin = headers.get("origin")
         if is_change and origin is not None and not self._is_own_site(origin, host):
             return True
-        is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site"
-        return is_from_elsewhere and scope["path"].startswith("/api")
+        is_cross_site = headers.get("sec-fetch-site") == "cross-site"
+        return is_cross_site and scope["path"].startswith("/api")
 
     def _is_own_host(self, name: str) -> bool:
         return name in self._hosts - {ANY_ADDRESS} or (
@@ -172,7 +170,7 @@ class Guard:
         )
 
     def _is_own_site(self, origin: str, host: str) -> bool:
-        """Return whether a page's origin is this server or a named proxy in front of it."""
+        """Return whether a page's origin is this server or one of its proxies."""
         site = _site_of(origin)
         return site == host.lower() or _name_of(site) in self._proxies
 
@@ -180,30 +178,32 @@ class Guard:
         self, scope: Scope, headers: Mapping[str, str], token: str
     ) -> Response | None:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = dict(query).get("token", "")
+        query_token = dict(query).get("token", "")
         is_page = scope["type"] == "http" and scope["method"] in _SAFE
-        if is_page and hmac.compare_digest(given.encode(), token.encode()):
-            rest = urlencode([(key, value) for key, value in query if key != "token"])
-            path = "/" + scope["path"].lstrip("/\\")  # two slashes would lead to another host
-            response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
-            # Not strict: links to this URL from other sites, such as web mail, should work.
+        if is_page and hmac.compare_digest(query_token.encode(), token.encode()):
+            other_query = urlencode([(key, value) for key, value in query if key != "token"])
+            path = "/" + scope["path"].lstrip("/\\")  # two slashes would redirect to another host
+            response = RedirectResponse(path + (f"?{other_query}" if other_query else ""), 303)
+            # SameSite is not strict, so that links from other sites such as web mail work.
             response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
             return response
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        for known in (bearer, _cookie(headers), given):
-            if hmac.compare_digest(known.encode("latin-1", "replace"), token.encode()):
+        for candidate in (bearer, _cookie(headers), query_token):
+            if hmac.compare_digest(candidate.encode("latin-1", "replace"), token.encode()):
                 return None
-        return error_response(401, "open the address that `zerolab serve` prints, with its token")
+        return error_response(
+            401, "open the address printed by `zerolab serve`, including its token"
+        )
 
 
 class _Rates:
-    """A token bucket of requests per client, refilled at a constant rate."""
+    """Token bucket of requests for each client, refilled at a constant rate."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allow(self, client: str) -> bool:
-        """Take a token of a client; return whether it had one."""
+        """Take one of a client's tokens; return whether there was one."""
         now = time.monotonic()
         left, then = self._left.pop(client, (_BURST, now))
         left = min(_BURST, left + _RATE * (now - then))
@@ -214,13 +214,13 @@ class _Rates:
 
 
 def _client(scope: Scope) -> str:
-    """Return the client's address, by which limits are counted."""
+    """Return the client address to which limits apply."""
     address: str = scope["client"][0]
     return address
 
 
 def _name_of(host: str) -> str:
-    """Return the name in ``name:port``, in lower case; an IPv6 address without its brackets."""
+    """Return the lower-case name in ``name:port``, without the brackets of IPv6 addresses."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
@@ -236,7 +236,7 @@ def _is_address(name: str) -> bool:
 
 
 def _site_of(origin: str) -> str:
-    """Return the host and port of an origin, in lower case; "" if it is invalid."""
+    """Return the lower-case host and port of an origin, or "" if it is invalid."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -253,7 +253,7 @@ def _cookie(headers: Mapping[str, str]) -> str:
 
 async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
-        await receive()  # the request to connect
+        await receive()  # the connection request
         await send({"type": "websocket.close", "code": 1008})
     else:
         await refusal(scope, receive, _with_headers(send))
@@ -261,25 +261,25 @@ async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send)
 
 def _bounded(receive: Receive, most: int) -> Receive:
     """Return `receive` for a body of at most `most` bytes that must arrive within a time limit."""
-    taken, is_complete = 0, False
+    received, is_complete = 0, False
     until = asyncio.get_running_loop().time() + _BODY_SECONDS
 
     async def bounded() -> Message:
-        nonlocal taken, is_complete
+        nonlocal received, is_complete
         try:
             async with asyncio.timeout_at(None if is_complete else until):
                 message = await receive()
         except TimeoutError:
             return {"type": "http.disconnect"}
-        taken += len(message.get("body", b""))
+        received += len(message.get("body", b""))
         is_complete = not message.get("more_body", False)
-        return message if taken <= most else {"type": "http.disconnect"}
+        return message if received <= most else {"type": "http.disconnect"}
 
     return bounded
 
 
 def _with_headers(send: Send) -> Send:
-    """Return `send` with headers that deny pages everything they do not need."""
+    """Return `send` with security headers that deny pages all unneeded capabilities."""
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

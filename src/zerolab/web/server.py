@@ -1,4 +1,4 @@
-"""The HTTP server: its socket, its token and its limits on slow connections."""
+"""HTTP server with its socket, token and limits on slow connections."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from zerolab.web.laboratory import Laboratory
 from zerolab.web.security import ANY_ADDRESS, LOOPBACK
 
 HEAD_SECONDS = 10.0
-"""Time for the head of a request to arrive."""
+"""Time limit for a request's headers to arrive."""
 
 
 class _ImpatientProtocol(H11Protocol):
-    """Uvicorn's HTTP, closing connections whose requests do not arrive in time.
+    """Uvicorn's HTTP protocol with a time limit for request headers.
 
-    Otherwise silent connections could use up the limit on simultaneous connections.
+    Without this limit, silent connections could exhaust the number of simultaneous connections.
     """
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Start waiting for a request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Receive part of a request; wait on if its head is incomplete."""
+        """Receive part of a request; keep waiting if its headers are incomplete."""
         super().data_received(data)
         if self._is_between_requests:
             self._wait()
@@ -78,7 +78,7 @@ _KEEP_ALIVE_SECONDS = 20
 _STOP_SECONDS = 3
 _TOKEN_BYTES = 24
 _MAX_TOKEN_BYTES = 200
-_UNUSED_ADDRESS = "192.0.2.1"  # reserved for documentation
+_UNUSED_ADDRESS = "192.0.2.1"  # reserved for documentation (RFC 5737)
 
 
 def serve(
@@ -88,16 +88,16 @@ def serve(
     names: Collection[str],
     announce: Callable[[str, str | None], None],
 ) -> None:
-    """Serve until the process is interrupted or terminated; `port` 0 takes a free one.
+    """Serve until the process is interrupted or terminated; port 0 selects a free port.
 
-    The server also accepts requests for the host `names`, such as that of a proxy in front of it.
-    `announce` is called with the address and, if other machines can reach the server, directly or
-    through a proxy, with the token. Raises UserError if the address cannot be used.
+    The server also accepts requests for the host names in `names`, such as a reverse proxy's.
+    `announce` is called with the address and the token, which is None if other machines cannot
+    reach the server directly or through a proxy. Raise UserError if the address cannot be used.
     """
     listening = _listening(host, port)
     is_open = bool(names) or not _is_loopback(host)
-    token = _kept_token(laboratory.folders.server / "token") if is_open else None
-    number = listening.getsockname()[1]
+    token = _persistent_token(laboratory.folders.server / "token") if is_open else None
+    actual_port = listening.getsockname()[1]
     app = make_app(laboratory, {*LOOPBACK, *_own_names(host)}, token, names)
     config = uvicorn.Config(
         app,
@@ -113,19 +113,20 @@ def serve(
         ws_max_size=_MAX_WEBSOCKET_MESSAGE,
     )
     logging.getLogger("uvicorn.error").addFilter(_without_traceback_of_clients)
-    server = _Server(config, lambda: announce(_address(_reachable(host), number, token), token))
+    address = _address(_reachable_host(host), actual_port, token)
+    server = _Server(config, lambda: announce(address, token))
     server.run(sockets=[listening])
 
 
 def _without_traceback_of_clients(record: logging.LogRecord) -> bool:
-    """Shorten the log entry about text of a client that is not UTF-8 to one line."""
+    """Shorten log entries about client text that is not UTF-8 to one line."""
     if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
         record.exc_info = None
     return True
 
 
 class _Server(uvicorn.Server):
-    """A server that calls `started` once it accepts requests."""
+    """Server that calls `started` once it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -140,18 +141,18 @@ class _Server(uvicorn.Server):
 def _listening(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address; raise UserError if that fails."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(found[0], socket.SOCK_STREAM)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
     except (OSError, UnicodeError, OverflowError) as error:
         raise UserError(f"host = {quoted(host)}: {one_line(error)}") from error
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(found[4])
+        listening.bind(address)
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"cannot listen at {host}:{port}: {one_line(reason)}; --port 0 takes a free port"
+            f"cannot listen on {host}:{port}: {one_line(reason)}; --port 0 selects a free port"
         ) from error
     return listening
 
@@ -165,50 +166,49 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_unspecified(host: str) -> bool:
-    """Return whether a server at this host listens on all networks of the machine."""
+    """Return whether a server on this host listens on all network interfaces."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_unspecified
     return False
 
 
 def _own_names(host: str) -> set[str]:
-    """Return the host names by which the server may be reached."""
+    """Return the host names for which the server accepts requests."""
     if not _is_unspecified(host):
         return {host.lower()}
     return {socket.gethostname().lower(), ANY_ADDRESS}
 
 
-def _reachable(host: str) -> str:
-    """Return a host for the printed address: one of this machine's, if it has several."""
+def _reachable_host(host: str) -> str:
+    """Return a host for the printed address, choosing one if the server listens on several."""
     if not _is_unspecified(host):
         return host.lower()
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(
-            (_UNUSED_ADDRESS, 9)
-        )  # sends nothing, but selects the network that would be used
+        # Connecting a datagram socket sends nothing but selects the outgoing interface.
+        probe.connect((_UNUSED_ADDRESS, 9))
         return str(probe.getsockname()[0])
     return socket.gethostname().lower()
 
 
-def _kept_token(path: Path) -> str:
-    """Return the token of earlier servers, so that open pages keep working, or create one.
+def _persistent_token(path: Path) -> str:
+    """Return the previous server's token, so that open pages keep working, or create one.
 
-    Raises UserError if it can neither be read nor written.
+    Raise UserError if it cannot be read or written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with open(made, "w", encoding="ascii") as file:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(descriptor, "w", encoding="ascii") as file:
                 file.write(secrets.token_urlsafe(_TOKEN_BYTES))
     except OSError as error:
-        raise UserError(f"cannot keep the token at {quoted(path)}: {error.strerror}") from error
+        raise UserError(f"cannot save the token in {quoted(path)}: {error.strerror}") from error
     token = read_text(path, _MAX_TOKEN_BYTES).strip()
     if len(token) < _TOKEN_BYTES:
-        raise UserError(f"{quoted(path)} is too short for a token: remove it")
+        raise UserError(f"{quoted(path)} is too short for a token: delete it")
     return token
 
 
 def _address(name: str, port: int, token: str | None) -> str:
-    shown = f"[{name}]" if ":" in name else name
-    return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    host = f"[{name}]" if ":" in name else name
+    return f"http://{host}:{port}/" + (f"?token={token}" if token else "")

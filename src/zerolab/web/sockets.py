@@ -1,4 +1,4 @@
-"""Websockets with JSON messages: bounded messages, a pace limit, and readers that do not read."""
+"""JSON websockets with limits on message size, message rate and slow readers."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ from zerolab.web.requests import RequestModel
 
 _MAX_MESSAGE = 1 << 16  # characters
 _SEND_SECONDS = 10.0
-"""Time after which a connection is closed whose client has not read a message."""
+"""Time limit for a client to read a message before its connection is closed."""
 _BURST = 100
 _MESSAGES_PER_SECOND = 20.0
-_TRY_AGAIN = 1013  # status codes of closed websockets
+_TRY_AGAIN = 1013  # websocket status codes
 _TOO_BIG = 1009
 
 
 class SocketRequest(RequestModel):
-    """Base of messages from a page; responses carry the same `id`."""
+    """Base class of messages from a page; responses have the same `id`."""
 
     id: int = Field(ge=0, lt=1 << 53)
 
 
 def first_mistake(error: ValidationError) -> str:
-    """Return one line with the first mistake in a message."""
+    """Return one line that describes the first mistake in a message."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][1:]) or "the message"
-    return f"{place}: {one_line(first['msg'])}"
+    field = ".".join(str(part) for part in first["loc"][1:]) or "the message"
+    return f"{field}: {one_line(first['msg'])}"
 
 
 class _Allowance:
-    """A token bucket of messages: a burst, refilled at a constant rate."""
+    """Token bucket of messages, refilled at a constant rate."""
 
     def __init__(self) -> None:
-        self._left = float(_BURST)
-        self._then = time.monotonic()
+        self._tokens = float(_BURST)
+        self._updated = time.monotonic()
 
     def take(self) -> float:
-        """Take the token of one message; return the seconds to wait for it."""
+        """Take a token for one message; return the seconds to wait for it."""
         now = time.monotonic()
-        self._left = min(_BURST, self._left + _MESSAGES_PER_SECOND * (now - self._then)) - 1
-        self._then = now
-        return max(0.0, -self._left / _MESSAGES_PER_SECOND)
+        refilled = self._tokens + _MESSAGES_PER_SECOND * (now - self._updated)
+        self._tokens = min(_BURST, refilled) - 1
+        self._updated = now
+        return max(0.0, -self._tokens / _MESSAGES_PER_SECOND)
 
 
 class Socket:
-    """One websocket, on which several tasks may send."""
+    """Websocket on which several tasks can send."""
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
@@ -79,9 +80,9 @@ class Socket:
                 await self._close(_TRY_AGAIN)
 
     async def messages(self) -> AsyncIterator[Any]:
-        """Yield the JSON values that arrive until the connection ends; None for invalid JSON.
+        """Yield incoming JSON values, or None for invalid JSON, until the connection closes.
 
-        A client that sends too fast is slowed down, and other tasks run between two messages.
+        Clients that send too fast are slowed down. Other tasks run between messages.
         """
         allowance = _Allowance()
         while True:

@@ -1,7 +1,7 @@
-"""Exact values of moves, within a time limit.
+"""Exact move values within a time limit.
 
-The solver has a process to itself: some oracles hold the interpreter lock, and a position that
-nobody waits for any more is abandoned by ending the process.
+The solver runs in a separate process, because some oracles hold the interpreter lock and solving
+can only be cancelled by ending the process.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MAX_SECONDS = 60.0
 _MEMORY = 64  # MiB of each solver's table
 _MAX_SOLVED = 5000  # positions whose values are cached
 _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 40, 16, 8
-_GRACE = 30.0  # seconds for compiling a solver, and for noticing that its time is up
+_GRACE = 30.0  # extra seconds for compiling a solver and for the solver to notice its limit
 
 Values = dict[str, int]
-"""Exact scores of legal moves by name, for the player to move, on the scale of the oracle."""
+"""Exact scores of legal moves by name, for the side to move, on the oracle's scale."""
 
 
 class Solvers:
-    """A solver of one position at a time, with a cache of the latest values."""
+    """Solver of one position at a time, with a cache of recent values."""
 
     def __init__(self) -> None:
         self._solved: OrderedDict[tuple[str, bytes], Values] = OrderedDict()
@@ -45,10 +45,10 @@ class Solvers:
         self._quota = Quota("solutions", _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE)
 
     async def solve(self, client: Client, position: Position, seconds: float) -> Values:
-        """Return the value of every legal move, for a client.
+        """Return the value of every legal move.
 
-        Raises NotSolvedError if the time does not suffice, UserError for a finished game, and
-        BusyError if too many positions wait.
+        Raise NotSolvedError if the time limit is exceeded, UserError if the game is over, and
+        BusyError if too many of the client's positions are waiting.
         """
         if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
@@ -83,7 +83,7 @@ class Solvers:
         except TimeoutError:
             raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
         except (ProcessExpired, BrokenProcessPool):
-            raise BusyError("the solver has ended too early: try again") from None
+            raise BusyError("the solver ended unexpectedly: try again") from None
         return {
             position.name(action): values[action]
             for action in position.legal_actions
@@ -91,7 +91,7 @@ class Solvers:
         }
 
     def _running(self) -> ProcessPool:
-        """Return the pool after starting it, which takes a while."""
+        """Return the pool, starting it if necessary, which takes a while."""
         with self._lock:
             if self._pool is not None and not self._pool.active:  # its process died while idle
                 self._stop()
@@ -102,14 +102,14 @@ class Solvers:
 
 
 def _values(game: str, state: bytes, seconds: float) -> list[int]:
-    """Return the values of all actions; called in the solver's process."""
+    """Return the values of all actions; runs in the solver process."""
     oracle = oracle_within(game, seconds)
     values: list[int] = oracle.action_values(np.frombuffer(state, np.uint64)[None])[0].tolist()
     return values
 
 
 def oracle_within(game: str, seconds: float) -> Oracle:
-    """Return the oracle of a game, with a time limit for each position from now on."""
+    """Return a game's oracle after setting its time limit per position."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):
         oracle.budget = SolverBudget(seconds=seconds)
@@ -118,9 +118,9 @@ def oracle_within(game: str, seconds: float) -> Oracle:
 
 @lru_cache(maxsize=2)
 def _oracle(game: str) -> Oracle:
-    """Return the oracle of a game, compiled; its table is kept for later positions."""
-    chosen = parse_game(game)
-    oracle = oracle_for(chosen, SolverBudget(nodes=1), memory=_MEMORY)
+    """Return a game's compiled oracle, whose table is reused for later positions."""
+    parsed_game = parse_game(game)
+    oracle = oracle_for(parsed_game, SolverBudget(nodes=1), memory=_MEMORY)
     with suppress(NotSolvedError):
-        oracle.action_values(python.start(chosen)[None])
+        oracle.action_values(python.start(parsed_game)[None])
     return oracle

@@ -1,4 +1,4 @@
-"""Agents to play against: suggestions, ratings, and agent files up and down."""
+"""Suggested agents, ratings, and uploads and downloads of agent files."""
 
 from __future__ import annotations
 
@@ -40,38 +40,38 @@ _BASELINES = (
 _BASELINE_GROUP = "Without a network"
 _UPLOAD_GROUP = "Uploaded files"
 _MAX_UPLOADED = 200
-"""Uploaded files that are kept, so that they cannot fill a disk."""
+"""Maximum number of stored uploads, which keeps them from filling the disk."""
 _HEADERS: FileCache[AgentHeader] = FileCache()
 
 GameName = Annotated[str, Query(max_length=60)]
 
 
 class SuggestedAgent(BaseModel):
-    """An agent that can be chosen for a game."""
+    """Suggested agent for a game."""
 
     spec: str
-    """Its name in requests, such as runs/demo@12."""
+    """Name in requests, such as runs/demo@12."""
     label: str
     group: str
-    """Its heading in a menu."""
+    """Menu heading."""
     run: str | None
-    """The folder of the run that trained it."""
+    """Folder of the run that trained the agent."""
     iteration: int | None
-    """The iteration that trained it; 0 is the untrained network."""
+    """Iteration that trained the agent; 0 is the untrained network."""
     elo: float | None
     """Training Elo, relative to the untrained network of its run; see docs/metrics.md."""
 
 
 class RatedAgent(BaseModel):
-    """An agent whose strength a tournament has measured."""
+    """Agent whose strength was measured in a tournament."""
 
     spec: str
     elo: float
-    """In the tournament, whose players have the mean 0."""
+    """Rating in the tournament, relative to its mean."""
 
 
 class UploadedAgent(BaseModel):
-    """An agent from an uploaded file."""
+    """Agent in an uploaded file."""
 
     spec: str
     game: str
@@ -79,46 +79,47 @@ class UploadedAgent(BaseModel):
 
 @router.get("/agents")
 def agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
-    """List agents of a game: the networks of each run, best first; then those without a network."""
+    """List a game's agents: run networks, with the best one first, uploads and baselines."""
     name = game_name(parse_game(game))
-    found = [
+    trained = [
         agent
         for each in list_runs(lab.folders)
         if each.game == name
         for agent in _run_agents(Path(each.path))
     ]
-    found += _uploaded_agents(lab.folders, name)
+    trained += _uploaded_agents(lab.folders, name)
     baselines = [
         SuggestedAgent(
             spec=spec, label=label, group=_BASELINE_GROUP, run=None, iteration=None, elo=None
         )
         for spec, label in _BASELINES
     ]
-    return found + baselines
+    return trained + baselines
 
 
 @router.get("/ratings")
 def ratings(lab: Lab, game: GameName) -> list[RatedAgent]:
-    """List the agents of a game's latest tournament that can play here, strongest first."""
-    chosen = parse_game(game)
-    tournaments = [each for each in list_tournaments(lab.folders) if each.game == game_name(chosen)]
+    """List agents of a game's latest tournament that are available here, strongest first."""
+    parsed_game = parse_game(game)
+    name = game_name(parsed_game)
+    tournaments = [each for each in list_tournaments(lab.folders) if each.game == name]
     if not tournaments:
         return []
     latest = max(tournaments, key=lambda each: modified(Path(each.tournament)))
-    found = []
+    available = []
     for each in tournament_details(open_tournament(lab.folders, latest.tournament)).ratings:
         with suppress(UserError):
-            find_agent(each.player, chosen, lab.folders)
-            found.append(RatedAgent(spec=each.player, elo=each.elo))
-    return found
+            find_agent(each.player, parsed_game, lab.folders)
+            available.append(RatedAgent(spec=each.player, elo=each.elo))
+    return available
 
 
 @router.post("/agents")
 async def upload(request: Request, lab: Lab) -> UploadedAgent:
-    """Check and keep an agent file written by `zerolab export`, sent as the request's body."""
+    """Check and store an agent file from `zerolab export`, sent as the request body."""
     with lab.uploads.held(client_of(request)):
         content = await request.body()
-        return await run_in_threadpool(_keep, lab.folders.agents, content)
+        return await run_in_threadpool(_store, lab.folders.agents, content)
 
 
 @router.get("/agents/file", response_class=Response)
@@ -126,17 +127,17 @@ def download(network: str, lab: Lab) -> Response:
     """Return a run's network, RUN or RUN@N, as an agent file."""
     run, iteration = find_network(lab.folders.confined_network(network))
     stem = f"{run.path.name}-{iteration}"
-    plain = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)
+    ascii_stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)
     return Response(
         agent_file(run, iteration),
         media_type="application/octet-stream",
-        headers={"content-disposition": f'attachment; filename="{plain}{AGENT_SUFFIX}"'},
+        headers={"content-disposition": f'attachment; filename="{ascii_stem}{AGENT_SUFFIX}"'},
     )
 
 
-def _keep(folder: Path, content: bytes) -> UploadedAgent:
+def _store(folder: Path, content: bytes) -> UploadedAgent:
     if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= _MAX_UPLOADED:
-        raise UserError(f"{folder} has {_MAX_UPLOADED} agents: remove some before the next upload")
+        raise UserError(f"{folder} has {_MAX_UPLOADED} agents: delete some before the next upload")
     path = save_upload(folder, content)
     game = own_game(path.as_posix())
     assert game is not None
@@ -144,7 +145,7 @@ def _keep(folder: Path, content: bytes) -> UploadedAgent:
 
 
 def _run_agents(path: Path) -> Iterator[SuggestedAgent]:
-    """Yield the networks of a run; nothing if it is damaged."""
+    """Yield a run's networks as agents, or nothing if the run is damaged."""
     try:
         networks = saved_networks(RunFolder.open(path))
     except UserError:
@@ -161,10 +162,10 @@ def _run_agents(path: Path) -> Iterator[SuggestedAgent]:
 
 
 def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
-    """Yield the agents of a game among the uploaded files."""
+    """Yield uploaded agents for a game."""
     for path in sorted(folders.agents.glob(f"*{AGENT_SUFFIX}")):
         with suppress(UserError):
-            header = _HEADERS.get(str(path), [path], partial(_header, path))
+            header = _HEADERS.get(str(path), [path], partial(_read_header, path))
             if header.game == game:
                 label = f"{header.origin.run} {path.stem[:8]}, iteration {header.origin.iteration}"
                 yield SuggestedAgent(
@@ -173,5 +174,5 @@ def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
                 )  # fmt: skip
 
 
-def _header(path: Path) -> AgentHeader:
+def _read_header(path: Path) -> AgentHeader:
     return decode_agent(read_limited(path, MAX_AGENT_BYTES), quoted(path)).header

@@ -27,21 +27,21 @@ Spec = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 class MoveRequest(RequestModel):
-    """A position in which an agent is to move."""
+    """Request for an agent's move in a position."""
 
     position: PositionRequest
     agent: Spec
-    """Such as runs/demo@12?simulations=400 or mcts:1000."""
+    """Agent spec, such as runs/demo@12?simulations=400 or mcts:1000."""
     simulations: Annotated[int, Field(ge=1, le=MAX_SIMULATIONS)] | None = None
-    """Overrides the simulations of the agent's spec."""
+    """Number of simulations that overrides the spec."""
     seconds: Annotated[float, Field(gt=0, le=_MAX_MOVE_SECONDS)] | None = None
-    """A time limit instead of a number of simulations, for agents that search."""
+    """Time limit that replaces the number of simulations, for agents that search."""
     seed: int = Field(default=0, ge=0, lt=1 << 32)
-    """Decides ties and playouts."""
+    """Seed for ties and playouts."""
 
 
 class AnalysisRequest(RequestModel):
-    """A position to analyse with an agent."""
+    """Request to analyse a position with an agent."""
 
     position: PositionRequest
     agent: Spec
@@ -49,58 +49,58 @@ class AnalysisRequest(RequestModel):
 
 
 class SolutionRequest(RequestModel):
-    """A position to solve."""
+    """Request to solve a position."""
 
     position: PositionRequest
     seconds: float = Field(default=5.0, gt=0, le=MAX_SECONDS)
 
 
 class AgentRequest(RequestModel):
-    """An agent's spec, as typed by a user."""
+    """Agent spec typed by a user."""
 
     agent: Spec
     game: str = Field(max_length=60)
 
 
 class MoveAnalysisResponse(BaseModel):
-    """A legal move; None stands for what its agent does not provide."""
+    """Analysis of a legal move; None marks values that the agent does not provide."""
 
     model_config = ConfigDict(from_attributes=True)
 
     name: str
     visits: int | None
     value: float | None
-    """For the player to move: in [-1, 1], or an exact score of the agent `perfect`."""
+    """Value for the side to move in [-1, 1], or an exact score from the agent `perfect`."""
     prior: float | None
 
 
 class AnalysisResponse(BaseModel):
-    """An agent's view of a position."""
+    """Analysis of a position by an agent."""
 
     agent: str
     best: str
     value: float | None
-    """For the player to move."""
+    """Value for the side to move."""
     simulations: int | None
-    """Simulations so far; None for an agent that does not search."""
+    """Number of simulations so far; None for an agent that does not search."""
     moves: list[MoveAnalysisResponse]
-    """Best first."""
+    """Legal moves, best first."""
     line: list[str]
-    """The expected line of play."""
+    """Principal variation."""
 
 
 class MoveResponse(BaseModel):
-    """An agent's move and its analysis."""
+    """Agent's move with its analysis."""
 
     move: str
     position: PositionResponse
-    """After the move."""
+    """Position after the move."""
     analysis: AnalysisResponse
-    """Of the position before it."""
+    """Analysis of the position before the move."""
 
 
 class ChildResponse(BaseModel):
-    """An action at a node: N, P, Q and U of its selection rule."""
+    """Action at a node, with N, P, Q and U of the selection rule."""
 
     name: str
     visits: int
@@ -108,78 +108,81 @@ class ChildResponse(BaseModel):
     value: float
     bonus: float
     outcome: int | None
-    """1, 0 or -1 for the mover if the game ends; otherwise None."""
+    """1, 0 or -1 for the player who makes the move if it ends the game; otherwise None."""
 
 
 class NodeResponse(BaseModel):
-    """A node of a search tree; one that the search has not reached has no visits."""
+    """Node of a search tree; unreached nodes have no visits."""
 
     path: list[str]
     first_to_move: bool
     visits: int
     value: float
-    """For the player to move at the node."""
+    """Value for the side to move at the node."""
     children: list[ChildResponse]
 
 
 class SolutionResponse(BaseModel):
-    """The exact score of every move, or the reason why it is unknown."""
+    """Exact score of every move, or the reason why the position was not solved."""
 
     scores: dict[str, int] | None
-    """For the player to move; positive scores win, negative ones lose. Scores count discs in
-    Othello; in other games, faster wins score higher."""
+    """Scores for the side to move. Positive scores win and negative ones lose. In Othello they are
+    disc differences; in other games, faster wins have higher scores."""
     best: list[str]
     reason: str
-    """Empty if solved."""
+    """Reason why the position was not solved; empty if it was."""
 
 
 class AgentResponse(BaseModel):
-    """An agent that can be played against."""
+    """Agent that can play."""
 
     name: str
-    """Its canonical name."""
+    """Canonical name."""
     game: str
 
 
 @router.post("/move")
 async def move(request: MoveRequest, lab: Lab, connection: Request) -> MoveResponse:
-    """Let an agent choose a move."""
-    at = await asyncio.to_thread(request.position.position)
+    """Return an agent's move."""
+    position = await asyncio.to_thread(request.position.position)
     simulations = MAX_SIMULATIONS if request.seconds is not None else request.simulations
     search = SearchRequest(
-        request.agent, at, lab.folders, simulations, request.seconds, request.seed
+        request.agent, position, lab.folders, simulations, request.seconds, request.seed
     )
-    found = await _unless_left(connection, lab.searches.analyse(client_of(connection), search))
-    return await asyncio.to_thread(_move_response, at, found)  # a game's first move compiles
+    work = lab.searches.analyse(client_of(connection), search)
+    analysis = await _unless_disconnected(connection, work)
+    # In a thread, because the first move of a game compiles its rules.
+    return await asyncio.to_thread(_move_response, position, analysis)
 
 
 @router.post("/analysis")
 async def analysis(request: AnalysisRequest, lab: Lab, connection: Request) -> AnalysisResponse:
     """Return an agent's analysis of a position at the end of its search."""
-    at = await asyncio.to_thread(request.position.position)
-    search = SearchRequest(request.agent, at, lab.folders, request.simulations)
-    found = await _unless_left(connection, lab.searches.analyse(client_of(connection), search))
-    return analysis_response(found)
+    position = await asyncio.to_thread(request.position.position)
+    search = SearchRequest(request.agent, position, lab.folders, request.simulations)
+    work = lab.searches.analyse(client_of(connection), search)
+    return analysis_response(await _unless_disconnected(connection, work))
 
 
 @router.post("/solution")
 async def solution(request: SolutionRequest, lab: Lab, connection: Request) -> SolutionResponse:
-    """Return the exact value of every move, or the reason why it was not found."""
-    return await _unless_left(connection, solve(lab.solvers, client_of(connection), request))
+    """Return the exact score of every move, or the reason why the position was not solved."""
+    work = solve(lab.solvers, client_of(connection), request)
+    return await _unless_disconnected(connection, work)
 
 
 @router.post("/agent")
 def agent(request: AgentRequest, lab: Lab) -> AgentResponse:
-    """Check the spec of an agent; the error for an invalid one says what was expected."""
-    found = find_agent(request.agent, parse_game(request.game), lab.folders)
-    return AgentResponse(name=found.name, game=request.game)
+    """Check an agent spec; the error for an invalid one explains what was expected."""
+    valid_agent = find_agent(request.agent, parse_game(request.game), lab.folders)
+    return AgentResponse(name=valid_agent.name, game=request.game)
 
 
 async def solve(solvers: Solvers, client: Client, request: SolutionRequest) -> SolutionResponse:
-    """Solve a position for a client within its time limit."""
-    at = await asyncio.to_thread(request.position.position)
+    """Solve a position for a client within the requested time limit."""
+    position = await asyncio.to_thread(request.position.position)
     try:
-        scores = await solvers.solve(client, at, request.seconds)
+        scores = await solvers.solve(client, position, request.seconds)
     except NotSolvedError as error:
         return SolutionResponse(scores=None, best=[], reason=str(error))
     most = max(scores.values())
@@ -187,64 +190,61 @@ async def solve(solvers: Solvers, client: Client, request: SolutionRequest) -> S
     return SolutionResponse(scores=scores, best=best, reason="")
 
 
-def analysis_response(found: Analysis) -> AnalysisResponse:
+def analysis_response(analysis: Analysis) -> AnalysisResponse:
     """Return an analysis for display."""
-    counts = [move.visits for move in found.moves if move.visits is not None]
+    counts = [move.visits for move in analysis.moves if move.visits is not None]
     return AnalysisResponse(
-        agent=found.agent,
-        best=found.best.name,
-        value=found.value,
+        agent=analysis.agent,
+        best=analysis.best.name,
+        value=analysis.value,
         simulations=sum(counts) if counts else None,
-        moves=[MoveAnalysisResponse.model_validate(each) for each in found.moves],
-        line=list(found.principal_variation),
+        moves=[MoveAnalysisResponse.model_validate(each) for each in analysis.moves],
+        line=list(analysis.principal_variation),
     )
 
 
-def node_response(path: list[str], found: TreeNode) -> NodeResponse:
+def node_response(path: list[str], tree_node: TreeNode) -> NodeResponse:
     """Return a tree node for display."""
-    at, node = found
+    position, node = tree_node
     return NodeResponse(
         path=path,
-        first_to_move=at.first_to_move,
+        first_to_move=position.first_to_move,
         visits=node.visits if node else 0,
         value=node.value if node else 0.0,
         children=[
-            ChildResponse(name=at.name(child.action), **child._asdict())
+            ChildResponse(name=position.name(child.action), **child._asdict())
             for child in (node.children if node else ())
         ],
     )
 
 
-def _move_response(at: Position, found: Analysis) -> MoveResponse:
-    after = at.play(found.best.action)
+def _move_response(position: Position, analysis: Analysis) -> MoveResponse:
+    after = position.play(analysis.best.action)
     return MoveResponse(
-        move=found.best.name,
-        position=position_response(after, at),
-        analysis=analysis_response(found),
+        move=analysis.best.name,
+        position=position_response(after, position),
+        analysis=analysis_response(analysis),
     )
 
 
 _Result = TypeVar("_Result")
 
 
-async def _unless_left(connection: Request, work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Return the result of some work, but cancel it if the client disconnects.
-
-    Raises UserError in that case, which nobody reads.
-    """
+async def _unless_disconnected(connection: Request, work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return the result of `work`; cancel it and raise UserError if the client disconnects."""
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_disconnected(connection))
+    disconnecting = asyncio.create_task(_disconnected(connection))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise UserError("the client has disconnected")
         return working.result()
     finally:
-        for task in (working, leaving):
+        for task in (working, disconnecting):
             task.cancel()
 
 
 async def _disconnected(connection: Request) -> None:
-    """Return once the client has disconnected; the request's body has been read before."""
+    """Wait until the client disconnects. The request body must have been read before."""
     while (await connection.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Curves of a run from its metrics, in one panel per quantity."""
+"""Training curves from a run's metrics, with one panel per quantity."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from zerolab.training.records import (
 )
 
 _SHORTEST = 1e-9  # seconds
-_Placed = tuple[float, Record]
+_Placed = tuple[float, Record]  # a record with its x coordinate
 _Point = tuple[float, float | None]
 
 
 class Series(BaseModel):
-    """A curve of a panel."""
+    """Curve in a panel."""
 
     name: str
     points: list[tuple[float, float | None]]
     """[x, y] in order; y is None for a missing measurement."""
     band: list[tuple[float, float, float]] | None = None
-    """[x, low, high] with the ends of 95 % intervals."""
+    """[x, low, high] with the limits of 95 % intervals."""
 
 
 class Panel(BaseModel):
-    """Curves that share an axis."""
+    """Curves that share a vertical axis."""
 
     key: str
-    """Identifies the quantity in all runs."""
+    """Identifier of the quantity, which is the same in all runs."""
     title: str
     unit: str
     series: list[Series]
 
 
 def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
-    """Return all panels with at least one measurement."""
+    """Return all panels that have at least one measurement."""
     placed = list(zip(x_positions(records, x), records, strict=True))
-    made = [
+    panels = [
         _losses(placed),
         _elo(placed),
         *_accuracy(placed),
@@ -57,12 +57,9 @@ def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]
         _distinct(placed),
         _memory(placed),
     ]
-    kept = [each.model_copy(update={"series": _measured(each.series)}) for each in made]
-    return [each for each in kept if each.series]
-
-
-def _measured(series: Sequence[Series]) -> list[Series]:
-    return [each for each in series if any(y is not None for _, y in each.points)]
+    for panel in panels:
+        panel.series = [each for each in panel.series if any(y is not None for _, y in each.points)]
+    return [each for each in panels if each.series]
 
 
 def _line(
@@ -92,15 +89,13 @@ def _elo(placed: Sequence[_Placed]) -> Panel:
     ]
     points = _line(placed, GateRecord, lambda r: r.candidate_elo)
     candidate = Series(name="candidate", points=points, band=band or None)
-    return Panel(
-        key="elo", title="Training Elo, which flatters", unit="Elo", series=[best, candidate]
-    )
+    return Panel(key="elo", title="Training Elo (optimistic)", unit="Elo", series=[best, candidate])
 
 
 def _accuracy(placed: Sequence[_Placed]) -> list[Panel]:
     titles = {
         "strong": "Best move found in solved positions",
-        "weak": "Result kept in solved positions",
+        "weak": "Result preserved in solved positions",
     }
     names = {"network": "network alone", "search": "with search"}
     return [
@@ -123,7 +118,7 @@ def _validation(placed: Sequence[_Placed]) -> list[Panel]:
         for x, record in placed
         if isinstance(record, SupervisedRecord) and record.part == "validation"
     ]
-    titles = {"strong": "Best move found (validation)", "result": "Result known (validation)"}
+    titles = {"strong": "Best move found (validation)", "result": "Result predicted (validation)"}
     return [
         Panel(
             key=f"validation-{measure}",
@@ -136,13 +131,13 @@ def _validation(placed: Sequence[_Placed]) -> list[Panel]:
 
 
 def _with_interval(placed: Sequence[_Placed], kind: type[Record], field: str, name: str) -> Series:
-    of_kind = [(x, record) for x, record in placed if isinstance(record, kind)]
+    matching = [(x, record) for x, record in placed if isinstance(record, kind)]
     return Series(
         name=name,
-        points=[(x, getattr(record, field)) for x, record in of_kind],
+        points=[(x, getattr(record, field)) for x, record in matching],
         band=[
             (x, getattr(record, f"{field}_low"), getattr(record, f"{field}_high"))
-            for x, record in of_kind
+            for x, record in matching
         ],
     )
 
@@ -152,7 +147,7 @@ def _speed(placed: Sequence[_Placed]) -> Panel:
         moves = record.positions if record.plies is None else record.plies
         return moves / max(record.wall_seconds, _SHORTEST)
 
-    return _one(placed, SelfPlayRecord, rate, "speed", "Positions of self-play per second", "1/s")
+    return _one(placed, SelfPlayRecord, rate, "speed", "Self-play positions per second", "1/s")
 
 
 def _simulations(placed: Sequence[_Placed]) -> Panel:
@@ -166,24 +161,24 @@ def _samples(placed: Sequence[_Placed]) -> Panel:
     def rate(record: LearnRecord) -> float:
         return record.examples_seen / max(record.wall_seconds, _SHORTEST)
 
-    return _one(placed, LearnRecord, rate, "samples", "Examples learnt per second", "1/s")
+    return _one(placed, LearnRecord, rate, "samples", "Training examples per second", "1/s")
 
 
 def _seconds(placed: Sequence[_Placed]) -> Panel:
-    """Return the seconds of each stage, summed over its records in an iteration."""
-    spent: dict[str, dict[float, float]] = {}
+    """Return the seconds per stage, summed over the stage's records in an iteration."""
+    seconds: dict[str, dict[float, float]] = {}
     ends = {record.iteration: x for x, record in placed}
     for _, record in placed:
         name, x = record.stage.replace("_", " "), ends[record.iteration]
-        of_stage = spent.setdefault(name, {})
-        of_stage[x] = of_stage.get(x, 0.0) + record.wall_seconds
-    series = [Series(name=name, points=list(points.items())) for name, points in spent.items()]
-    return Panel(key="seconds", title="Seconds of each stage", unit="s", series=series)
+        stage_seconds = seconds.setdefault(name, {})
+        stage_seconds[x] = stage_seconds.get(x, 0.0) + record.wall_seconds
+    series = [Series(name=name, points=list(points.items())) for name, points in seconds.items()]
+    return Panel(key="seconds", title="Seconds per stage", unit="s", series=series)
 
 
 def _length(placed: Sequence[_Placed]) -> Panel:
     return _one(
-        placed, SelfPlayRecord, lambda r: r.plies_per_game, "length", "Length of a game", "plies"
+        placed, SelfPlayRecord, lambda r: r.plies_per_game, "length", "Game length", "plies"
     )
 
 
@@ -191,13 +186,13 @@ def _distinct(placed: Sequence[_Placed]) -> Panel:
     def share(record: SelfPlayRecord) -> float | None:
         return record.distinct_games / record.games if record.games else None
 
-    return _one(placed, SelfPlayRecord, share, "distinct", "Distinct games of self-play", "share")
+    return _one(placed, SelfPlayRecord, share, "distinct", "Distinct self-play games", "share")
 
 
 def _memory(placed: Sequence[_Placed]) -> Panel:
-    """Return the peak memory at the end of each iteration, by its last stage."""
+    """Return the peak memory so far at each iteration's last stage."""
     last = {x: record.wall_memory for x, record in placed}
-    title = "Memory at the peak so far"
+    title = "Peak memory so far"
     series = [Series(name=title.lower(), points=list(last.items()))]
     return Panel(key="memory", title=title, unit="MiB", series=series)
 
@@ -210,6 +205,6 @@ def _one(
     title: str,
     unit: str,
 ) -> Panel:
-    """Return a panel with one curve."""
+    """Return a panel with a single curve."""
     series = [Series(name=title.lower(), points=_line(placed, kind, value))]
     return Panel(key=key, title=title, unit=unit, series=series)

@@ -1,4 +1,4 @@
-"""Stored games of runs and tournaments: filtered lists, single games and export."""
+"""Filtered lists, single games and exports of games stored by runs and tournaments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _Plies = Annotated[int | None, Query(ge=0, le=10_000)]
 
 
 class GameSource(NamedTuple):
-    """A folder with games."""
+    """Folder that contains games."""
 
     path: Path
     kind: SourceKind
@@ -58,36 +58,36 @@ class GameSource(NamedTuple):
 
 
 class GameResponse(BaseModel):
-    """A stored game."""
+    """Stored game."""
 
     source: str
-    """The folder of the run or tournament."""
+    """Folder of the run or tournament."""
     iteration: int
-    """Of the run; in a tournament, the number of the twenty games of a pairing it belongs to."""
+    """Iteration of a run; in a tournament, the number of the pairing's block of twenty games."""
     stage: str
-    """Such as selfplay or gate; in a tournament, the pairing."""
+    """Stage of a run, such as selfplay or gate; in a tournament, the pairing."""
     number: int
     first: str
     second: str
     result: Winner
     forfeit: bool
-    """True if the player to move gave up at the end."""
+    """True if the side to move forfeited at the end."""
     plies: int
     game: str
     moves: list[str]
 
 
 class GamePage(BaseModel):
-    """A section of the games that pass a filter."""
+    """Page of the games that match a filter."""
 
     total: int
-    """Number of games that pass the filter."""
+    """Number of games that match the filter."""
     offset: int
     games: list[GameResponse]
 
 
 class GameFacets(BaseModel):
-    """Values by which games of a folder can be filtered."""
+    """Values for filtering a folder's games."""
 
     source: str
     kind: SourceKind
@@ -102,16 +102,16 @@ _COUNTS: FileCache[int] = FileCache()
 
 
 def open_source(folders: Folders, name: str) -> GameSource:
-    """Return a folder with games; raise UserError if the name is anything else."""
-    places = (*folders.runs, folders.tournaments, folders.studies)
-    path = folders.confined(Path(name), places)
+    """Return a run or tournament as a game source; raise UserError if `name` is neither."""
+    path = folders.confined(Path(name), (*folders.runs, folders.tournaments, folders.studies))
     if is_run(path):
         run = RunFolder.open(path)
         return GameSource(path, "run", parse_game(str(run.config.get("game", ""))), run.games)
     if path.is_dir() and TOURNAMENT.is_in(path):
-        played = Tournament.saved(path)
-        assert played is not None
-        return GameSource(path, "tournament", parse_game(played.settings.game), played.store)
+        tournament = Tournament.saved(path)
+        assert tournament is not None
+        game = parse_game(tournament.settings.game)
+        return GameSource(path, "tournament", game, tournament.store)
     raise MissingError(f"{quoted(name)} has no games: expected a run or a tournament")
 
 
@@ -135,11 +135,11 @@ def _filter(
     opening: Annotated[str, Query(max_length=2000)] = "",
 ) -> GameFilter:
     """Return a filter; `opening` is a comma-separated list of moves."""
-    at = Position.start(source.game)
+    position = Position.start(source.game)
     for move in (each.strip() for each in opening.split(",") if each.strip()):
-        at = at.play(move)
+        position = position.play(move)
     return GameFilter(
-        iteration, stage, number, player, opponent, result, min_plies, max_plies, at.history
+        iteration, stage, number, player, opponent, result, min_plies, max_plies, position.history
     )
 
 
@@ -148,7 +148,7 @@ Filter = Annotated[GameFilter, Depends(_filter)]
 
 @router.get("/facets")
 def facets(source: Source) -> GameFacets:
-    """Return stages, iterations and players of the games in a run or tournament."""
+    """Return the stages, iterations and players of a run's or tournament's games."""
     return _FACETS.get(str(source.path), [source.store.path], lambda: _facets(source))
 
 
@@ -159,37 +159,37 @@ def played(
     offset: _Number = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_PAGE)] = 50,
 ) -> GamePage:
-    """List games by iteration, stage and number, one section at a time."""
+    """List games by iteration, stage and number, one page at a time."""
     key = f"{source.path} {filter}"
     total = _COUNTS.get(key, [source.store.path], lambda: count_games(source.store, filter))
-    found = find_games(source.store, filter, offset, limit) if offset < total else []
-    games = [_game_response(source, each) for each in found]
+    matches = find_games(source.store, filter, offset, limit) if offset < total else []
+    games = [_game_response(source, each) for each in matches]
     return GamePage(total=total, offset=offset, games=games)
 
 
 @router.get("/one")
 def one(source: Source, iteration: _Number, stage: _Name, number: _Number) -> GameResponse:
     """Return one game."""
-    place = GameFilter(iteration=iteration, stage=stage, number=number)
-    found = find_games(source.store, place, limit=1)
-    if not found:
+    key = GameFilter(iteration=iteration, stage=stage, number=number)
+    matches = find_games(source.store, key, limit=1)
+    if not matches:
         raise MissingError(
-            f"there is no game {number} of iteration {iteration}, {quoted(stage)}:"
-            f" expected one of {source.path.as_posix()}"
+            f"there is no game {number} in iteration {iteration}, {quoted(stage)}:"
+            f" expected a game in {source.path.as_posix()}"
         )
-    return _game_response(source, found[0])
+    return _game_response(source, matches[0])
 
 
 @router.get("/export", response_class=StreamingResponse)
 def export(source: Source, filter: Filter, format: Format = "pgn") -> StreamingResponse:
-    """Return games as a file: PGN, or one line of tab-separated fields per game."""
+    """Return games as a PGN file, or as a file with one tab-separated line per game."""
     name = f"{source.path.name}-games.{_SUFFIXES[format]}".encode("ascii", "replace").decode()
     name = "".join(each if each.isalnum() or each in "-._" else "_" for each in name)
-    head = {"content-disposition": f'attachment; filename="{name}"'}
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
     write = as_pgn if format == "pgn" else as_lines
     parts = write(source.game, _played_games(source, filter))
-    begun = next(parts, "")  # now, so that a damaged file gives an error instead of half a response
-    return StreamingResponse(chain([begun], parts), media_type=_MEDIA[format], headers=head)
+    first = next(parts, "")  # read before responding, so that damaged files cause an error response
+    return StreamingResponse(chain([first], parts), media_type=_MEDIA[format], headers=headers)
 
 
 def _facets(source: GameSource) -> GameFacets:
@@ -213,17 +213,17 @@ def _played_games(source: GameSource, filter: GameFilter) -> Iterator[PlayedGame
         )  # fmt: skip
 
 
-def _game_response(source: GameSource, found: FoundGame) -> GameResponse:
+def _game_response(source: GameSource, game: FoundGame) -> GameResponse:
     return GameResponse(
         source=source.path.as_posix(),
-        iteration=found.iteration,
-        stage=found.stage,
-        number=found.number,
-        first=found.first,
-        second=found.second,
-        result=_WINNERS[found.result],
-        forfeit=found.forfeit,
-        plies=len(found.actions),
+        iteration=game.iteration,
+        stage=game.stage,
+        number=game.number,
+        first=game.first,
+        second=game.second,
+        result=_WINNERS[game.result],
+        forfeit=game.forfeit,
+        plies=len(game.actions),
         game=game_name(source.game),
-        moves=list(move_names(source.game, found.actions)),
+        moves=list(move_names(source.game, game.actions)),
     )

@@ -1,10 +1,10 @@
-"""Verdicts on the moves of a game, by exact values and by an agent, over a websocket.
+"""Verdicts on a game's moves from exact values and agents, sent over a websocket.
 
 The page sends ``{"id": 3, "do": "judge", "position": {...}, "agent": "runs/demo"}`` and receives
-messages with the same ``id``, each with the verdict on a move, until one is ``done``. A new request
-replaces the former one, which is cancelled; so it is when the page leaves.
+messages with the same ``id``, each with the verdict on one move, until a message has ``done`` set.
+A new request cancels the previous one, and so does closing the page.
 
-Moves are judged from the end of the game backwards, since late positions are solved fastest; an
+Moves are judged backwards from the end of the game, because late positions are solved fastest. An
 agent's values cover the rest.
 """
 
@@ -31,56 +31,57 @@ from zerolab.web.solving import MAX_SECONDS, Solvers
 router = APIRouter()
 
 Verdict = Literal["good", "slip", "mistake"]
-"""By exact values, a mistake turns a win into a draw or a loss, or a draw into a loss; a slip keeps
-the result but loses some of the score, which is discs, or time in most games. By an agent's values,
-a mistake loses at least `MISTAKE` of expected outcome, a slip at least `SLIP`."""
+"""By exact values, a mistake worsens the result, such as a win to a draw. A slip preserves the
+result but lowers the score: fewer discs in Othello, or a slower win or faster loss in other games.
+By an agent's values, a mistake lowers the expected outcome by at least `MISTAKE`, and a slip by at
+least `SLIP`."""
 
 MISTAKE = 0.5
 SLIP = 0.25
 _MAX_UNSOLVED = 2
-"""Consecutive positions not solved in time, after which earlier ones are skipped."""
+"""Number of consecutive unsolved positions after which earlier ones are skipped."""
 
 
 class JudgeRequest(SocketRequest):
-    """Judge the moves that led to a position."""
+    """Request to judge the moves that led to a position."""
 
     do: Literal["judge"]
     position: PositionRequest
     exactly: bool = True
-    """True if the solver judges."""
+    """True to judge with the solver."""
     seconds: float = Field(default=3.0, gt=0, le=MAX_SECONDS)
     """Time limit for solving each position."""
     agent: str = Field(default="", max_length=400)
-    """An agent that judges as well; none if empty."""
+    """Agent to judge with, or empty for none."""
     simulations: int | None = Field(default=None, ge=1, le=MAX_SIMULATIONS)
-    """Overrides the simulations of the agent's spec, for each position."""
+    """Number of simulations per position that overrides the agent's spec."""
 
 
 class StopRequest(SocketRequest):
-    """Cancel the request in progress."""
+    """Request to cancel the work in progress."""
 
     do: Literal["stop"]
 
 
 class JudgedMove(BaseModel):
-    """A move of a game and its verdict."""
+    """Move of a game with its verdict."""
 
     ply: int
-    """The number of the move, from 0."""
+    """Number of the move, starting at 0."""
     move: str
     judge: Literal["exact", "agent"]
     value: float
-    """Of the position before the move, for the player to move: an exact score, or an agent's
-    expectation in [-1, 1]."""
+    """Value of the position before the move for the side to move, as an exact score or an agent's
+    expected outcome in [-1, 1]."""
     after: float
-    """Of the move, on the same scale and for the same player."""
+    """Value of the move on the same scale and for the same player."""
     best: list[str]
-    """The best moves, or the move that the agent would have played."""
+    """Best moves, or the agent's choice."""
     verdict: Verdict
 
 
 class Unsolved(BaseModel):
-    """A position whose exact values were not found."""
+    """Position that was not solved."""
 
     ply: int
     reason: str
@@ -93,7 +94,7 @@ _REQUEST: TypeAdapter[JudgeRequest | StopRequest] = TypeAdapter(
 
 @router.websocket("/judge")
 async def judge(websocket: WebSocket, lab: Lab) -> None:
-    """Serve one page until it leaves."""
+    """Serve one page until it closes."""
     socket = Socket(websocket)
     await socket.accept()
     task: asyncio.Task[None] | None = None
@@ -114,22 +115,22 @@ async def judge(websocket: WebSocket, lab: Lab) -> None:
 
 
 class _Judging:
-    """The work on one request."""
+    """Work on one request."""
 
     def __init__(self, socket: Socket, lab: Laboratory, client: Client, number: int) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
-        self._about: dict[str, Any] = {"id": number, "done": False}
+        self._header: dict[str, Any] = {"id": number, "done": False}
 
     async def run(self, request: JudgeRequest | StopRequest) -> None:
-        """Judge, report errors, and send that the request is done."""
+        """Judge the moves, report errors, and send the final message."""
         try:
             if isinstance(request, JudgeRequest):
                 await self._judge(request)
         except Exception as error:  # any error is reported to the page
-            await self._socket.send({**self._about, "error": error_message(error)})
-        await self._socket.send({**self._about, "done": True})
+            await self._socket.send({**self._header, "error": error_message(error)})
+        await self._socket.send({**self._header, "done": True})
 
     async def _judge(self, request: JudgeRequest) -> None:
         end = await asyncio.to_thread(request.position.position)
@@ -137,8 +138,8 @@ class _Judging:
             raise UserError("the game has no moves yet: expected a game to judge")
         async with asyncio.TaskGroup() as group:
             if request.exactly:
-                found = judge_exactly(self._lab.solvers, self._client, end, request.seconds)
-                group.create_task(self._send("exact", found))
+                verdicts = judge_exactly(self._lab.solvers, self._client, end, request.seconds)
+                group.create_task(self._send("exact", verdicts))
             if request.agent:
                 group.create_task(self._send("agent", self._by_agent(request, end)))
 
@@ -148,23 +149,23 @@ class _Judging:
             yield each
 
     async def _send(self, judge: str, verdicts: AsyncIterator[JudgedMove | Unsolved]) -> None:
-        """Send verdicts; an error of one judge leaves the other alone."""
+        """Send verdicts; an error in one judge does not affect the other."""
         try:
             async for each in verdicts:
                 key = "judged" if isinstance(each, JudgedMove) else "unsolved"
-                await self._socket.send({**self._about, key: each.model_dump(mode="json")})
+                await self._socket.send({**self._header, key: each.model_dump(mode="json")})
         except Exception as error:  # any error is reported to the page
             message = error_message(error)
-            await self._socket.send({**self._about, "judge": judge, "error": message})
+            await self._socket.send({**self._header, "judge": judge, "error": message})
 
 
 async def judge_exactly(
     solvers: Solvers, client: Client, end: Position, seconds: float
 ) -> AsyncIterator[JudgedMove | Unsolved]:
-    """Yield exact verdicts on the moves that led to a position, the last move first.
+    """Yield exact verdicts on the moves that led to a position, last move first.
 
-    `seconds` limits the time for each position. After several consecutive positions that are not
-    solved in time, earlier ones, which take longer, are skipped.
+    `seconds` is the time limit for each position. Earlier positions take longer to solve, so they
+    are skipped after several consecutive positions were not solved in time.
     """
     unsolved = 0
     for ply, at, move in _moves_backwards(end):
@@ -186,7 +187,7 @@ async def judge_exactly(
 
 
 def exact_verdict(best: int, played: int) -> Verdict:
-    """Return the verdict on a move from the exact scores of the best move and of the one played."""
+    """Return the verdict on a move from its exact score and that of the best move."""
     if _sign(played) < _sign(best):
         return "mistake"
     return "slip" if played < best else "good"
@@ -195,10 +196,10 @@ def exact_verdict(best: int, played: int) -> Verdict:
 async def judge_by_agent(
     searches: Searches, client: Client, search: SearchRequest
 ) -> AsyncIterator[JudgedMove]:
-    """Yield an agent's verdicts on the moves that led to a position, the last move first.
+    """Yield an agent's verdicts on the moves that led to a position, last move first.
 
-    A move is worth what the agent expects after it. Raises UserError for an agent that does not
-    provide an expectation.
+    The value of a move is the agent's expected outcome after it. Raise UserError if the agent does
+    not provide expected outcomes.
     """
     end = search.position
     result = end.outcome
@@ -207,7 +208,7 @@ async def judge_by_agent(
         after = (await _expected(searches, client, search))[0]
     for ply, at, move in _moves_backwards(end):
         value, choice = await _expected(searches, client, search._replace(position=at))
-        played = -after  # `after` belongs to the other player, who was to move then
+        played = -after  # `after` is from the opponent's perspective
         yield JudgedMove(
             ply=ply, move=move, judge="agent", value=value, after=played, best=[choice],
             verdict="good" if choice == move else _agent_verdict(value - played),
@@ -216,13 +217,14 @@ async def judge_by_agent(
 
 
 async def _expected(searches: Searches, client: Client, search: SearchRequest) -> tuple[float, str]:
-    """Return the outcome that an agent expects in a position, and its move."""
-    found = await searches.analyse(client, search, is_patient=True)
-    if found.value is None or not -1.0 <= found.value <= 1.0:
+    """Return an agent's expected outcome and move in a position."""
+    analysis = await searches.analyse(client, search, is_patient=True)
+    if analysis.value is None or not -1.0 <= analysis.value <= 1.0:
         raise UserError(
-            f"{found.agent} provides no expected outcome: expected a run, or MCTS such as mcts:1000"
+            f"{analysis.agent} provides no expected outcome: expected a run, or MCTS such as"
+            " mcts:1000"
         )
-    return found.value, found.best.name
+    return analysis.value, analysis.best.name
 
 
 def _agent_verdict(loss: float) -> Verdict:
@@ -230,7 +232,7 @@ def _agent_verdict(loss: float) -> Verdict:
 
 
 def _moves_backwards(end: Position) -> Iterator[tuple[int, Position, str]]:
-    """Yield each ply with the position before it and the name of its move, the last one first."""
+    """Yield each ply with the position before it and the name of its move, last ply first."""
     line = end.line()
     for ply in reversed(range(len(end.history))):
         yield ply, line[ply], line[ply].name(end.history[ply])

@@ -1,8 +1,8 @@
-"""Live analysis over a websocket: growing searches, walks through their trees, exact values.
+"""Live analysis over a websocket: searches in progress, their trees, and exact values.
 
-The page sends ``{"id": 7, "do": "analyse", ...}`` and receives messages with the same ``id``, the
-last of which is ``done``. A new request of a kind replaces the former one, which is cancelled; when
-the page leaves, everything is.
+The page sends ``{"id": 7, "do": "analyse", ...}`` and receives messages with the same ``id``. The
+last one has ``done`` set. A new request cancels the previous request of the same kind. Closing the
+page cancels everything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_AGENTS = 4
 
 
 class AnalyseRequest(SocketRequest):
-    """Search a position with one or several agents, side by side."""
+    """Request to search a position with one or several agents side by side."""
 
     do: Literal["analyse"]
     position: PositionRequest
@@ -45,7 +45,7 @@ class AnalyseRequest(SocketRequest):
 
 
 class LookRequest(SocketRequest):
-    """Return a node in the tree of an agent whose search has begun."""
+    """Request for a node in the tree of an agent whose search has begun."""
 
     do: Literal["look"]
     agent: Spec
@@ -53,13 +53,13 @@ class LookRequest(SocketRequest):
 
 
 class SolveRequest(SolutionRequest, SocketRequest):
-    """Find the exact value of every move."""
+    """Request for the exact value of every move."""
 
     do: Literal["solve"]
 
 
 class StopRequest(SocketRequest):
-    """Cancel everything in progress."""
+    """Request to cancel everything in progress."""
 
     do: Literal["stop"]
 
@@ -71,7 +71,7 @@ _REQUEST: TypeAdapter[AnalyseRequest | LookRequest | SolveRequest | StopRequest]
 
 @router.websocket("/live")
 async def live(websocket: WebSocket, lab: Lab) -> None:
-    """Serve one page until it leaves."""
+    """Serve one page until it closes."""
     socket = Socket(websocket)
     await socket.accept()
     session = _Session(socket, lab, client_of(websocket))
@@ -86,16 +86,16 @@ _Work = Callable[[], Awaitable[None]]
 
 
 class _Session:
-    """The requests of one page that are in progress."""
+    """Requests of one page that are in progress."""
 
     def __init__(self, socket: Socket, lab: Laboratory, client: Client) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """By kind of request."""
+        """Tasks by kind of request."""
         self._searches: dict[str, Search] = {}
-        """The latest searches, by spec as the page sent it."""
+        """Latest searches by agent spec as sent by the page."""
 
     def cancel(self) -> None:
         """Cancel everything in progress."""
@@ -113,11 +113,11 @@ class _Session:
         self._searches = {}
 
     async def receive(self, message: Any) -> None:
-        """Begin the work that a message requests."""
+        """Start the work that a message requests."""
         try:
             request = _REQUEST.validate_python(message)
         except ValidationError as error:
-            await self._refuse(_id_of(message), first_mistake(error))
+            await self._send_error(_id_of(message), first_mistake(error))
             return
         if isinstance(request, AnalyseRequest):
             self._begin("analyse", request.id, partial(self._analyse, request))
@@ -137,20 +137,20 @@ class _Session:
         try:
             await work()
         except Exception as error:  # any error is reported to the page
-            await self._refuse(number, error_message(error))
+            await self._send_error(number, error_message(error))
 
-    async def _refuse(self, number: int, reason: str) -> None:
-        await self._socket.send({"id": number, "error": reason, "done": True})
+    async def _send_error(self, number: int, message: str) -> None:
+        await self._socket.send({"id": number, "error": message, "done": True})
 
     async def _analyse(self, request: AnalyseRequest) -> None:
         self._drop_searches()
-        at = await asyncio.to_thread(request.position.position)
+        position = await asyncio.to_thread(request.position.position)
         for spec in dict.fromkeys(request.agents):
-            wanted = SearchRequest(
-                spec, at, self._lab.folders, request.simulations, shows_progress=True
+            search_request = SearchRequest(
+                spec, position, self._lab.folders, request.simulations, shows_progress=True
             )
             try:
-                search = self._lab.searches.begin(self._client, wanted, is_patient=True)
+                search = self._lab.searches.begin(self._client, search_request, is_patient=True)
             except BusyError:
                 self._drop_searches()
                 raise
@@ -162,27 +162,27 @@ class _Session:
         await self._socket.send({"id": request.id, "done": True})
 
     async def _show_progress(self, number: int, spec: str, search: Search) -> None:
-        """Send an agent's analyses as they improve; its errors leave other agents alone."""
-        about = {"id": number, "agent": spec, "done": False}
+        """Send an agent's analyses as they improve; its errors do not affect other agents."""
+        header = {"id": number, "agent": spec, "done": False}
         try:
-            async for found in search.results():
-                analysis = analysis_response(found).model_dump(mode="json")
-                await self._socket.send({**about, "analysis": analysis})
+            async for analysis in search.results():
+                response = analysis_response(analysis).model_dump(mode="json")
+                await self._socket.send({**header, "analysis": response})
         except Exception as error:  # any error is reported to the page
-            await self._socket.send({**about, "error": error_message(error)})
+            await self._socket.send({**header, "error": error_message(error)})
 
     async def _solve(self, request: SolveRequest) -> None:
-        found = await solve(self._lab.solvers, self._client, request)
-        solution = found.model_dump(mode="json")
-        await self._socket.send({"id": request.id, "solution": solution, "done": True})
+        solution = await solve(self._lab.solvers, self._client, request)
+        response = solution.model_dump(mode="json")
+        await self._socket.send({"id": request.id, "solution": response, "done": True})
 
     async def _look(self, request: LookRequest) -> None:
         search = self._searches.get(request.agent)
         if search is None:
             raise UserError(f"{quoted(request.agent)} is not searching: analyse the position first")
-        found = await search.look(request.path)
-        node = node_response(request.path, found).model_dump(mode="json")
-        await self._socket.send({"id": request.id, "node": node, "done": True})
+        node = await search.look(request.path)
+        response = node_response(request.path, node).model_dump(mode="json")
+        await self._socket.send({"id": request.id, "node": response, "done": True})
 
 
 def _id_of(message: Any) -> int:

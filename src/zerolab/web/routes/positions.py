@@ -1,6 +1,6 @@
-"""Games to choose from, and their positions: boards, legal moves, lines and openings.
+"""Available games, and their positions with boards, legal moves, lines and openings.
 
-A position is a game and the names of the moves played in it, perhaps from a board that was set up.
+A position consists of a game and the names of its moves, optionally starting from a custom board.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ MoveName = Annotated[str, Field(min_length=1, max_length=12)]
 
 
 class SetUp(RequestModel):
-    """A board that was set up by hand."""
+    """Custom starting board."""
 
     board: list[Annotated[str, Field(max_length=26)]] = Field(max_length=26)
-    """The rows from the top: X for the first player's pieces, O for the second's, . for none."""
+    """Rows from the top: X for the first player's pieces, O for the second's, . for none."""
     first_to_move: bool = True
 
 
 class PositionRequest(RequestModel):
-    """A game and the moves that have been played in it."""
+    """Game with the moves played so far."""
 
     game: str = Field(max_length=60)
-    """Such as othello:6x6."""
+    """Game name, such as othello:6x6."""
     moves: list[MoveName] = Field(default=[], max_length=_MAX_PLIES)
     set_up: SetUp | None = None
-    """The board from which the moves begin, if it is not the initial position."""
+    """Starting board if it is not the game's initial position."""
 
     def position(self) -> Position:
         """Return the position; raise UserError for an unknown game or an illegal move."""
         game = parse_game(self.game)
-        at = Position.start(game) if self.set_up is None else _set_up(game, self.set_up)
+        position = Position.start(game) if self.set_up is None else _set_up(game, self.set_up)
         for number, move in enumerate(self.moves, start=1):
             try:
-                at = at.play(move)
+                position = position.play(move)
             except UserError as error:
                 raise UserError(f"move {number}: {error}") from None
-        return at
+        return position
 
 
 class OpeningRequest(RequestModel):
-    """A game that begins with random moves."""
+    """Request for a random opening."""
 
     game: str = Field(max_length=60)
     plies: int = Field(ge=0, le=60)
@@ -69,17 +69,17 @@ class OpeningRequest(RequestModel):
 
 
 class LegalMove(BaseModel):
-    """A legal move."""
+    """Legal move."""
 
     name: str
     cell: int | None
-    """The cell to click, numbered row by row; None for a pass."""
+    """Cell to click, numbered row by row; None for a pass or a column."""
     column: int | None
-    """The column to click, in games whose moves are columns."""
+    """Column to click, in games whose moves are columns."""
 
 
 class PositionResponse(BaseModel):
-    """A position for display."""
+    """Position for display."""
 
     game: str
     rows: int
@@ -91,28 +91,28 @@ class PositionResponse(BaseModel):
     column_labels: list[str]
     first_to_move: bool
     outcome: Winner | None
-    """The winner; None while the game is ongoing."""
+    """Winner or draw; None while the game is ongoing."""
     legal: list[LegalMove]
     last: str | None
     last_cell: int | None
-    """The cell of the last piece placed."""
+    """Cell of the last placed piece."""
     note: str
-    """An explanation of a pass, or empty."""
+    """Explanation of a pass, or empty."""
 
 
 class GameKind(BaseModel):
-    """A kind of game, with the bounds of its fields."""
+    """Kind of game with the bounds of its size parameters."""
 
     name: str
     sizes: dict[str, tuple[int, int]]
     defaults: dict[str, int]
-    """Of the fields that a name such as gobang:6x6:4 may omit."""
+    """Defaults of the parameters that names such as gobang:6x6:4 can omit."""
     example: str
 
 
 @router.get("/games")
 def games() -> list[GameKind]:
-    """List all kinds of games, including those of plug-ins."""
+    """List all kinds of games, including plug-in games."""
     return [
         GameKind(
             name=name,
@@ -132,22 +132,22 @@ def position(request: PositionRequest) -> PositionResponse:
 
 @router.post("/line")
 def line(request: PositionRequest) -> list[PositionResponse]:
-    """Return all positions of a game, including the first."""
+    """Return all positions of a game, including the initial one."""
     return line_response(request.position())
 
 
 @router.post("/opening")
 def opening(request: OpeningRequest) -> PositionResponse:
-    """Draw an opening, uniformly among the legal moves, that does not end the game."""
-    at = Position.start(request.game)
+    """Return an opening of uniformly random legal moves that does not end the game."""
+    position = Position.start(request.game)
     keys = np.array([streams.stream(request.seed, 0, 0, 0, streams.ARENA_OPENING)], np.uint64)
-    for action in random_openings(at.game, request.plies, keys)[0]:
-        at = at.play(int(action))
-    return position_response(at)
+    for action in random_openings(position.game, request.plies, keys)[0]:
+        position = position.play(int(action))
+    return position_response(position)
 
 
 def position_response(position: Position, before: Position | None = None) -> PositionResponse:
-    """Return a position for display; `before` is its predecessor, if it is at hand."""
+    """Return a position for display; `before` is its predecessor, if the caller has it."""
     game, board = position.game, position.board()
     if before is None and position.history:
         before = position.line()[-2]
@@ -170,13 +170,15 @@ def position_response(position: Position, before: Position | None = None) -> Pos
 
 
 def line_response(position: Position) -> list[PositionResponse]:
-    """Return all positions of a game, from the first to this one."""
+    """Return all positions of a game, from the initial one to `position`."""
     line = position.line()
-    return [position_response(at, before) for before, at in zip([None, *line], line, strict=False)]
+    return [
+        position_response(each, before) for before, each in zip([None, *line], line, strict=False)
+    ]
 
 
 def _example(name: str, sizes: dict[str, tuple[int, int]]) -> str:
-    """Return a medium size: 6x6, or as near to it as the game permits."""
+    """Return a game of medium size: 6x6 or the closest permitted size."""
     rows, columns = (min(max(6, low), high) for low, high in list(sizes.values())[:2])
     if name == "connect_four":
         columns = 7
@@ -192,8 +194,8 @@ def _winner(position: Position) -> Winner | None:
 
 def _set_up(game: Game, request: SetUp) -> Position:
     rows = [row.strip() for row in request.board]
-    wrong = [row for row in rows if set(row) - _PIECES.keys() or len(row) != game[1]]
-    if wrong or len(rows) != game[0]:
+    invalid_rows = [row for row in rows if set(row) - _PIECES.keys() or len(row) != game[1]]
+    if invalid_rows or len(rows) != game[0]:
         raise UserError(f"set_up.board: expected {game[0]} rows of {game[1]} cells X, O or .")
     board = np.array([[_PIECES[cell] for cell in row] for row in rows], np.int8)
     return Position.set_up(game, board, request.first_to_move)
@@ -201,7 +203,7 @@ def _set_up(game: Game, request: SetUp) -> Position:
 
 def _legal_moves(position: Position) -> list[LegalMove]:
     over, places = "", 0
-    with suppress(UserError):  # of a game without a layout, whose moves pages show as buttons
+    with suppress(UserError):  # pages show the moves of games without a layout as buttons
         layout = action_layout(position.game)
         over, places = layout.over, layout.places
     return [
@@ -220,10 +222,10 @@ def _new_piece(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None:
 
 
 def _note(position: Position) -> str:
-    """Return an explanation of a forced pass, now or at the last move; "" otherwise."""
-    mover, other = ("X", "O") if position.first_to_move else ("O", "X")
+    """Return an explanation of a forced pass, now or in the last move, or ""."""
+    mover, opponent = ("X", "O") if position.first_to_move else ("O", "X")
     if position.legal_moves == ["pass"]:
-        return f"{mover} has no move that turns a disc, and has to pass."
+        return f"{mover} has no move that turns a disc and must pass."
     if position.history and position.name(position.history[-1]) == "pass":
-        return f"{other} had no move and has passed: {mover} moves again."
+        return f"{opponent} had no move and passed, so {mover} moves again."
     return ""

@@ -1,4 +1,4 @@
-"""Runs: list, details, curves and differing settings."""
+"""Run lists, details, curves and differing settings."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ from zerolab.web.routes.curves import Panel, panels_of
 router = APIRouter(tags=["runs"], prefix="/runs")
 
 MAX_RUNS = 12
-"""Runs per request."""
+"""Maximum number of runs per request."""
 RunName = Annotated[str, Query(min_length=1, max_length=400)]
 RunNames = Annotated[list[str], Query(alias="run", min_length=1, max_length=MAX_RUNS)]
 
 Value = str | int | float | bool | None | list[Any] | dict[str, Any]
-"""The value of a setting."""
+"""Value of a setting."""
 
 Status = Literal["running", "stopped", "finished", "damaged"]
 
 
 class RunResponse(BaseModel):
-    """A run in a list."""
+    """Run in a list."""
 
     run: str
-    """Its folder, which names it in requests."""
+    """Run folder, which identifies the run in requests."""
     game: str
     preset: str
     iteration: int
     iterations: int
     stage: str
-    """The next stage."""
+    """Next stage."""
     status: Status
     problem: str
-    """The damage, or empty."""
+    """Description of the damage, or empty."""
     elo: float
     """Training Elo of the best network, relative to the untrained one."""
     source: str
-    """The network that the run started from; empty for an untrained one."""
+    """Network from which the run started; empty for an untrained one."""
 
 
 class NetworkResponse(BaseModel):
-    """A network whose weights are saved."""
+    """Network whose weights are saved."""
 
     iteration: int
-    """The iteration that trained it; 0 is the untrained network."""
+    """Iteration that trained the network; 0 is the untrained network."""
     elo: float | None
-    """Training Elo; None if no gate has measured it."""
+    """Training Elo; None if it has not been measured at a gate."""
     is_best: bool
     agent: str
-    """Its spec as an agent."""
+    """Agent spec."""
 
 
 class BaselineResponse(BaseModel):
-    """The result of a run's best network against a baseline opponent after training."""
+    """Result of a run's best network against a baseline opponent after training."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -75,12 +75,12 @@ class BaselineResponse(BaseModel):
     losses: int
     score_rate: float
     low: float
-    """Lower end of the 95 % interval of the score rate."""
+    """Lower limit of the 95 % interval of the score rate."""
     high: float
 
 
 class EnvironmentResponse(BaseModel):
-    """Hardware and versions that a run was trained with, from an iteration on."""
+    """Hardware and software versions used from an iteration on."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -95,57 +95,57 @@ class EnvironmentResponse(BaseModel):
 
 
 class RunDetails(BaseModel):
-    """Everything about a run except its curves and games."""
+    """Details of a run except its curves and games."""
 
     summary: RunResponse
     settings: dict[str, Value]
-    """With dotted keys, such as search.simulations."""
+    """Settings by dotted key, such as search.simulations."""
     networks: list[NetworkResponse]
-    """In training order."""
+    """Saved networks in training order."""
     baselines: list[BaselineResponse]
     environments: list[EnvironmentResponse]
     games: int
     """Number of stored games."""
     seconds: float
-    """Total time of its finished stages."""
+    """Total time of the run's finished stages."""
 
 
 class Difference(BaseModel):
-    """A setting in which runs differ."""
+    """Setting in which runs differ."""
 
     key: str
     values: list[Value]
-    """One per run, in the order of the request; None for a run without the setting."""
+    """One value per run in request order; None if a run does not have the setting."""
 
 
 @router.get("")
 def runs(lab: Lab) -> list[RunResponse]:
-    """List the runs of the folders that are served."""
+    """List the runs in the served folders."""
     return [run_response(each) for each in list_runs(lab.folders)]
 
 
 @router.get("/one")
 def one_run(lab: Lab, run: RunName) -> RunDetails:
-    """Return progress, settings, networks and provenance of a run."""
-    found = open_run(lab.folders, run)
-    records = records_of(found)
+    """Return a run's progress, settings, networks and provenance."""
+    folder = open_run(lab.folders, run)
+    records = records_of(folder)
     baselines = [each for each in records if isinstance(each, BaselineRecord)]
     return RunDetails(
-        summary=run_response(summary(found.path)),
-        settings=dict(flatten(found.config)),
-        networks=saved_networks(found),
+        summary=run_response(summary(folder.path)),
+        settings=dict(flatten(folder.config)),
+        networks=saved_networks(folder),
         baselines=[BaselineResponse.model_validate(each) for each in baselines],
         environments=[
-            EnvironmentResponse.model_validate(each) for each in read_environments(found.path)
+            EnvironmentResponse.model_validate(each) for each in read_environments(folder.path)
         ],
-        games=found.games.count(),
+        games=folder.games.count(),
         seconds=sum(each.wall_seconds for each in records),
     )
 
 
 @router.get("/curves")
 def curves(lab: Lab, names: RunNames, x: XAxis = "iterations") -> dict[str, list[Panel]]:
-    """Return the curves of runs, over iterations, games of self-play or hours of training."""
+    """Return the curves of runs by iteration, self-play games or training hours."""
     return {name: panels_of(records_of(open_run(lab.folders, name)), x) for name in names}
 
 
@@ -153,31 +153,31 @@ def curves(lab: Lab, names: RunNames, x: XAxis = "iterations") -> dict[str, list
 def differences(lab: Lab, names: RunNames) -> list[Difference]:
     """Return the settings in which runs differ, in the order of the first run's settings."""
     if len(set(names)) < len(names):
-        raise UserError("a run is named twice: expected different ones")
+        raise UserError("the same run is listed twice: expected different runs")
     tables = [dict(flatten(open_run(lab.folders, name).config)) for name in names]
     if len(tables) < 2:
-        raise UserError(f"{len(tables)} of at least two runs: expected more, to compare them")
+        raise UserError("only one run to compare: expected at least two")
     keys = dict.fromkeys(key for table in tables for key in table)
-    found = [(key, [table.get(key) for table in tables]) for key in keys]
+    values_by_key = {key: [table.get(key) for table in tables] for key in keys}
     return [
         Difference(key=key, values=values)
-        for key, values in found
+        for key, values in values_by_key.items()
         if any(value != values[0] for value in values)
     ]
 
 
-def run_response(found: RunSummary) -> RunResponse:
+def run_response(run: RunSummary) -> RunResponse:
     """Return a run for a list."""
-    word, _, problem = found.status.partition(": ")
+    status, _, problem = run.status.partition(": ")
     return RunResponse(
-        run=found.path, game=found.game, preset=found.preset, iteration=found.iteration,
-        iterations=found.iterations, stage=found.stage, status=word, problem=problem,
-        elo=found.training_elo, source=found.source,
+        run=run.path, game=run.game, preset=run.preset, iteration=run.iteration,
+        iterations=run.iterations, stage=run.stage, status=status, problem=problem,
+        elo=run.training_elo, source=run.source,
     )  # fmt: skip
 
 
 def saved_networks(run: RunFolder) -> list[NetworkResponse]:
-    """Return the networks of a run that can play, in training order."""
+    """Return a run's saved networks in training order."""
     elo: dict[int, float] = {}
     gates = [record for record in records_of(run) if isinstance(record, GateRecord)]
     if gates:

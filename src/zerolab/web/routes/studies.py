@@ -1,4 +1,4 @@
-"""Studies: list, progress, claims and report files."""
+"""Study lists, progress, claims and report files."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ _REPORT, _PAGE, _CLAIMS = "report", "index.html", "claims.csv"
 _MAX_CLAIMS_FILE = 1 << 22
 _REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 _PROGRESS_SECONDS = 2.0
-"""Validity of the progress of a study, which takes a while to determine."""
+"""Time for which a study's progress is reused, because it takes a while to compute."""
 _REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; sandbox allow-downloads allow-popups"
 )
-"""Content security policy of reports: no scripts, nothing loaded from elsewhere."""
+"""Content security policy of reports, which forbids scripts and external resources."""
 
 
 class BegunScale(BaseModel):
-    """A scale at which a study has been started."""
+    """Scale at which a study has been started."""
 
     scale: str
     folder: str
     running: bool
     report: str
-    """The address of the report's page; empty if none has been written."""
+    """URL of the report page; empty if no report has been written."""
 
 
 class StudyResponse(BaseModel):
-    """A study in a list."""
+    """Study in a list."""
 
     name: str
     help: str
-    """A description in one line."""
+    """One-line description."""
     begun: list[BegunScale]
 
 
 class StudyPartResponse(BaseModel):
-    """The progress of a study, or of a part of it."""
+    """Progress of a study or one of its parts."""
 
     part: str
     runs: int
@@ -71,93 +71,89 @@ class StudyPartResponse(BaseModel):
     computations: int
     finished_computations: int
     seconds: float
-    """Estimated work in seconds of one core, in total."""
+    """Total estimated work in core seconds."""
     done_seconds: float
 
 
 class ClaimResponse(BaseModel):
-    """A claim of a study and its verdict in the report."""
+    """Claim of a study with its verdict in the report."""
 
     key: str
     claim: str
     source: str
     threshold: str
-    """With the side on which the claim holds, such as "above 0"."""
+    """Threshold with the direction in which the claim is true, such as "above 0"."""
     found: str
-    """With its 95 % interval; empty without data."""
+    """Measured value with its 95 % interval; empty without data."""
     adjusted_p: str
     verdict: str
     note: str
 
 
 class StudyProgress(BaseModel):
-    """A study at a scale."""
+    """Progress of a study at one scale."""
 
     name: str
     scale: str
     help: str
     folder: str
     command: str
-    """The command that starts or continues it."""
+    """Command that starts or resumes the study."""
     begun: bool
     running: bool
     whole: StudyPartResponse
     parts: list[StudyPartResponse]
     active: list[str]
-    """The tasks in progress."""
+    """Tasks in progress."""
     failures: dict[str, list[str]]
-    """The last lines of output of failed tasks, by name."""
+    """Last lines of output from failed tasks, by name."""
     claims: list[ClaimResponse]
     report: str
-    """The address of the report's page; empty if none has been written."""
+    """URL of the report page; empty if no report has been written."""
     files: list[str]
-    """The names of the report's files."""
+    """Names of the report files."""
 
 
 @router.get("")
 def studies(lab: Lab) -> list[StudyResponse]:
-    """List the studies, with the scales at which they have been started."""
-    return [
-        StudyResponse(
-            name=name,
-            help=_headline(study),
-            begun=[
-                found for scale in SCALES if (found := _begun(lab.folders, name, scale)) is not None
-            ],
-        )
-        for name, study in sorted(registered_studies().items())
-    ]
+    """List all studies with the scales at which they have been started."""
+    responses = []
+    for name, study in sorted(registered_studies().items()):
+        scales = [_begun(lab.folders, name, scale) for scale in SCALES]
+        begun = [each for each in scales if each is not None]
+        responses.append(StudyResponse(name=name, help=_headline(study), begun=begun))
+    return responses
 
 
 @router.get("/one")
 def one_study(
     lab: Lab, name: Annotated[str, Query(min_length=1, max_length=100)], scale: Scale
 ) -> StudyProgress:
-    """Return the progress of a study and the verdicts on its claims; nothing is started."""
-    known = registered_studies()
-    if name not in known:
-        names = ", ".join(sorted(known))
+    """Return a study's progress and the verdicts on its claims without starting anything."""
+    all_studies = registered_studies()
+    if name not in all_studies:
+        names = ", ".join(sorted(all_studies))
         raise MissingError(
-            f"{quoted(name)} is not a study: expected one of {names}{nearest(name, known)}"
+            f"{quoted(name)} is not a study: expected one of {names}{nearest(name, all_studies)}"
         )
-    work = StudyWork.of(known[name], scale, lab.folders.studies)
-    found = _progress.of(work)
+    work = StudyWork.of(all_studies[name], scale, lab.folders.studies)
+    status = _progress.of(work)
     begun = _begun(lab.folders, name, scale)
     report = work.folder.report
     is_default = lab.folders.studies == Path("studies")
-    elsewhere = "" if is_default else f" --folder {shlex.quote(lab.folders.studies.as_posix())}"
+    option = "" if is_default else f" --folder {shlex.quote(lab.folders.studies.as_posix())}"
     return StudyProgress(
         name=name,
         scale=scale,
-        help=_headline(known[name]),
+        help=_headline(all_studies[name]),
         folder=work.folder.path.as_posix(),
-        command=f"zerolab study {name} --scale {scale}{elsewhere}",
+        command=f"zerolab study {name} --scale {scale}{option}",
         begun=begun is not None,
         running=begun is not None and begun.running,
-        whole=StudyPartResponse(part="", **_numbers(found)),
-        parts=[StudyPartResponse(part=each["part"], **_numbers(each)) for each in found["parts"]],
-        active=found["active"],
-        failures=found["failures"],
+        whole=StudyPartResponse(part="", **_numbers(status)),
+        parts=[StudyPartResponse(part=each["part"], **_numbers(each)) for each in status["parts"]],
+        active=status["active"],
+        failures=status["failures"],
         claims=_claims(report / _CLAIMS),
         report=begun.report if begun else "",
         files=_files(report),
@@ -166,7 +162,7 @@ def one_study(
 
 @reports.get("/{study}/{name}")
 def report(lab: Lab, study: str, name: str) -> FileResponse:
-    """Return a file of a report."""
+    """Return a report file."""
     folder = lab.folders.studies / study
     path = lab.folders.confined(folder / _REPORT / name, (lab.folders.studies,))
     if not _REPORT_FILE.fullmatch(name) or not STUDY.is_in(folder) or not path.is_file():
@@ -175,7 +171,7 @@ def report(lab: Lab, study: str, name: str) -> FileResponse:
 
 
 class _ProgressCache:
-    """The progress of studies, shared by all requests of a moment."""
+    """Recently computed progress of studies, shared by requests."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -184,18 +180,18 @@ class _ProgressCache:
     def of(self, work: StudyWork) -> dict:  # type: ignore[type-arg]
         """Return the output of `zerolab study --status --json`."""
         with self._lock:
-            when, found = self._cached.get(work.folder.path, (-_PROGRESS_SECONDS, {}))
-            if time.monotonic() - when >= _PROGRESS_SECONDS or not found:
-                found = work.status()
-                self._cached[work.folder.path] = time.monotonic(), found
-            return found
+            when, status = self._cached.get(work.folder.path, (-_PROGRESS_SECONDS, {}))
+            if time.monotonic() - when >= _PROGRESS_SECONDS or not status:
+                status = work.status()
+                self._cached[work.folder.path] = time.monotonic(), status
+            return status
 
 
 _progress = _ProgressCache()
 
 
-def _numbers(found: dict) -> dict:  # type: ignore[type-arg]
-    return {key: found[key] for key in StudyPartResponse.model_fields if key != "part"}
+def _numbers(status: dict) -> dict:  # type: ignore[type-arg]
+    return {key: status[key] for key in StudyPartResponse.model_fields if key != "part"}
 
 
 def _headline(study: Study) -> str:
@@ -203,16 +199,16 @@ def _headline(study: Study) -> str:
 
 
 def _begun(folders: Folders, name: str, scale: str) -> BegunScale | None:
-    """Return a scale of a study if it has been started."""
+    """Return a study's scale, or None if it has not been started."""
     path = folders.studies / f"{name}-{scale}"
     if not (path / STUDY.settings_file).is_file():
         return None
-    is_there = (path / _REPORT / _PAGE).is_file()
+    has_report = (path / _REPORT / _PAGE).is_file()
     return BegunScale(
         scale=scale,
         folder=path.as_posix(),
         running=is_locked(path),
-        report=f"/reports/{path.name}/{_PAGE}" if is_there else "",
+        report=f"/reports/{path.name}/{_PAGE}" if has_report else "",
     )
 
 
@@ -223,24 +219,23 @@ def _files(report: Path) -> list[str]:
 
 
 def _claims(path: Path) -> list[ClaimResponse]:
-    """Return the claims of a report; none if their file is missing or damaged."""
+    """Return the claims in a report; an empty list if their file is missing or damaged."""
+    if not path.exists():
+        return []
     try:
-        rows = (
-            list(csv.DictReader(io.StringIO(read_text(path, _MAX_CLAIMS_FILE))))
-            if path.exists()
-            else []
-        )
-        return [_claim(row) for row in rows]
+        return [
+            _claim(row) for row in csv.DictReader(io.StringIO(read_text(path, _MAX_CLAIMS_FILE)))
+        ]
     except (UserError, KeyError, csv.Error):
         return []
 
 
 def _claim(row: dict[str, str]) -> ClaimResponse:
-    found = row["found"]
+    measured = row["found"]
     if row.get("found_low") and row.get("found_high"):
-        found += f" ({row['found_low']} to {row['found_high']})"
+        measured += f" ({row['found_low']} to {row['found_high']})"
     return ClaimResponse(
         key=row["key"], claim=row["claim"], source=row["source"],
-        threshold=f"{row['direction']} {row['threshold']}", found=found,
+        threshold=f"{row['direction']} {row['threshold']}", found=measured,
         adjusted_p=row["adjusted p"], verdict=row["verdict"], note=row["note"],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tournaments: list, ratings and cross tables."""
+"""Tournament lists, ratings and cross tables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ router = APIRouter(tags=["tournaments"], prefix="/tournaments")
 
 
 class TournamentResponse(BaseModel):
-    """A tournament in a list."""
+    """Tournament in a list."""
 
     tournament: str
-    """Its folder, which names it in requests."""
+    """Tournament folder, which identifies the tournament in requests."""
     game: str
     players: int
     games: int
@@ -33,51 +33,51 @@ class TournamentResponse(BaseModel):
     games_planned: int
     running: bool
     problem: str
-    """The damage, or empty."""
+    """Description of the damage, or empty."""
 
 
 class RatingResponse(BaseModel):
-    """The strength of a player; the mean of all players is 0."""
+    """Player's rating; the mean over all players is 0."""
 
     model_config = ConfigDict(from_attributes=True)
 
     player: str
     elo: float
     low: float
-    """Lower end of the 95 % interval."""
+    """Lower limit of the 95 % interval."""
     high: float
     games: int
     distinct_games: int
-    """The games that determine rating and interval."""
+    """Number of games used for the rating and its interval."""
     score_rate: float
     draw_rate: float
 
 
 class Meeting(BaseModel):
-    """A cell of the cross table."""
+    """Cell of the cross table."""
 
     points: float
-    """Points per game of the row's player."""
+    """Points per game for the row's player."""
     games: int
     distinct_games: int
     low: float
-    """Lower end of the 95 % interval of the points per game, from distinct games."""
+    """Lower limit of the 95 % interval of points per game, computed from distinct games."""
     high: float
 
 
 class TournamentDetails(BaseModel):
-    """A tournament with its ratings."""
+    """Tournament with ratings."""
 
     summary: TournamentResponse
     games_per_pair: int
     openings: int
     seed: int
     ratings: list[RatingResponse]
-    """Strongest first; empty if nothing can be rated yet, which `note` explains."""
+    """Ratings, strongest first; empty if they cannot be computed yet, as `note` explains."""
     table: list[list[Meeting | None]]
-    """[row][column] in the order of the ratings; None for players who have not met."""
+    """[row][column] in rating order; None for players who have not met."""
     advantage: float | None
-    """Advantage of moving first, in Elo."""
+    """First-move advantage in Elo."""
     note: str
 
 
@@ -95,48 +95,49 @@ def tournaments(lab: Lab) -> list[TournamentResponse]:
 def one_tournament(
     lab: Lab, tournament: Annotated[str, Query(min_length=1, max_length=400)]
 ) -> TournamentDetails:
-    """Return ratings with intervals, and the cross table."""
+    """Return the ratings with intervals and the cross table."""
     return tournament_details(open_tournament(lab.folders, tournament))
 
 
 def list_tournaments(folders: Folders) -> list[TournamentResponse]:
-    """Return the tournaments of the folder that is served, and those of studies."""
+    """Return the tournaments in the served folder and in studies."""
     return [_summary(path) for path in sorted(_find(folders))]
 
 
 def open_tournament(folders: Folders, name: str) -> Tournament:
-    """Return a tournament; raise UserError if the name is anything else."""
+    """Return a tournament; raise UserError if `name` is not one."""
     path = folders.confined(Path(name), (folders.tournaments, folders.studies))
-    found = Tournament.saved(path) if path.is_dir() else None
-    if found is None:
+    tournament = Tournament.saved(path) if path.is_dir() else None
+    if tournament is None:
         raise MissingError(
-            f"{quoted(name)} is not a tournament: expected one of the page Tournaments"
+            f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
-    return found
+    return tournament
 
 
 def tournament_details(tournament: Tournament) -> TournamentDetails:
-    """Return ratings and cross table of the games stored so far."""
+    """Return the ratings and cross table of the games stored so far."""
     path = tournament.path
     files = [tournament.store.path, path / TOURNAMENT.settings_file]
     details = _DETAILS.get(str(path), files, lambda: _rate(tournament))
-    return details.model_copy(update={"summary": _summary(path)})  # it may be running by now
+    # The cached summary can be outdated, because starting play changes none of these files.
+    return details.model_copy(update={"summary": _summary(path)})
 
 
 def _find(folders: Folders) -> Iterator[Path]:
-    """Yield the folders of tournaments."""
+    """Yield all tournament folders."""
     if folders.tournaments.is_dir():
         if TOURNAMENT.is_in(folders.tournaments):
             yield folders.tournaments
-        inside = folders.tournaments.iterdir()
-        yield from (each for each in inside if may_be(TOURNAMENT.is_in, each))
+        candidates = folders.tournaments.iterdir()
+        yield from (each for each in candidates if may_be(TOURNAMENT.is_in, each))
     if folders.studies.is_dir():
-        played = folders.studies.glob(f"*/tournaments/*/{TOURNAMENT.settings_file}")
-        yield from (each.parent for each in played)
+        settings_files = folders.studies.glob(f"*/tournaments/*/{TOURNAMENT.settings_file}")
+        yield from (each.parent for each in settings_files)
 
 
 def _summary(path: Path) -> TournamentResponse:
-    """Summarise a tournament; one that cannot be read is described as damaged."""
+    """Summarise a tournament; an unreadable one is described as damaged."""
     try:
         tournament = Tournament.saved(path)
         assert tournament is not None
@@ -176,13 +177,13 @@ def _rate(tournament: Tournament) -> TournamentDetails:
 
 
 def _report(tournament: Tournament) -> tuple[TournamentReport | None, str]:
-    """Return the report of a tournament, or the reason why there is none yet."""
+    """Return a tournament's report, or the reason why there is none yet."""
     if not tournament.store.count():
-        return None, "No games are stored yet."
+        return None, "No games have been played yet."
     try:
         return TournamentReport.of(tournament), ""
     except UserError as error:
-        return None, f"Nothing can be rated yet: {error}"
+        return None, f"Ratings are not available yet: {error}"
 
 
 def _cross_table(report: TournamentReport) -> list[list[Meeting | None]]:

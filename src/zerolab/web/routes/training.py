@@ -1,7 +1,8 @@
-"""Training that pages start, stop and resume: the command `zerolab train` in a separate process.
+"""Training started, stopped and resumed from pages, as separate `zerolab train` processes.
 
-The process survives the server. The lock in the run's folder shows whether it trains; its output,
-and a file by which it is found again, are in the folder ``.server`` beside the runs.
+A training process survives the server. The lock in the run folder shows whether the run is being
+trained. The ``.server`` folder next to the run contains the process's output and a record for
+finding the process again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _MAX_LINE = 400
 _TAIL_BYTES = 1 << 15
 _MAX_RUNNING = 4
 _PATH_KEYS = ("positions", "source")
-"""Last parts of settings that name a file or a run."""
+"""Last key parts of settings whose values are files or runs."""
 
 _starting = threading.Lock()
 
@@ -51,42 +52,42 @@ Assignment = Annotated[str, Field(min_length=3, max_length=400)]
 
 
 class TrainingRequest(RequestModel):
-    """A run to start."""
+    """Request to start a run."""
 
     name: str = Field(min_length=1, max_length=80)
-    """The name of its folder, within the first folder of runs."""
+    """Name of the run folder inside the first served folder."""
     game: str = Field(max_length=60)
     preset: str = Field(max_length=80)
     settings: list[Assignment] = Field(default=[], max_length=100)
     """Settings to change, such as search.simulations=50."""
     source: str = Field(default="", max_length=400)
-    """A network to start from, such as runs/demo@12; empty for an untrained one."""
+    """Network to start from, such as runs/demo@12; empty for an untrained one."""
     transfer: TransferOption = "trunk"
-    """The part of that network to take over."""
+    """Weights to copy from that network."""
 
 
 class RunRequest(RequestModel):
-    """A run to stop or resume."""
+    """Request to stop or resume a run."""
 
     run: str = Field(min_length=1, max_length=400)
     iterations: int | None = Field(default=None, ge=1)
-    """The last iteration of a resumed run, by default that of its settings."""
+    """Total number of iterations for a resumed run; unchanged by default."""
 
 
 class Training(BaseModel):
-    """The state of a run's training."""
+    """State of a run's training."""
 
     run: str
     at_work: bool
-    """True if a process trains it, or is about to."""
+    """True if a process is training the run or about to."""
     may_stop: bool
-    """True if pages may stop it; processes that no server has started are left alone."""
+    """True if pages can stop the process, which is possible only if a server started it."""
     output: list[str]
-    """The last lines of the process's output."""
+    """Last lines of the process's output."""
 
 
 class PresetResponse(BaseModel):
-    """A preset to start from."""
+    """Preset for a new run."""
 
     name: str
     title: str
@@ -94,19 +95,19 @@ class PresetResponse(BaseModel):
 
 @router.get("/presets")
 def presets() -> list[PresetResponse]:
-    """List the presets that a run may start from."""
+    """List the presets for new runs."""
     return [PresetResponse(name=name, title=preset_title(name)) for name in preset_names()]
 
 
 @router.get("/one")
 def one(lab: Lab, run: Annotated[str, Query(min_length=1, max_length=400)]) -> Training:
-    """Return whether a run is being trained, and the last output of its process."""
+    """Return whether a run is being trained, and its process's latest output."""
     return _training(lab.folders, run)
 
 
 @router.post("/start")
 def start(lab: Lab, request: TrainingRequest) -> Training:
-    """Start a run in a separate process, after checking everything about it."""
+    """Check all settings of a new run and start it in a separate process."""
     _require_allowed(lab)
     path = _new_folder(lab.folders, request.name)
     if request.preset not in (names := preset_names()):
@@ -114,8 +115,8 @@ def start(lab: Lab, request: TrainingRequest) -> Training:
             f"preset = {quoted(request.preset)}: expected one of {', '.join(names)}"
             f"{nearest(request.preset, names)}"
         )
-    beginning = start_assignments(request.source, request.transfer) if request.source else []
-    assignments = [*beginning, *request.settings]
+    transfer = start_assignments(request.source, request.transfer) if request.source else []
+    assignments = [*transfer, *request.settings]
     _require_confined(lab.folders, assignments)
     settings = resolve_settings(request.game, request.preset, assignments)
     if request.source:
@@ -129,50 +130,50 @@ def start(lab: Lab, request: TrainingRequest) -> Training:
 
 @router.post("/stop")
 def stop(lab: Lab, request: RunRequest) -> Training:
-    """Ask the process that trains a run to end; finished stages are saved."""
+    """Terminate a run's training process; finished stages are saved."""
     _require_allowed(lab)
     path = lab.folders.confined(Path(request.run))
     if not terminate(_process_file(path)):
-        raise UserError(
-            f"{request.run} is trained by a process that no page has started: stop it where it"
-            " was started"
-            if is_running(path)
-            else f"{request.run} is not being trained"
-        )
+        if is_running(path):
+            raise UserError(
+                f"training of {request.run} was not started from a page: stop it where it was"
+                " started"
+            )
+        raise UserError(f"{request.run} is not being trained")
     return _training(lab.folders, path.as_posix())
 
 
 @router.post("/resume")
 def resume(lab: Lab, request: RunRequest) -> Training:
-    """Resume a run that was stopped, or train a finished one further."""
+    """Resume an interrupted run, or train a finished one for more iterations."""
     _require_allowed(lab)
     run = open_run(lab.folders, request.run)
-    more = [] if request.iterations is None else [f"iterations={request.iterations}"]
+    changes = [] if request.iterations is None else [f"iterations={request.iterations}"]
     baselines = run.config.get("final_evaluation", {}).get("baselines", [])
     if baselines:
         _require_confined(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
-    settings = amend_settings(run, more)
+    settings = amend_settings(run, changes)
     if run.progress.finished and settings.iterations <= run.config["iterations"]:
         raise UserError(
-            f"{request.run} is finished: expected more than its {settings.iterations} iterations"
+            f"{request.run} is finished: expected more than {settings.iterations} iterations"
         )
     if is_running(run.path):
         raise UserError(f"{request.run} is in use by another process")
-    _begin(lab.folders, run.path, ["train", "--run", str(run.path), *_options(more)])
+    _begin(lab.folders, run.path, ["train", "--run", str(run.path), *_options(changes)])
     return _training(lab.folders, run.path.as_posix())
 
 
 def _training(folders: Folders, name: str) -> Training:
-    """Return the state of a run's training; the run may have no folder yet."""
+    """Return the state of a run's training. A new run can still be without a folder."""
     path = folders.confined(Path(name))
     process, output = _process_file(path), _output_file(path)
     if not is_run(path) and not output.exists():
-        raise MissingError(f"{quoted(name)} is not a run: expected one of the page Runs")
-    is_ours = is_alive(process)
+        raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
+    started_here = is_alive(process)
     return Training(
         run=path.as_posix(),
-        at_work=is_ours or is_running(path),
-        may_stop=is_ours,
+        at_work=started_here or is_running(path),
+        may_stop=started_here,
         output=_last_lines(output),
     )
 
@@ -180,38 +181,40 @@ def _training(folders: Folders, name: str) -> Training:
 def _require_allowed(lab: Lab) -> None:
     if not lab.allow_training:
         raise ForbiddenError(
-            "pages may start, stop and resume runs only with zerolab serve --allow-training"
+            "starting, stopping and resuming runs requires zerolab serve --allow-training"
         )
 
 
 def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
-    """Start the command, unless the run is being trained already or too many runs are."""
+    """Start the command; raise UserError if the run or too many others are being trained."""
     with _starting:
         process = _process_file(path)
         if is_alive(process):
-            raise UserError(f"{path.as_posix()} is being trained already")
+            raise UserError(f"{path.as_posix()} is already being trained")
         others = (_process_file(Path(each.path)) for each in list_runs(folders))
         if sum(map(is_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
-            raise BusyError(f"{_MAX_RUNNING} runs are being trained: stop one of them first")
+            raise BusyError(
+                f"{_MAX_RUNNING} runs are already being trained: stop one of them first"
+            )
         launch([sys.executable, "-m", "zerolab", *arguments], _output_file(path), process)
 
 
 def _new_folder(folders: Folders, name: str) -> Path:
-    """Return the folder of a new run; raise UserError if the name is invalid or taken."""
+    """Return the folder of a new run; raise UserError if the name is invalid or in use."""
     if not _NAME.fullmatch(name):
         raise UserError(
             f"name = {quoted(name)}: expected letters, digits, dots, dashes and underscores, such"
             " as demo-2"
         )
-    place = folders.runs[0]
-    if is_run(place):
+    parent = folders.runs[0]
+    if is_run(parent):
         raise UserError(
-            f"the server serves the run {quoted(place)}: expected a folder of runs, with room for"
-            " another"
+            f"the server was started for the single run {quoted(parent)}: start it with a folder"
+            " of runs to train new ones"
         )
-    path = folders.confined(place / name)
+    path = folders.confined(parent / name)
     if path.exists():
-        raise UserError(f"name = {quoted(name)}: {quoted(path)} exists already; choose another")
+        raise UserError(f"name = {quoted(name)}: {quoted(path)} already exists; use another name")
     return path
 
 
@@ -220,7 +223,7 @@ def _options(assignments: list[str]) -> list[str]:
 
 
 def _require_confined(folders: Folders, assignments: list[str]) -> None:
-    """Raise UserError for settings that name a program, or a file that is not served."""
+    """Raise UserError if settings refer to a program or a file that is not served."""
     for path, value in parse_assignments(assignments):
         key = ".".join(path)
         for name, text in _texts(value, path[-1]):
@@ -231,19 +234,19 @@ def _require_confined(folders: Folders, assignments: list[str]) -> None:
 
 
 def _require_confined_agent(folders: Folders, key: str, text: str) -> None:
-    """Raise UserError if a text names a program, or a run that is not served."""
+    """Raise UserError if a text refers to a program or a run that is not served."""
     if text.startswith("@") or key == "game":
         return
     try:
-        named = named_path(text)
+        path = named_path(text)
     except UserError as error:
         raise ForbiddenError(f"{key}: {error}") from None
-    if named is not None:
-        folders.confined(Path(named.partition("@")[0]))
+    if path is not None:
+        folders.confined(Path(path.partition("@")[0]))
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield all texts in a setting, each with the last part of its key."""
+    """Yield every string in a setting with the last part of its key."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, dict):
@@ -263,7 +266,7 @@ def _output_file(path: Path) -> Path:
 
 
 def _last_lines(path: Path) -> list[str]:
-    """Return the last lines of a file; none if it does not exist."""
+    """Return the last lines of a file, or an empty list if it does not exist."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -278,17 +281,17 @@ _PS_SECONDS = 5
 
 
 class ProcessRecord(Settings):
-    """A process by its number and start time, so that no other process is mistaken for it."""
+    """Process ID with start time, because the system reuses IDs."""
 
     pid: int = Field(ge=2)
     began: str = Field(min_length=1)
-    """The start time in the system's own format."""
+    """Start time in a system-dependent format."""
 
 
 def launch(command: Sequence[str], output: Path, record: Path) -> None:
-    """Start a process in a new session, with its output in a file and a record of it in another.
+    """Start a process in a new session and write its output and its record to files.
 
-    Raises UserError if that is impossible.
+    Raise UserError if the process cannot be started.
     """
     make_folder(record.parent)
     try:
@@ -299,43 +302,44 @@ def launch(command: Sequence[str], output: Path, record: Path) -> None:
             )  # fmt: skip
     except OSError as error:
         raise UserError(f"cannot start {command[0]}: {error.strerror or error}") from error
-    # Unless something reads its exit code, it stays a zombie after it ends.
+    # Unless its exit code is read, the process remains a zombie after it ends.
     threading.Thread(target=process.wait, daemon=True).start()
     began = _start_time(process.pid)
     if began:
-        found = ProcessRecord(pid=process.pid, began=began)
-        write_text(record, json.dumps(found.model_dump()) + "\n")
+        fields = ProcessRecord(pid=process.pid, began=began)
+        write_text(record, json.dumps(fields.model_dump()) + "\n")
 
 
 def is_alive(record: Path) -> bool:
-    """Return whether the process of a record is running."""
+    """Return whether the recorded process is running."""
     return _find(record) is not None
 
 
 def terminate(record: Path) -> bool:
-    """Ask the process of a record to end; return whether it was running."""
-    found = _find(record)
-    if found is None:
+    """Terminate the recorded process; return whether it was running."""
+    process = _find(record)
+    if process is None:
         return False
     with suppress(ProcessLookupError):
-        os.kill(found.pid, signal.SIGTERM)
+        os.kill(process.pid, signal.SIGTERM)
     return True
 
 
 def _find(record: Path) -> ProcessRecord | None:
-    """Return the process of a record; None if it has ended, or the file is not a record."""
+    """Return the recorded process, or None if it has ended or the file is not a record."""
     try:
         table = json.loads(read_text(record, _MAX_PROCESS_FILE))
-        found = validate(ProcessRecord, table, source=str(record))
+        process = validate(ProcessRecord, table, source=str(record))
     except (UserError, ValueError, RecursionError):
         return None
-    return found if _start_time(found.pid) == found.began else None
+    return process if _start_time(process.pid) == process.began else None
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process; "" if it does not exist or has ended."""
+    """Return a process's start time, or "" if it does not exist or has ended."""
     try:
-        # After the name, which may contain anything: the state, and as 20th field the start time.
+        # The name in parentheses can contain anything. Of the fields after it, the first is the
+        # state and the 20th is the start time.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):

@@ -1,8 +1,8 @@
-"""Progress of runs, over a websocket.
+"""Progress of runs over a websocket.
 
-It is opened at ``/runs/live?run=runs/demo``, with one or several runs, and sends an update for each
-of them at once and whenever one changes; the page then requests curves again. Messages from the
-page are ignored.
+The websocket at ``/runs/live?run=runs/demo`` accepts one or several runs. It sends an update for
+each run immediately and again whenever the run changes, so that the page can reload its curves.
+Messages from the page are ignored.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _RECORDS: FileCache[tuple[int, str]] = FileCache()
 
 
 class RunUpdate(BaseModel):
-    """The progress of a run."""
+    """Progress of a run."""
 
     run: RunResponse
     records: int
-    """Number of records of finished stages; once it has grown, so have the curves."""
+    """Number of finished stages' records. When it increases, the curves have new points."""
     latest: str
-    """Summary of the latest record, in one line."""
+    """One-line summary of the latest record."""
 
 
 @router.websocket("/runs/live")
 async def live(websocket: WebSocket, lab: Lab) -> None:
-    """Send updates of runs to one page until it leaves."""
+    """Send updates of runs to one page until it closes."""
     socket = Socket(websocket)
     await socket.accept()
     names = list(dict.fromkeys(websocket.query_params.getlist("run")))
@@ -66,13 +66,13 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
 
 
 async def watch(runs: Sequence[Path]) -> AsyncIterator[RunUpdate]:
-    """Yield an update of every run at once, and of each run whenever it changes."""
-    former: dict[Path, RunUpdate] = {}
+    """Yield an update of every run immediately, and of each run whenever it changes."""
+    previous: dict[Path, RunUpdate] = {}
     while True:
         for path in runs:
             update = await asyncio.to_thread(_update, path)
-            if former.get(path) != update:
-                former[path] = update
+            if previous.get(path) != update:
+                previous[path] = update
                 yield update
         await asyncio.sleep(_WATCH_SECONDS)
 
@@ -87,7 +87,7 @@ def _update(path: Path) -> RunUpdate:
 
 
 def _latest_record(path: Path) -> tuple[int, str]:
-    """Return a run's number of records and the summary of the latest; 0 and "" if damaged."""
+    """Return a run's number of records and its latest summary, or 0 and "" if damaged."""
     try:
         records = records_of(RunFolder.open(path))
     except UserError:
