@@ -162,7 +162,7 @@ def test_a_lost_root_plays_the_slowest_loss():
     position = Position.start("connect_four:4x4")
     solver = Solver(position.game)
     random = np.random.default_rng(0)
-    states = random_positions(position.game, 300, random)
+    states = random_positions(position.game, 500, random)
     made = searched(position.game, states, settings_of(2500))
     lost = np.flatnonzero(made._tree.proven[:, 0] == LOSS)
     assert len(lost) > 10
