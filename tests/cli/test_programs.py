@@ -132,4 +132,4 @@ def test_perfect_play_gives_up_where_it_is_too_hard(monkeypatch, capsys):
     monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1000))
     assert main(["match", "perfect", "random", "--game", "othello:6x6", "--games", "2"]) == 2
     error = capsys.readouterr().err
-    assert "too hard for perfect play" in error and "not solved within" in error
+    assert "cannot be solved" in error and "not solved within" in error

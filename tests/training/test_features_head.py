@@ -137,8 +137,8 @@ def test_features_are_learnt(trained):
     losses = [line["loss"]["features"] for line in learn_lines(run)]
     source = inputs.find_feature_source(saved_settings(run), run)
     wanted = source.targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
-    assert losses[2] < 0.6 * losses[0]
-    assert losses[2] < 0.6 * np.nanvar(wanted, axis=0).mean(), "the position tells nothing"
+    assert losses[2] < 0.7 * losses[0]
+    assert losses[2] < 0.7 * np.nanvar(wanted, axis=0).mean(), "the position tells nothing"
 
 
 def test_a_run_that_is_killed_goes_on_without_its_source(trained, here):
