@@ -1,4 +1,4 @@
-"""Hundreds of mistakes, and each gets a short line, code 2 and no traceback."""
+"""Short messages and exit code 2, without a traceback, for hundreds of mistakes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORKING = {
     ("league", "gobang:3x3:3", "--games", "2"): "--seed --set --agent",
     ("bench", "tree"): "--rounds",
 }
-"""Commands that would work if no mistake followed, and options to make mistakes with."""
+"""Valid commands, with the options that get wrong values."""
 
 WRONG = {
     "--games": ["x", "-1", "1", "1.5", THIRTY, DIGITS, "nan", LONG, NESTED, ""],
@@ -89,10 +89,10 @@ WRONG = {
 
 
 def wrong_options():
-    for given, options in WORKING.items():
+    for command, options in WORKING.items():
         for option in [*options.split(), "--no-such-option"]:
             for value in WRONG[option]:
-                yield [*given, option, value]
+                yield [*command, option, value]
 
 
 def wrong_arguments():
@@ -112,18 +112,18 @@ def wrong_arguments():
 
 
 @pytest.fixture
-def nobody_to_ask(monkeypatch, tmp_path):
+def empty_stdin(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with open(os.devnull) as nothing:
-        monkeypatch.setattr("sys.stdin", nothing)
+    with open(os.devnull) as null:
+        monkeypatch.setattr("sys.stdin", null)
         yield
 
 
 def failure(arguments, capsys):
-    """Return what is wrong with the answer to a mistake, or nothing."""
+    """Return a description of a bad reaction to the mistake, or an empty string."""
     try:
         code = main(arguments)
-    except BaseException as error:  # a traceback, as a user would see it
+    except BaseException as error:  # the user would see a traceback
         return f"{type(error).__name__}: {str(error)[:200]}"
     output, errors = capsys.readouterr()
     lines = errors.splitlines()
@@ -137,11 +137,11 @@ def failure(arguments, capsys):
 
 
 @pytest.mark.parametrize("inputs", [wrong_options, wrong_arguments])
-def test_mistakes_get_a_short_line_and_code_two(inputs, nobody_to_ask, capsys):
-    tried = list(inputs())
-    assert len(tried) > 200
+def test_mistakes_print_short_line_and_exit_with_2(inputs, empty_stdin, capsys):
+    mistakes = list(inputs())
+    assert len(mistakes) > 200
     failures = {}
-    for arguments in tried:
-        if wrong := failure(arguments, capsys):
-            failures[" ".join(each[:40] for each in arguments)] = wrong
+    for arguments in mistakes:
+        if problem := failure(arguments, capsys):
+            failures[" ".join(each[:40] for each in arguments)] = problem
     assert not failures

@@ -1,4 +1,4 @@
-"""The commands as a user meets them."""
+"""Help, listings, error messages and interactive play on the command line."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_help_names_every_command(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command, capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_every_command_has_help_with_examples(command, capsys):
+    with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    assert "usage: zerolab " + command in shown
-    assert re.search(rf"Examples?:\s+zerolab {command}\b", shown)
+    assert stop.value.code == 0
+    output = capsys.readouterr().out
+    assert "usage: zerolab " + command in output
+    assert re.search(rf"Examples?:\s+zerolab {command}\b", output)
 
 
 def test_help_shows_names_and_lists(capsys):
@@ -53,7 +53,7 @@ def test_help_shows_names_and_lists(capsys):
 
 
 @pytest.mark.parametrize("command", ["play", "evaluate", "gtp", "tournament"])
-def test_help_names_every_kind_of_agent(command, capsys):
+def test_help_lists_every_kind_of_agent(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -77,7 +77,7 @@ def test_help_shows_no_empty_default(command, capsys):
     assert "(default: '')" not in capsys.readouterr().out
 
 
-def test_help_imports_little():
+def test_help_and_perft_do_not_import_torch():
     script = """if True:
         import sys
         from zerolab.cli.main import COMMANDS, main
@@ -101,14 +101,14 @@ def test_help_imports_little():
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
-def test_perft_as_json(capsys):
+def test_perft_prints_json(capsys):
     assert main(["perft", "othello:8x8", "5", "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)
     assert counts[-1] == {"depth": 5, "leaves": 1396, "ended": 0}
     assert [count["depth"] for count in counts] == [1, 2, 3, 4, 5]
 
 
-def test_games_as_json(capsys):
+def test_games_prints_json(capsys):
     assert main(["games", "--json"]) == 0
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert listed["othello"]["sizes"] == {"rows": [4, 8], "columns": [4, 8]}
@@ -139,14 +139,14 @@ def test_games_as_json(capsys):
         (["runs", "nowhere"], "is not a folder"),
     ],
 )
-def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     assert main(arguments) == 2
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
 
 
-def test_runs_lists_status(smoke_run, tmp_path, capsys):
+def test_runs_prints_status_of_every_run(smoke_run, tmp_path, capsys):
     broken = smoke_run.parent / "broken"
     broken.mkdir()
     (broken / "config.toml").write_text("game = ")
@@ -157,8 +157,8 @@ def test_runs_lists_status(smoke_run, tmp_path, capsys):
     assert listed["broken"]["status"].startswith("damaged")
 
 
-def test_runs_are_listed_with_what_they_can_be_compared_by(smoke_run, capsys):
-    """Training Elo is each network against its predecessor: it would put smoke above mini."""
+def test_runs_prints_comparable_scores_instead_of_elo(smoke_run, capsys):
+    """Training Elo compares each network with its predecessor, so smoke would rank above mini."""
     assert main(["runs", str(smoke_run)]) == 0
     head, row = capsys.readouterr().out.splitlines()
     opponents = head.split("against ")[1:]
@@ -172,7 +172,7 @@ def test_runs_are_listed_with_what_they_can_be_compared_by(smoke_run, capsys):
     assert "elo" not in listed
 
 
-def test_plot_writes_a_picture(smoke_run, tmp_path, capsys):
+def test_plot_writes_png(smoke_run, tmp_path, capsys):
     picture = tmp_path / "curves.png"
     assert main(["plot", str(smoke_run), "--output", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -180,39 +180,39 @@ def test_plot_writes_a_picture(smoke_run, tmp_path, capsys):
     assert "expected an ending" in capsys.readouterr().err
 
 
-def test_tensorboard_gets_every_scalar(smoke_run):
+def test_tensorboard_export_has_policy_losses(smoke_run):
     assert main(["tensorboard", str(smoke_run)]) == 0
     assert main(["tensorboard", str(smoke_run)]) == 0
     events = EventAccumulator(str(smoke_run / "tensorboard")).Reload()
     metrics = [json.loads(line) for line in (smoke_run / "metrics.jsonl").read_text().splitlines()]
     losses = [line["loss"]["policy"] for line in metrics if line["stage"] == "learn"]
-    shown = [event.value for event in events.Scalars("learn/loss/policy")]
-    assert shown == pytest.approx(losses)
+    exported = [event.value for event in events.Scalars("learn/loss/policy")]
+    assert exported == pytest.approx(losses)
 
 
-def converse(monkeypatch, capsys, arguments, words):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(words) + "\n"))
+def converse(monkeypatch, capsys, arguments, lines):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
     assert main(["play", *arguments]) == 0
     return capsys.readouterr().out
 
 
-def test_a_game_against_a_run(smoke_run, monkeypatch, capsys):
-    words = ["b2", "hint", "undo", "zz", "b2", "moves", "quit"]
-    output = converse(monkeypatch, capsys, [str(smoke_run)], words)
+def test_play_against_run(smoke_run, monkeypatch, capsys):
+    lines = ["b2", "hint", "undo", "zz", "b2", "moves", "quit"]
+    output = converse(monkeypatch, capsys, [str(smoke_run)], lines)
     assert output.count("X to move") >= 3
     assert "prior" in output
     assert '"zz" is not a legal move here' in output
     assert "last move b2" in output
 
 
-def test_the_second_side_and_another_network(smoke_run, monkeypatch, capsys):
+def test_play_as_second_against_chosen_network(smoke_run, monkeypatch, capsys):
     output = converse(monkeypatch, capsys, [f"{smoke_run}@0", "--side", "second"], ["quit"])
     assert f"{smoke_run}@0 plays" in output
     assert main(["play", f"{smoke_run}@77"]) == 2
     assert "has no network 77" in capsys.readouterr().err
 
 
-def test_a_whole_game_against_random(monkeypatch, capsys):
-    words = ["0", "0", "0", "1", "1", "1", "2", "2", "2", "3", "3", "3", "hint", "new", "undo"]
-    output = converse(monkeypatch, capsys, ["random", "--game", "connect_four:4x4"], words)
+def test_play_whole_game_against_random(monkeypatch, capsys):
+    lines = ["0", "0", "0", "1", "1", "1", "2", "2", "2", "3", "3", "3", "hint", "new", "undo"]
+    output = converse(monkeypatch, capsys, ["random", "--game", "connect_four:4x4"], lines)
     assert "nothing to take back" in output

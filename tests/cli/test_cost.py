@@ -1,4 +1,4 @@
-"""`zerolab cost`: what runs have cost, and reference machines."""
+"""`zerolab cost`: training costs of runs and measurements on reference machines."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_moves_are_measured_on_this_machine(reference):
     assert (measured.rounds, measured.moves, measured.simulations_per_move) == (6, 3 * 32, 8)
 
 
-def test_every_iteration_of_a_run(run, reference, capsys):
-    found = as_json(capsys, run, "--reference", reference)
-    (costs,) = found["runs"]
+def test_costs_of_every_iteration(run, reference, capsys):
+    output = as_json(capsys, run, "--reference", reference)
+    (costs,) = output["runs"]
     assert [each["iteration"] for each in costs["iterations"]] == [1, 2]
     last = costs["iterations"][-1]
     played = zerolab.open_run(run).metrics("selfplay")
@@ -55,12 +55,12 @@ def test_every_iteration_of_a_run(run, reference, capsys):
     assert api[-1].as_dict() == last
 
 
-def test_tables(run, reference, capsys):
+def test_tables_show_cost_and_advise_measuring(run, reference, capsys):
     capsys.readouterr()
     assert main(["cost", str(run)]) == 0
-    shown = capsys.readouterr().out
-    assert "GFLOP self-play" in shown
-    assert "measure one with zerolab cost --measure RUN" in shown
+    printed = capsys.readouterr().out
+    assert "GFLOP self-play" in printed
+    assert "measure one with zerolab cost --measure RUN" in printed
     assert main(["cost", str(run), str(run), "--reference", str(reference)]) == 0
     assert "without learning" in capsys.readouterr().out
 
@@ -78,14 +78,14 @@ def test_tables(run, reference, capsys):
         ([], "expected a run folder"),
     ],
 )
-def test_mistakes(arguments, expected, run, capsys):
+def test_mistakes_print_one_line(arguments, expected, run, capsys):
     capsys.readouterr()
     assert main(["cost", *(each.format(run=run) for each in arguments)]) == 2
-    shown = capsys.readouterr().err
-    assert expected in shown
-    assert shown.count("\n") == 1
+    message = capsys.readouterr().err
+    assert expected in message
+    assert message.count("\n") == 1
 
 
-def test_levels_are_shares_in_python():
+def test_cost_to_reach_refuses_percents():
     with pytest.raises(zerolab.UserError, match="expected a share from 0 to 1"):
         zerolab.cost_to_reach([], [88])

@@ -1,4 +1,4 @@
-"""`zerolab dataset` as a user meets it."""
+"""`zerolab dataset`: files, manifests and error messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(*arguments):
     return main(["dataset", *arguments, "--processes", "1"])
 
 
-def test_a_file_and_its_manifest(tmp_path, capsys):
+def test_dataset_and_manifest_are_written(tmp_path, capsys):
     assert run("gobang:3x3:3", "--positions", "50") == 0
     output = capsys.readouterr().out
     assert output.startswith("gobang-3x3-3-50.parquet: 50 positions of ")
@@ -34,22 +34,22 @@ def test_a_file_and_its_manifest(tmp_path, capsys):
     assert (about["perfect"], about["one_per_game"], about["first_ply"]) == (0.5, False, 0)
 
 
-def test_options_as_json(tmp_path, capsys):
+def test_options_are_recorded_in_manifest(tmp_path, capsys):
     arguments = ["--positions", "9", "--perfect", "0.9", "--one-per-game", "--plies", "2:5"]
     assert run("gobang:3x3:3", *arguments, "--seed", "7", "--out", "x.parquet", "--json") == 0
     manifest = json.loads(capsys.readouterr().out)
     assert manifest == json.loads((tmp_path / "x.parquet.json").read_text())
-    given = {key: manifest[key] for key in ("perfect", "one_per_game", "seed", "positions")}
-    assert given == {"perfect": 0.9, "one_per_game": True, "seed": 7, "positions": 9}
+    recorded = {key: manifest[key] for key in ("perfect", "one_per_game", "seed", "positions")}
+    assert recorded == {"perfect": 0.9, "one_per_game": True, "seed": 7, "positions": 9}
     assert set(manifest["by_ply"]) <= {"2", "3", "4", "5"}
 
 
-def test_too_few_positions_are_told(capsys):
+def test_too_few_positions_are_reported(capsys):
     assert run("gobang:3x3:3", "--positions", "1000", "--plies", ":2") == 0
     assert "of 1000 positions found: further games had no new ones" in capsys.readouterr().out
 
 
-def test_a_file_without_a_position_is_not_written(tmp_path, capsys):
+def test_file_without_positions_is_not_written(tmp_path, capsys):
     path = tmp_path / "none.parquet"
     assert run("gobang:3x3:3", "--positions", "5", "--plies", "50:", "--out", str(path)) == 2
     assert "may be over before ply 50" in capsys.readouterr().err
@@ -82,7 +82,7 @@ def test_a_file_without_a_position_is_not_written(tmp_path, capsys):
         (["gobang:3x3:3", "--positions", "5", "--nodes", "1" * 4000], "nodes = "),
     ],
 )
-def test_mistakes_are_one_line(arguments, expected, capsys):
+def test_mistakes_print_one_line(arguments, expected, capsys):
     assert run(*arguments) == 2
     errors = capsys.readouterr().err
     assert expected in errors
@@ -90,7 +90,7 @@ def test_mistakes_are_one_line(arguments, expected, capsys):
     assert len(errors) < 400
 
 
-def test_too_many_processes_are_refused(capsys):
+def test_zero_processes_are_refused(capsys):
     arguments = ["dataset", "gobang:3x3:3", "--positions", "5", "--processes", "0"]
     assert main(arguments) == 2
     assert "processes = 0: expected at least 1" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`zerolab evaluate` as a user meets it."""
+"""`zerolab evaluate`: accuracy, matches and error messages."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def evaluated(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_accuracy_of_a_run(smoke_run, file, tmp_path, capsys):
+def test_accuracy_of_run_is_reported(smoke_run, file, tmp_path, capsys):
     picture = tmp_path / "accuracy.png"
-    found = evaluated(capsys, smoke_run, "--positions", file, "--figure", picture)
+    output = evaluated(capsys, smoke_run, "--positions", file, "--figure", picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert found["game"] == "gobang:3x3:3"
-    network, search, random = found["accuracy"]["players"]
+    assert output["game"] == "gobang:3x3:3"
+    network, search, random = output["accuracy"]["players"]
     assert [network["name"], search["name"]] == ["network", "search"]
     for player in (network, search):
         strong, weak = player["all"]["strong"], player["all"]["weak"]
@@ -64,15 +64,15 @@ def test_accuracy_of_a_run(smoke_run, file, tmp_path, capsys):
     assert random["all"]["strong"]["low"] == random["all"]["strong"]["mean"]
 
 
-def test_the_policy_alone_is_shown_once(smoke_run, file, capsys):
-    found = evaluated(capsys, f"{smoke_run}?simulations=0", "--positions", file)
-    assert [each["name"] for each in found["accuracy"]["players"]] == [
+def test_search_without_simulations_is_reported_once(smoke_run, file, capsys):
+    output = evaluated(capsys, f"{smoke_run}?simulations=0", "--positions", file)
+    assert [each["name"] for each in output["accuracy"]["players"]] == [
         "network",
         "random, expected",
     ]
 
 
-def test_tables_for_people(file, capsys):
+def test_tables_name_player_and_positions(file, capsys):
     assert main(["evaluate", "mcts:50", "--positions", str(file)]) == 0
     output = capsys.readouterr().out
     assert "mcts:50, gobang:3x3:3" in output
@@ -81,11 +81,11 @@ def test_tables_for_people(file, capsys):
     assert "winner recognised in " in output
 
 
-def test_against_perfect_play(capsys):
-    found = evaluated(
+def test_matches_against_perfect_play_count_blunders(capsys):
+    output = evaluated(
         capsys, "random", "--game", "gobang:3x3:3", "--against", "perfect", "--games", "20"
     )
-    report = found["against_perfect"]
+    report = output["against_perfect"]
     score = report["score"]
     assert score["wins"] == 0
     assert score["wins"] + score["draws"] + score["losses"] == 20
@@ -97,19 +97,19 @@ def test_against_perfect_play(capsys):
     assert "blundered as first player: 0.0%" in capsys.readouterr().out
 
 
-def test_without_more_it_plays_baselines_and_tries_a_few_positions(smoke_run, capsys):
-    found = evaluated(capsys, smoke_run, "--games", "4")
-    assert [each["opponent"] for each in found["matches"]] == [
+def test_defaults_are_baseline_matches_and_sampled_positions(smoke_run, capsys):
+    output = evaluated(capsys, smoke_run, "--games", "4")
+    assert [each["opponent"] for each in output["matches"]] == [
         "random",
         "mcts:100?tie_break=random",
     ]
-    assert all(each["wins"] + each["draws"] + each["losses"] == 4 for each in found["matches"])
-    assert found["accuracy"]["positions"] > 100
-    assert found["accuracy"]["games"] == found["accuracy"]["positions"]
-    assert found["not_solved"] == 0
+    assert all(each["wins"] + each["draws"] + each["losses"] == 4 for each in output["matches"])
+    assert output["accuracy"]["positions"] > 100
+    assert output["accuracy"]["games"] == output["accuracy"]["positions"]
+    assert output["not_solved"] == 0
 
 
-def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
+def test_unsolvable_game_advises_making_dataset(monkeypatch, capsys):
     monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(GAME, 3))
     assert main(["evaluate", "random", "--game", "gobang:3x3:3", "--games", "2"]) == 0
     output = capsys.readouterr().out
@@ -117,17 +117,17 @@ def test_a_game_too_hard_for_that_says_what_to_do(monkeypatch, capsys):
     assert "against mcts:100?tie_break=random: " in output
 
 
-def test_positions_that_were_not_solved_are_counted(monkeypatch, capsys):
-    """The oracle solves positions with at most eight moves, so no game's first one."""
+def test_unsolved_positions_are_counted(monkeypatch, capsys):
+    """The oracle solves positions with at most eight moves, so never a game's first position."""
     monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(GAME, 8))
     monkeypatch.setattr("zerolab.evaluation.dataset._probe", lambda *_: None)
     arguments = ["random", "--game", "gobang:3x3:3", "--games", "2"]
-    found = evaluated(capsys, *arguments)
-    assert 0 < found["not_solved"] < found["accuracy"]["games"]  # of those that were looked at
+    output = evaluated(capsys, *arguments)
+    assert 0 < output["not_solved"] < output["accuracy"]["games"]
     assert main(["evaluate", *arguments]) == 0
     counted = re.search(r"(\d+) positions of (\d+) games", capsys.readouterr().out)
-    assert int(counted[1]) == found["not_solved"]
-    assert int(counted[2]) >= found["accuracy"]["games"]
+    assert int(counted[1]) == output["not_solved"]
+    assert int(counted[2]) >= output["accuracy"]["games"]
 
 
 @pytest.mark.parametrize(
@@ -156,31 +156,31 @@ def test_positions_that_were_not_solved_are_counted(monkeypatch, capsys):
         ),
     ],
 )
-def test_mistakes_are_one_line(arguments, expected, file, capsys):
+def test_mistakes_print_one_line(arguments, expected, file, capsys):
     capsys.readouterr()
-    given = [str(file) if each == "FILE" else each for each in arguments]
-    assert main(["evaluate", *given]) == 2
+    command = [str(file) if each == "FILE" else each for each in arguments]
+    assert main(["evaluate", *command]) == 2
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
     assert len(errors) < 400
 
 
-def test_a_file_without_positions_is_refused(tmp_path, capsys):
-    nothing = collect_in_memory(GAME, 1, DatasetSettings(), exhaustive(GAME)).positions.take(
+def test_file_without_positions_is_refused(tmp_path, capsys):
+    empty = collect_in_memory(GAME, 1, DatasetSettings(), exhaustive(GAME)).positions.take(
         np.empty(0, np.int64)
     )
     path = tmp_path / "none.parquet"
-    write_positions(path, nothing, {})
+    write_positions(path, empty, {})
     assert main(["evaluate", "random", "--positions", str(path)]) == 2
     assert "no positions" in capsys.readouterr().err
 
 
-def test_positions_of_another_game_than_the_run(smoke_run, tmp_path, capsys):
-    nothing = collect_in_memory(GAME, 1, DatasetSettings(), exhaustive(GAME)).positions.take(
+def test_positions_of_other_game_are_refused(smoke_run, tmp_path, capsys):
+    empty = collect_in_memory(GAME, 1, DatasetSettings(), exhaustive(GAME)).positions.take(
         np.empty(0, np.int64)
     )
     path = tmp_path / "other.parquet"
-    write_positions(path, replace(nothing, game=parse_game("gobang:3x4:3")), {})
+    write_positions(path, replace(empty, game=parse_game("gobang:3x4:3")), {})
     assert main(["evaluate", str(smoke_run), "--positions", str(path)]) == 2
     assert "has positions of gobang:3x4:3, not of gobang:3x3:3" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`zerolab export`, and every command that names agents with what it has written."""
+"""`zerolab export`, and exported agents in the other commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GAME = "gobang:3x3:3"
 
 @pytest.fixture(scope="module", autouse=True)
 def work(tmp_path_factory):
-    """A folder with a run whose network knows draws, and the file `agent.zerolab` made of it."""
+    """A folder with a run whose network predicts draws, and its export `agent.zerolab`."""
     folder = tmp_path_factory.mktemp("export")
     small = ["iterations=1", "final_evaluation.games=0", 'network.heads=["policy","outcome"]']
     with pytest.MonkeyPatch.context() as patch:
@@ -52,24 +52,24 @@ def refusal(capsys, *arguments):
     return lines[0]
 
 
-def has(package):
+def require(package):
     return pytest.importorskip(package, reason="the extra onnx is not installed")
 
 
-def test_it_tells_what_it_has_written_and_what_to_do_with_it(capsys):
+def test_export_describes_file_and_next_command(capsys):
     lines = output(capsys, "export", "runs/demo", "other.zerolab").splitlines()
     assert lines[0].startswith("other.zerolab: gobang:3x3:3, ")
     assert lines[0].endswith("run demo")
     assert lines[-1] == "play against it with: zerolab play other.zerolab"
-    told = json.loads(output(capsys, "export", "runs/demo@0", "zero.zerolab", "--json"))
-    assert told["file"] == "zero.zerolab"
-    assert told["bytes"] == Path("zero.zerolab").stat().st_size
-    assert (told["game"], told["origin"]["iteration"]) == (GAME, 0)
-    assert "outputs" not in told
-    assert zerolab.load_network("zero.zerolab").name == f"zero.zerolab@{told['digest'][:8]}"
+    summary = json.loads(output(capsys, "export", "runs/demo@0", "zero.zerolab", "--json"))
+    assert summary["file"] == "zero.zerolab"
+    assert summary["bytes"] == Path("zero.zerolab").stat().st_size
+    assert (summary["game"], summary["origin"]["iteration"]) == (GAME, 0)
+    assert "outputs" not in summary
+    assert zerolab.load_network("zero.zerolab").name == f"zero.zerolab@{summary['digest'][:8]}"
 
 
-def test_a_file_with_other_content_stays(capsys, tmp_path):
+def test_file_with_different_content_needs_overwrite(capsys, tmp_path):
     path = tmp_path / "a.zerolab"
     first = output(capsys, "export", "runs/demo@0", str(path))
     before = path.read_bytes()
@@ -99,20 +99,20 @@ def test_a_file_with_other_content_stays(capsys, tmp_path):
         ([], "RUN[@N]"),
     ],
 )
-def test_mistakes_get_one_line_and_write_nothing(arguments, expected, capsys):
+def test_mistakes_print_one_line_and_write_nothing(arguments, expected, capsys):
     before = sorted(Path().iterdir())
     assert expected in refusal(capsys, "export", *arguments)
     assert sorted(Path().iterdir()) == before
 
 
-def test_a_person_plays_against_it(monkeypatch, capsys, name):
+def test_agent_file_plays_against_person(monkeypatch, capsys, name):
     monkeypatch.setattr(sys, "stdin", io.StringIO("b2\nhint\nquit\n"))
     printed = output(capsys, "play", "agent.zerolab?simulations=20")
     assert f"{name}?simulations=20 plays " in printed
     assert "value of the position for you" in printed
 
 
-def test_it_plays_matches_as_its_run_does(capsys, name):
+def test_agent_file_plays_the_same_match_as_run(capsys, name):
     results = []
     for spec in ("agent.zerolab?simulations=9", "runs/demo@1?simulations=9"):
         printed = output(capsys, "match", spec, "mcts:5", "--games", "8", "--seed", "4", "--json")
@@ -121,7 +121,7 @@ def test_it_plays_matches_as_its_run_does(capsys, name):
     assert results[0] == results[1]
 
 
-def test_it_takes_part_in_tournaments_and_is_rated_under_its_name(capsys, name):
+def test_agent_file_is_rated_under_its_canonical_name(capsys, name):
     players = ["agent.zerolab", "runs/demo@0", "random", "agent.zerolab?simulations=0"]
     command = ["tournament", *players, "--games", "4", "--folder", "t", "--json"]
     printed = output(capsys, *command)
@@ -132,37 +132,39 @@ def test_it_takes_part_in_tournaments_and_is_rated_under_its_name(capsys, name):
     assert {each["player"] for each in rated["players"]} == named
 
 
-def test_its_accuracy_is_that_of_its_run(capsys, name):
-    told = []
+def test_agent_file_has_accuracy_of_run(capsys, name):
+    reports = []
     for spec in ("agent.zerolab", "runs/demo@1"):
         printed = output(capsys, "evaluate", spec, "--games", "2", "--json")
-        told.append(json.loads(printed))
-    assert told[0]["player"] == name
-    assert told[0]["accuracy"] == told[1]["accuracy"]
+        reports.append(json.loads(printed))
+    assert reports[0]["player"] == name
+    assert reports[0]["accuracy"] == reports[1]["accuracy"]
 
 
-def test_a_league_searches_with_it(capsys, name):
+def test_league_uses_network_of_agent_file(capsys, name):
     plain = ["--set", "search.selection=puct", "--set", "search.fpu=zero", "--set", "parents=2"]
     plain += ["--set", 'parameters=["check"]', "--set", "search.simulations=4", "--set", "active=6"]
     plain += ["--games", "8"]
-    told = json.loads(output(capsys, "league", GAME, "--agent", "agent.zerolab", *plain, "--json"))
-    assert told["network"] == name
+    summary = json.loads(
+        output(capsys, "league", GAME, "--agent", "agent.zerolab", *plain, "--json")
+    )
+    assert summary["network"] == name
     heads = resolve_settings(GAME, "league/best.toml").network.heads
     assert [head.name for head in heads] == ["policy", "outcome"]
     line = refusal(capsys, "league", GAME, "--agent", "agent.zerolab?simulations=3", *plain)
     assert "options do not apply to a league" in line
 
 
-def test_it_is_an_engine(monkeypatch, capfdbinary, name):
+def test_agent_file_is_gtp_engine(monkeypatch, capfdbinary, name):
     script = b"name\ngenmove b\nquit\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(script)))
     assert main(["gtp", "agent.zerolab"]) == 0
-    said, move, _, _ = capfdbinary.readouterr().out.split(b"\n\n")
-    assert said == b"= zerolab " + name.encode()
+    name_response, move, _, _ = capfdbinary.readouterr().out.split(b"\n\n")
+    assert name_response == b"= zerolab " + name.encode()
     assert move[:2] == b"= "
 
 
-def test_it_is_an_opponent_of_final_evaluations(capsys):
+def test_final_evaluation_accepts_agent_file_as_baseline(capsys):
     small = ["--set", "iterations=1", "--set", "final_evaluation.games=2"]
     baselines = ["--set", 'final_evaluation.baselines=["agent.zerolab?simulations=2"]']
     run = ["train", GAME, "--preset", "smoke", "--run", "runs/against", *small, *baselines]
@@ -173,7 +175,7 @@ def test_it_is_an_opponent_of_final_evaluations(capsys):
     assert line["wins"] + line["draws"] + line["losses"] == 2
 
 
-def test_python_names_it_like_any_agent(name):
+def test_python_api_accepts_agent_file(name):
     start = zerolab.Position.start(GAME)
     network = zerolab.load_network("agent.zerolab")
     priors, values = network.evaluate([start, start.play("b2")])
@@ -189,43 +191,47 @@ def test_python_names_it_like_any_agent(name):
         zerolab.export_network(3, "x.zerolab")
 
 
-def test_an_onnx_model_is_compared_and_says_what_it_is(capsys):
-    onnx, runtime = has("onnx"), has("onnxruntime")
-    has("onnxscript")
-    told = json.loads(output(capsys, "export", "runs/demo@1", "a.onnx", "--json"))
-    assert told["outputs"]["policy"]["shape"] == [9]
-    assert told["outputs"]["outcome"]["shape"] == [3]
-    assert max(each["difference"] for each in told["outputs"].values()) < told["tolerance"] == 1e-4
+def test_onnx_model_is_verified_and_describes_itself(capsys):
+    onnx, runtime = require("onnx"), require("onnxruntime")
+    require("onnxscript")
+    summary = json.loads(output(capsys, "export", "runs/demo@1", "a.onnx", "--json"))
+    assert summary["outputs"]["policy"]["shape"] == [9]
+    assert summary["outputs"]["outcome"]["shape"] == [3]
+    assert (
+        max(each["difference"] for each in summary["outputs"].values())
+        < summary["tolerance"]
+        == 1e-4
+    )
     printed = output(capsys, "export", "agent.zerolab", "b.onnx")
     assert "planes float32[batch, 1, 3, 3]" in printed
-    assert f"compared with the network on {told['positions']} positions" in printed
+    assert f"compared with the network on {summary['positions']} positions" in printed
     assert "tolerance of 1e-04" in printed
     assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
     model = onnx.load("a.onnx")
     about = {each.key: json.loads(each.value) for each in model.metadata_props}
     assert (about["game"], about["planes"]) == (GAME, ["pieces"])
     assert about["actions"][:4] == ["a1", "b1", "c1", "a2"]
-    assert about["outputs"]["outcome"] .startswith("logits of win, draw and loss")
+    assert about["outputs"]["outcome"].startswith("logits of win, draw and loss")
     assert about["origin"]["run"] == "demo"
-    # What a reader of docs/sharing.md would do, against what zerolab says.
+    # Evaluate as docs/sharing.md describes, and compare with zerolab's own evaluation.
     start = zerolab.Position.start(GAME)
     session = runtime.InferenceSession("a.onnx", providers=["CPUExecutionProvider"])
     logits, outcome = session.run(["policy", "outcome"], {"planes": start.planes()[None]})
     priors, values = zerolab.load_network("agent.zerolab").evaluate([start])
-    # zerolab itself may compute in bfloat16, of 8 bits.
+    # zerolab may compute in bfloat16, which has 8 significant bits.
     assert np.abs(softmax(logits) - priors).max() < 0.02
     win, _, loss = softmax(outcome)[0]
     assert abs(win - loss - values[0]) < 0.03
 
 
 def softmax(logits):
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def test_a_network_too_large_for_a_file_can_still_be_a_model(monkeypatch, capsys):
+def test_network_too_large_for_agent_file_exports_to_onnx(monkeypatch, capsys):
     for package in ("onnx", "onnxruntime", "onnxscript"):
-        has(package)
+        require(package)
     monkeypatch.setattr(arrays, "MAX_AGENT_BYTES", 20_000)
     line = refusal(capsys, "export", "runs/demo", "large.zerolab")
     assert "the agent has" in line
@@ -234,28 +240,28 @@ def test_a_network_too_large_for_a_file_can_still_be_a_model(monkeypatch, capsys
     assert "policy" in output(capsys, "export", "runs/demo", "large.onnx")
 
 
-def test_a_model_that_disagrees_is_not_written(monkeypatch, capsys):
+def test_onnx_model_that_differs_is_not_written(monkeypatch, capsys):
     for package in ("onnx", "onnxruntime", "onnxscript"):
-        has(package)
-    honest = onnx_export.onnx_model
+        require(package)
+    exact_model = onnx_export.onnx_model
 
-    def lying(network, planes, about):
+    def perturbed_model(network, planes, about):
         weight = next(network.heads["policy"].parameters())
-        former = weight.detach().clone()
+        original = weight.detach().clone()
         weight.data += 0.01
         try:
-            return honest(network, planes, about)
+            return exact_model(network, planes, about)
         finally:
-            weight.data = former
+            weight.data = original
 
-    monkeypatch.setattr(onnx_export, "onnx_model", lying)
+    monkeypatch.setattr(onnx_export, "onnx_model", perturbed_model)
     before = sorted(Path().iterdir())
     line = refusal(capsys, "export", "runs/demo", "wrong.onnx")
     assert "the exported model's policy differs from the network's by" in line
     assert sorted(Path().iterdir()) == before
 
 
-def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, capsys):
+def test_missing_onnx_extra_is_explained(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnx", None)
     line = refusal(capsys, "export", "runs/demo", "none.onnx")
     assert 'which is not installed: install the extra "onnx"' in line
@@ -263,11 +269,11 @@ def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, capsys):
     assert not Path("none.onnx").exists()
 
 
-def test_a_full_disk_leaves_no_half_of_a_file(monkeypatch, capsys):
-    def full(path, content):
+def test_full_disk_leaves_no_partial_file(monkeypatch, capsys):
+    def raise_no_space(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", raise_no_space)
     line = refusal(capsys, "export", "runs/demo@1", "full.zerolab")
     assert "cannot write full.zerolab: No space left on device" in line
     assert not list(Path().glob("*full*"))

@@ -1,4 +1,4 @@
-"""`zerolab gtp` as its users meet it."""
+"""`zerolab gtp`: GTP dialogues and error messages."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def converse(monkeypatch, capfdbinary, script, *arguments):
     return code, capfdbinary.readouterr()
 
 
-def test_a_player_answers(monkeypatch, capfdbinary):
+def test_player_responds_to_commands(monkeypatch, capfdbinary):
     script = b"1 name\n2 boardsize 3\n3 genmove black\n4 zerolab-game\nplay\xff\n5 quit\n6 name\n"
     code, captured = converse(monkeypatch, capfdbinary, script, "random", "--game", "gobang:5x5:3")
     assert code == 0
-    name, size, move, game, nonsense, end, nothing = captured.out.split(b"\n\n")
+    name, size, move, game, unknown, end, rest = captured.out.split(b"\n\n")
     assert (name, size, game) == (b"=1 zerolab random", b"=2", b"=4 gobang:3x3:3")
     assert move[:3] == b"=3 "
-    assert (nonsense, end, nothing) == (b"? unknown command", b"=5", b"")
+    assert (unknown, end, rest) == (b"? unknown command", b"=5", b"")
     assert captured.err == b""
 
 
-def test_a_seed_decides_the_moves(monkeypatch, capfdbinary):
+def test_seed_determines_moves(monkeypatch, capfdbinary):
     arguments = "random", "--game", "gobang:8x8"
     script = b"genmove b\ngenmove w\ngenmove b\ngenmove w\n"
     games = [
@@ -37,7 +37,7 @@ def test_a_seed_decides_the_moves(monkeypatch, capfdbinary):
     assert games[0] == games[1] != games[2]
 
 
-def test_without_input_there_is_nothing_to_answer(monkeypatch, capfd):
+def test_missing_stdin_ends_engine(monkeypatch, capfd):
     monkeypatch.setattr("sys.stdin", None)
     assert main(["gtp", "random", "--game", "gobang:3x3:3"]) == 0
     assert capfd.readouterr().out == ""
@@ -53,14 +53,14 @@ def test_without_input_there_is_nothing_to_answer(monkeypatch, capfd):
         (['gtp:"no-such-engine"', "--game", "gobang:5x5"], "no-such-engine cannot be started"),
     ],
 )
-def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     assert main(["gtp", *arguments]) == 2
     errors = capsys.readouterr().err
     assert expected in errors
     assert len(errors.splitlines()) == 1
 
 
-def test_a_controller_that_leaves_ends_the_engine():
+def test_closed_output_ends_engine():
     process = Fork("gtp", "random", "--game", "gobang:3x3:3")
     process.stdin.write("name\n")
     process.stdin.flush()

@@ -1,4 +1,4 @@
-"""`zerolab league`, from the command line to the preset it ends with."""
+"""`zerolab league`, from its options to the preset that it writes."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_league_is_played_resumed_and_reported(here, capsys):
+def test_league_is_played_resumed_and_reported(here, capsys):
     command = ["league", "gobang:3x3:3", *PLAIN, "--out", "out", "--games"]
     assert main([*command, "20"]) == 0
-    shown = capsys.readouterr().out
-    assert "20 games, rated by results" in shown
-    assert "zerolab train gobang:3x3:3 --preset out/best.toml" in shown
+    printed = capsys.readouterr().out
+    assert "20 games, rated by results" in printed
+    assert "zerolab train gobang:3x3:3 --preset out/best.toml" in printed
     assert main([*command, "60", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["games"] == 60
-    assert shown["generation"] == 3
-    assert len(shown["generations"]) == 4
-    assert len(shown["players"]) == 6
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["games"] == 60
+    assert summary["generation"] == 3
+    assert len(summary["generations"]) == 4
+    assert len(summary["players"]) == 6
     assert {file.name for file in (here / "out").iterdir() if file.name[0] != "."} == {
         "league.toml", "population.safetensors", "games.sqlite", "best.toml", "league.png",
         "league.svg",
     }  # fmt: skip
-    trained = resolve_settings("gobang:3x3:3", "out/best.toml")
-    assert trained.search.selection.name == "uct"
-    assert trained.search.simulations == 8
+    preset = resolve_settings("gobang:3x3:3", "out/best.toml")
+    assert preset.search.selection.name == "uct"
+    assert preset.search.simulations == 8
     assert main(["rate", "out/games.sqlite", "--json"]) == 0
 
 
@@ -61,17 +61,17 @@ def test_a_league_is_played_resumed_and_reported(here, capsys):
         (["--games", "0"], "games = 0: expected at least 1"),
     ],
 )  # fmt: skip
-def test_mistakes_in_one_line(here, capsys, arguments, message):
+def test_mistakes_print_one_line(here, capsys, arguments, message):
     assert main(["league", "gobang:3x3:3", *arguments]) == 2
-    shown = capsys.readouterr().err
-    assert shown.count("\n") == 1
-    assert message in shown
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert message in printed
     assert not list(here.iterdir())
 
 
 @pytest.fixture
 def trained(here):
-    """A run with the untrained network alone, which knows nothing of draws."""
+    """A run that has only the untrained network, whose heads do not predict draws."""
     settings = resolve_settings(
         "gobang:3x3:3", "smoke", ["search.simulations=4", "network.channels=4"]
     )
@@ -92,12 +92,12 @@ def trained(here):
          "trained@0 does not predict draws"),
     ],
 )  # fmt: skip
-def test_a_network_that_does_not_fit(trained, capsys, arguments, message):
+def test_unsuitable_network_is_refused(trained, capsys, arguments, message):
     assert main(["league", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_league_has_the_network_of_a_run(trained, capsys):
+def test_league_uses_network_of_run(trained, capsys):
     plain = ["--set", "search.selection=puct", "--set", "search.fpu=zero", "--set", "parents=2"]
     plain += ["--set", 'parameters=["check"]', "--set", "search.simulations=4", "--set", "active=6"]
     league = ["league", "gobang:3x3:3", "--agent", "trained", *plain]

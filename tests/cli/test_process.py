@@ -19,7 +19,7 @@ LONG = ["perft", "gobang:8x8", "30"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_a_kernel_that_computes(number):
+def test_signal_ends_running_kernel(number):
     process = Fork(*LONG)
     process.stdout.readline()
     os.kill(process.pid, number)
@@ -29,8 +29,8 @@ def test_a_signal_ends_a_kernel_that_computes(number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_work_that_can_be_resumed_says_so_in_one_line(number):
-    stopped = run_script(f"""
+def test_signal_prints_command_to_resume(number):
+    result = run_script(f"""
         import sys, types
         from zerolab.cli import main as command
         from zerolab.cli.process import resumable
@@ -43,13 +43,13 @@ def test_work_that_can_be_resumed_says_so_in_one_line(number):
         sys.argv = ["zerolab", "train"]
         sys.exit(command.main())
     """)
-    assert stopped.returncode == 128 + number
-    assert stopped.stderr == (
+    assert result.returncode == 128 + number
+    assert result.stderr == (
         "zerolab: stopped; finished stages are saved, resume with: zerolab train --run runs/a\n"
     )
 
 
-def test_a_second_signal_ends_it_at_once():
+def test_second_signal_ends_process():
     process = Fork(*LONG)
     process.stdout.readline()
     os.kill(process.pid, signal.SIGINT)
@@ -59,8 +59,8 @@ def test_a_second_signal_ends_it_at_once():
 
 
 @pytest.mark.parametrize("module", ["zerolab.core.errors", "tyro", "numpy.linalg", "numba"])
-def test_a_signal_while_modules_load_leaves_no_traceback(module):
-    ended = run_script(f"""
+def test_signal_during_imports_prints_no_traceback(module):
+    result = run_script(f"""
         class Finder:
             def find_spec(name, path=None, target=None):
                 if name == "{module}":
@@ -70,11 +70,11 @@ def test_a_signal_while_modules_load_leaves_no_traceback(module):
         sys.argv = ["zerolab", "perft", "gobang:3x3:3", "2"]
         sys.exit(main())
     """)
-    assert ended.returncode == 128 + signal.SIGINT
-    assert ended.stderr == "zerolab: interrupted\n"
+    assert result.returncode == 128 + signal.SIGINT
+    assert result.stderr == "zerolab: interrupted\n"
 
 
-def test_a_signal_at_exit_is_silent():
+def test_signal_at_exit_is_silent():
     register = "import atexit, signal; atexit.register(signal.raise_signal, signal.SIGTERM)\n"
     process = Fork("games", code=register + COMMAND)
     _, errors = process.finish()
@@ -82,8 +82,8 @@ def test_a_signal_at_exit_is_silent():
     assert errors == ""
 
 
-def test_an_exception_that_hides_an_interrupt_is_an_interrupt():
-    ended = run_script("""
+def test_exception_raised_by_interrupt_counts_as_interrupt():
+    result = run_script("""
         import zerolab.cli.main as module
         def broken(arguments):
             try:
@@ -93,8 +93,8 @@ def test_an_exception_that_hides_an_interrupt_is_an_interrupt():
         module._run = broken
         sys.exit(main())
     """)
-    assert ended.returncode == 128 + signal.SIGTERM
-    assert ended.stderr == "zerolab: interrupted\n"
+    assert result.returncode == 128 + signal.SIGTERM
+    assert result.stderr == "zerolab: interrupted\n"
 
 
 def run_script(script):
@@ -105,7 +105,7 @@ def run_script(script):
     )  # fmt: skip
 
 
-def test_an_interrupted_command_leaves_no_engine():
+def test_interrupted_command_ends_engines():
     process = Fork("match", 'gtp:"sleep 987"', "random", "--game", "gobang:3x3:3")
     while not (engines := children(process.pid)):
         assert is_running(process.pid)
@@ -113,7 +113,7 @@ def test_an_interrupted_command_leaves_no_engine():
     os.kill(process.pid, signal.SIGTERM)
     process.finish(timeout=20)
     assert process.returncode == 128 + signal.SIGTERM
-    wait_until_ended(engines)  # what was killed still takes a moment to end
+    wait_until_ended(engines)  # killed processes take a moment to end
 
 
 def wait_until_ended(processes):
@@ -140,7 +140,7 @@ def is_running(process):
 
 
 @pytest.mark.parametrize("arguments", [["games"], LONG])
-def test_a_reader_that_leaves_ends_the_command_quietly(arguments):
+def test_closed_pipe_ends_command_quietly(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     process = Fork(*arguments, stdout=writing)
@@ -150,16 +150,16 @@ def test_a_reader_that_leaves_ends_the_command_quietly(arguments):
     assert errors == ""
 
 
-def test_closed_streams_lead_nowhere():
+def test_help_with_closed_streams_succeeds():
     script = f"{' '.join(ZEROLAB)} train --help <&- >&-"
-    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0
-    assert ended.stderr == ""
+    result = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize(("arguments", "closed"), [("play random", {0, 1, 2}), ("gtp random", {1})])
 def test_games_with_closed_streams_end_quietly(arguments, closed):
-    """The streams are as Python finds them after ``<&- >&- 2>&-``."""
+    """The streams are in the state that Python creates after ``<&- >&- 2>&-``."""
     head = "import os, sys\n"
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if number in closed:
@@ -176,18 +176,18 @@ def test_games_with_closed_streams_end_quietly(arguments, closed):
 @pytest.mark.parametrize(
     ("arguments", "unbuffered"), [(["runs", "/"], ""), (["--help"], "1"), (["train", "--help"], "")]
 )
-def test_output_that_cannot_be_written_is_reported(arguments, unbuffered):
+def test_unwritable_output_is_reported(arguments, unbuffered):
     with open("/dev/full", "w") as full:
-        ended = subprocess.run(
+        result = subprocess.run(
             [*ZEROLAB, *arguments],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
-    assert ended.returncode == 2
-    assert ended.stderr == "zerolab: cannot write the output: No space left on device\n"
+    assert result.returncode == 2
+    assert result.stderr == "zerolab: cannot write the output: No space left on device\n"
 
 
-def test_a_path_that_is_not_utf8_is_refused(tmp_path, monkeypatch):
+def test_path_not_in_utf8_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     odd = os.fsdecode(b"caf\xe9.parquet")
     process = Fork("dataset", "gobang:3x3:3", "--positions", "5", "--out", odd)

@@ -1,4 +1,4 @@
-"""Programs run only when the command line names them."""
+"""Permission to run the programs that files and folders name."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from zerolab.studies.tasks import TrainTask
 from zerolab.training.configure import resolve_settings, saved_settings
 
 
-def test_a_folder_starts_no_program_by_itself(tmp_path):
-    kept = ["random", f'gtp:"touch {tmp_path / "started"}"']
+def test_folder_does_not_start_its_programs(tmp_path):
+    saved = ["random", f'gtp:"touch {tmp_path / "started"}"']
     with pytest.raises(UserError, match="the folder names the program"):
-        gather_agents(kept, ["mcts:2"], parse_game("gobang:3x3:3"))
+        gather_agents(saved, ["mcts:2"], parse_game("gobang:3x3:3"))
     assert not (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize("blank", ["", " "])
-def test_a_kept_name_with_a_blank_is_a_program_too(tmp_path, blank):
+def test_saved_program_with_leading_blank_is_refused(tmp_path, blank):
     with pytest.raises(UserError, match="the folder names the program"):
         gather_agents([f'{blank}gtp:"touch x"'], ["random"], parse_game("gobang:3x3:3"))
 
 
 @pytest.fixture
-def strangers(tmp_path):
-    """A run and a preset that name a program among their baselines; return what shows it ran."""
-    started = tmp_path / "started"
-    program = f'gtp:"touch {started}"'
+def marker(tmp_path):
+    """A file that marks the start of a program, which a run and a preset name as a baseline."""
+    path = tmp_path / "started"
+    program = f'gtp:"touch {path}"'
     tables = [
         *("iterations=1", "selfplay.episodes=2", "learn.epochs=1", "final_evaluation.games=2"),
         f"final_evaluation.baselines=[{json.dumps(program)}]",
@@ -47,63 +47,61 @@ def strangers(tmp_path):
     settings = resolve_settings("gobang:3x3:3", "smoke", tables)
     RunFolder.create(tmp_path / "run", settings.model_dump())
     preset = tomli_w.dumps(settings.model_dump())
-    (tmp_path / "theirs.toml").write_text(preset)
-    return started
+    (tmp_path / "foreign.toml").write_text(preset)
+    return path
 
 
 FROM_FILES = [
     ["train", "--run", "run"],
-    ["train", "--preset", "theirs.toml", "--run", "new"],
+    ["train", "--preset", "foreign.toml", "--run", "new"],
     [
-        *("tune", "gobang:3x3:3", "--preset", "theirs.toml", "--objective", "loss"),
+        *("tune", "gobang:3x3:3", "--preset", "foreign.toml", "--objective", "loss"),
         *("--set", "learn.epochs=1..2", "--set", "final_evaluation.games=2"),
     ],
 ]
 
 
 @pytest.mark.parametrize("arguments", FROM_FILES)
-def test_a_program_that_a_file_names_is_shown_and_not_run(
-    strangers, arguments, monkeypatch, capsys
-):
-    monkeypatch.chdir(strangers.parent)
+def test_program_named_by_file_is_reported_and_not_run(marker, arguments, monkeypatch, capsys):
+    monkeypatch.chdir(marker.parent)
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
-    assert json.dumps(f'gtp:"touch {strangers}"') in error
+    assert json.dumps(f'gtp:"touch {marker}"') in error
     assert "--allow-programs" in error
-    assert not strangers.exists()
-    assert {each.name for each in strangers.parent.iterdir()} == {"run", "theirs.toml"}
+    assert not marker.exists()
+    assert {each.name for each in marker.parent.iterdir()} == {"run", "foreign.toml"}
 
 
 @pytest.mark.parametrize("arguments", FROM_FILES)
-def test_a_program_that_is_allowed_or_typed_is_run(strangers, arguments, monkeypatch, capsys):
-    monkeypatch.chdir(strangers.parent)
-    program = f'gtp:"touch {strangers}"'
+def test_allowed_or_typed_program_is_run(marker, arguments, monkeypatch, capsys):
+    monkeypatch.chdir(marker.parent)
+    program = f'gtp:"touch {marker}"'
     typed = f"final_evaluation.baselines=[{json.dumps(program)}]"
-    for said in (["--allow-programs"], ["--set", typed]):
-        assert main([*arguments, *said]) == 2  # it is no engine
+    for option in (["--allow-programs"], ["--set", typed]):
+        assert main([*arguments, *option]) == 2  # the program is not an engine
         assert "cannot play gobang:3x3:3" in capsys.readouterr().err
-        strangers.unlink()
+        marker.unlink()
 
 
-def test_the_command_that_resumes_a_run_allows_its_programs(strangers, capsys):
-    """As it is printed where training is stopped; a shell takes folders with blanks for one."""
-    folder = strangers.with_name("a run")
-    run = RunFolder.open(strangers.with_name("run").rename(folder))
+def test_advice_to_resume_run_allows_its_programs(marker, capsys):
+    """The advice printed when training stops, with folder names quoted for the shell."""
+    folder = marker.with_name("a run")
+    run = RunFolder.open(marker.with_name("run").rename(folder))
     advice = train.resuming(folder, saved_settings(run))
     assert advice == f"zerolab train --run '{folder}' --allow-programs"
-    assert main(shlex.split(advice)[1:]) == 2  # the program is run: it is no engine
+    assert main(shlex.split(advice)[1:]) == 2  # the program runs, but is not an engine
     assert "cannot play gobang:3x3:3" in capsys.readouterr().err
     plain = resolve_settings("gobang:3x3:3", "smoke")
     assert train.resuming(Path("runs/p"), plain) == "zerolab train --run runs/p"
 
 
-def test_the_command_that_resumes_a_tournament_names_its_programs(strangers, capsys):
-    program = f'gtp:"touch {strangers}"'
+def test_advice_to_resume_tournament_names_its_programs(marker, capsys):
+    program = f'gtp:"touch {marker}"'
     agents = gather_agents([], [program, "random"], parse_game("gobang:3x3:3"))
     players = {agent.name: agent.identity for agent in agents}
     settings = TournamentSettings(game="gobang:3x3:3", players=players, games=2)
-    folder = strangers.with_name("all of them")
+    folder = marker.with_name("all of them")
     with Tournament.locked(folder, settings):
         pass
     advice = tournament.resuming(folder, settings)
@@ -112,23 +110,23 @@ def test_the_command_that_resumes_a_tournament_names_its_programs(strangers, cap
     assert "cannot play gobang:3x3:3" in capsys.readouterr().err
 
 
-def test_a_study_runs_no_program_of_a_run_that_it_finds(strangers):
+def test_study_does_not_run_programs_of_existing_run(marker):
     planned = resolve_settings("gobang:3x3:3", "smoke", ["iterations=1"])
-    task = TrainTask("a run", "key", str(strangers.parent / "run"), planned)
+    task = TrainTask("a run", "key", str(marker.parent / "run"), planned)
     with pytest.raises(UserError, match="names a program to be run"):
         task.run()
-    assert not strangers.exists()
+    assert not marker.exists()
 
 
-def test_scripts_allow_programs_by_an_argument(strangers):
-    run = strangers.parent / "run"
+def test_train_function_needs_permission_for_programs(marker):
+    run = marker.parent / "run"
     with pytest.raises(UserError, match="allow_programs=True"):
         zerolab.train(run=run)
     with pytest.raises(UserError, match="cannot play"):
         zerolab.train(run=run, allow_programs=True)
 
 
-def test_perfect_play_gives_up_where_it_is_too_hard(monkeypatch, capsys):
+def test_perfect_play_of_hard_game_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1000))
     assert main(["match", "perfect", "random", "--game", "othello:6x6", "--games", "2"]) == 2
     error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`zerolab rate` as a user meets it."""
+"""`zerolab rate`: tables, JSON, CSV, figures and error messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rated(capsys, *arguments):
     return capsys.readouterr()
 
 
-def test_json(played, capsys):
+def test_json_has_ratings_and_intervals(played, capsys):
     truth, path = played
     ratings = json.loads(rated(capsys, path, "--json").out)
     assert set(ratings) == {"advantage", "model", "players"}
@@ -53,7 +53,7 @@ def test_json(played, capsys):
     assert elos == sorted(elos, reverse=True)
 
 
-def test_given_parameters(played, capsys):
+def test_model_parameters_can_be_fixed(played, capsys):
     options = ("--advantage", "-12.5", "--draw-elo", "80", "--json")
     ratings = json.loads(rated(capsys, played[1], *options).out)
     assert (ratings["model"]["advantage"], ratings["model"]["draw_elo"]) == pytest.approx(
@@ -70,26 +70,26 @@ def test_csv_agrees_with_json(played, capsys):
     )
 
 
-def test_table_and_what_was_left_out(tmp_path, capsys):
+def test_table_is_printed_and_skipped_games_are_counted(tmp_path, capsys):
     games = [("A [b]", "$x_B", 1), ("$x_B", "A [b]", 0), ("$x_B", "$x_B", 1)]
     unfinished = pgn([("$x_B", "A [b]", 1)]).replace("1-0", "*")
     (tmp_path / "games.pgn").write_text(pgn(games) + unfinished)
-    shown = rated(capsys, tmp_path / "games.pgn")
-    assert "A [b]" in shown.out
-    assert "$x_B" in shown.out
-    assert "left out 1 unfinished game\n" in shown.err
-    assert "left out 1 self-play game\n" in shown.err
+    output = rated(capsys, tmp_path / "games.pgn")
+    assert "A [b]" in output.out
+    assert "$x_B" in output.out
+    assert "left out 1 unfinished game\n" in output.err
+    assert "left out 1 self-play game\n" in output.err
 
 
 @pytest.mark.parametrize("name", ["ratings.png", "ratings.SVG"])
-def test_a_figure(name, tmp_path, capsys):
+def test_figure_has_format_of_its_ending(name, tmp_path, capsys):
     (tmp_path / "games.pgn").write_text(pgn([("$A_{", "B\\$", 1), ("C" * 200, "$A_{", 0)]))
     rated(capsys, tmp_path / "games.pgn", "--figure", tmp_path / name)
     content = (tmp_path / name).read_bytes()
     assert content.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
 
 
-def test_a_figure_of_more_players_than_it_has_room_for_says_so(monkeypatch):
+def test_figure_shows_strongest_players_if_there_are_too_many(monkeypatch):
     monkeypatch.setattr(rating_report, "_MAX_PLAYERS", 2)
     ratings = rate([GameResult("A", "B", 1), GameResult("B", "C", 1), GameResult("C", "A", 0)])
     (axes,) = rating_report.draw_ratings(ratings).axes
@@ -97,7 +97,7 @@ def test_a_figure_of_more_players_than_it_has_room_for_says_so(monkeypatch):
     assert axes.get_xlabel() == "Elo with 95 % intervals, the 2 strongest of 3"
 
 
-def test_mistakes_are_told_in_one_line(tmp_path, capsys):
+def test_mistakes_print_one_line(tmp_path, capsys):
     files = {
         "apart.pgn": pgn([("A", "B", 1), ("C", "D", 0)]),
         "one.pgn": pgn([("A", "A", 1)]),
@@ -124,21 +124,21 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
         (["good.pgn", "--draw-elo", "many"], "many"),
     ]
     for arguments, message in mistakes:
-        given = [str(tmp_path / each) if each.endswith(".pgn") else each for each in arguments]
-        assert main(["rate", *given]) == 2, arguments
-        shown = capsys.readouterr()
-        assert message in shown.err, arguments
-        assert shown.err.count("\n") == 1, shown.err
-        assert not shown.out
+        command = [str(tmp_path / each) if each.endswith(".pgn") else each for each in arguments]
+        assert main(["rate", *command]) == 2, arguments
+        output = capsys.readouterr()
+        assert message in output.err, arguments
+        assert output.err.count("\n") == 1, output.err
+        assert not output.out
 
 
-def test_what_is_no_file_of_games_is_refused_unread(tmp_path, capsys):
-    """Kind, size and head are looked at first: each would fill the memory, or never come."""
+def test_unsuitable_files_are_refused_unread(tmp_path, capsys):
+    """Reading any of these files would exhaust memory or block forever."""
     for folder in ("zeros", "link", "pipe"):
         (tmp_path / folder).mkdir()
     for name in ("zeros/games.sqlite", "huge.pgn"):
         with open(tmp_path / name, "wb") as file:
-            file.truncate(8 << 30)  # without a byte on the disk
+            file.truncate(8 << 30)  # a sparse file
     (tmp_path / "link" / "games.sqlite").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe" / "games.sqlite")
     (tmp_path / "loop.pgn").symlink_to("loop.pgn")
@@ -152,19 +152,19 @@ def test_what_is_no_file_of_games_is_refused_unread(tmp_path, capsys):
     }
     for name, message in mistakes.items():
         assert main(["rate", str(tmp_path / name)]) == 2
-        shown = capsys.readouterr()
-        assert message in shown.err
-        assert shown.err.count("\n") == 1
+        output = capsys.readouterr()
+        assert message in output.err
+        assert output.err.count("\n") == 1
 
 
-def test_more_players_than_can_be_compared_are_told(tmp_path, capsys):
+def test_too_many_players_are_refused(tmp_path, capsys):
     circle = [(f"p{i}", f"p{(i + 1) % 20_000}", 1) for i in range(20_000)]
     (tmp_path / "games.pgn").write_text(pgn(circle))
     assert main(["rate", str(tmp_path / "games.pgn")]) == 2
     assert "20,000 players: expected at most 1,000" in capsys.readouterr().err
 
 
-def test_no_torch_is_imported(played):
+def test_rate_does_not_import_torch_or_matplotlib(played):
     script = (
         "import sys; from zerolab.cli.main import main; main(['rate', sys.argv[1]]);"
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"

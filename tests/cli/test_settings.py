@@ -1,4 +1,4 @@
-"""`zerolab settings`, and presets from files."""
+"""`zerolab settings`, descriptions of settings, and preset files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outer(Settings):
     """How many workers."""
 
 
-def test_a_setting_is_described_by_its_field_and_its_docstring():
+def test_descriptions_combine_field_and_docstring():
     count, rate, names, workers = describe_settings(Outer)
     assert count == (
         "count",
@@ -69,7 +69,7 @@ def test_listed_defaults_do_not_depend_on_the_machine():
     assert by_preset(preset_values(), threads) == "default in all"
 
 
-def test_a_list_of_names_says_which(capsys):
+def test_list_of_names_prints_choices(capsys):
     assert main(["settings", "published_bugs"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     names = "mirrored_policy | absolute_winner | fresh_optimizer | losses_as_draws"
@@ -89,12 +89,12 @@ def test_every_key_of_every_preset_is_listed(capsys):
                 assert each["presets"][preset] in (value, each["default"])
 
 
-def test_every_setting_says_what_it_does():
+def test_every_setting_has_description():
     undocumented = {each.key for each in describe_settings(TrainSettings) if not each.description}
     assert not {key for key in undocumented if not key.startswith("search.")} - {"network"}
 
 
-def test_a_choice_brings_the_settings_of_its_members(capsys):
+def test_choice_lists_settings_of_its_members(capsys):
     assert main(["settings", "search.selection"]) == 0
     text = capsys.readouterr().out
     assert "search.selection: puct | rave | uct; default puct" in text
@@ -102,25 +102,25 @@ def test_a_choice_brings_the_settings_of_its_members(capsys):
     assert "search.selection.equivalence (with rave)" in text
 
 
-def test_settings_of_a_listed_choice_go_by_its_name():
+def test_settings_of_listed_choice_use_its_name():
     weight = next(each for each in all_settings() if each.key == "network.heads.outcome.weight")
-    given = resolve_settings(None, "connect4-baseline", [f"{weight.key}=0.5"]).model_dump()
-    assert dict(flatten_settings(given))[weight.key] == 0.5
+    settings = resolve_settings(None, "connect4-baseline", [f"{weight.key}=0.5"]).model_dump()
+    assert dict(flatten_settings(settings))[weight.key] == 0.5
     assert values_in(preset_values(), weight)["connect4-baseline"] == 0.01
 
 
 @pytest.mark.parametrize("pattern", ["learn.epochs", "EPOCHS", "learn.e*s", "*.epochs"])
-def test_patterns(pattern, capsys):
+def test_pattern_finds_setting(pattern, capsys):
     assert main(["settings", pattern]) == 0
     assert "learn.epochs: whole number" in capsys.readouterr().out
 
 
-def test_a_pattern_that_fits_nothing_gets_the_nearest_spelling(capsys):
+def test_unmatched_pattern_suggests_nearest_spelling(capsys):
     assert main(["settings", "epohcs"]) == 2
     assert 'did you mean "epochs"?' in capsys.readouterr().err
 
 
-def test_a_preset_may_be_a_file(tmp_path):
+def test_preset_can_be_file(tmp_path):
     file = tmp_path / "own.toml"
     file.write_text('game = "gobang:3x3:3"\niterations = 7\n[learn]\nepochs = 3\n')
     settings = resolve_settings(None, str(file), ["learn.epochs=4"])
@@ -132,7 +132,7 @@ def test_a_preset_may_be_a_file(tmp_path):
     ("content", "expected"),
     [("iterations = ", "is not a TOML file"), ("itertions = 3", 'did you mean "iterations"?')],
 )
-def test_mistakes_in_a_preset_file(content, expected, tmp_path, capsys):
+def test_mistakes_in_preset_file_are_reported(content, expected, tmp_path, capsys):
     file = tmp_path / "own.toml"
     file.write_text(content)
     assert main(["train", "--preset", str(file), "--run", str(tmp_path / "run")]) == 2

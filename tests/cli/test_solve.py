@@ -1,4 +1,4 @@
-"""`zerolab solve` as a user meets it."""
+"""`zerolab solve`: values, best moves and error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from zerolab.cli.main import main
 
 
-def test_json_names_every_move(capsys):
+def test_json_has_value_of_every_move(capsys):
     assert main(["solve", "othello:4x4", "--moves", "b1 a1", "--json"]) == 0
     solution = json.loads(capsys.readouterr().out)
     assert solution["game"] == "othello:4x4"
@@ -21,8 +21,8 @@ def test_json_names_every_move(capsys):
     assert solution["nodes"] > 0
 
 
-def test_fast_wins_are_worth_more(capsys):
-    # The first player has three in a row on the floor, open on one side.
+def test_fast_wins_have_higher_value(capsys):
+    # The first player has three in the bottom row, open on one side.
     assert main(["solve", "connect_four:4x5", "--moves", "0,0,1,1,2,2", "--json"]) == 0
     solution = json.loads(capsys.readouterr().out)
     assert solution["best"] == ["3"]
@@ -32,20 +32,20 @@ def test_fast_wins_are_worth_more(capsys):
     )
 
 
-def test_a_finished_game_has_a_value_and_no_moves(capsys):
+def test_finished_game_has_value_but_no_moves(capsys):
     assert main(["solve", "gobang:3x3:3", "--moves", "a1,a2,b1,b2,c1", "--json"]) == 0
     solution = json.loads(capsys.readouterr().out)
     assert (solution["value"], solution["moves"], solution["best"]) == (-3, {}, [])
 
 
-def test_the_table_shows_board_and_verdict(capsys):
+def test_table_shows_board_and_result(capsys):
     assert main(["solve", "gobang:3x3:3", "--moves", "b2,a2"]) == 0
-    shown = capsys.readouterr().out
-    assert "X to move" in shown
-    assert "X wins, value +" in shown
+    printed = capsys.readouterr().out
+    assert "X to move" in printed
+    assert "X wins, value +" in printed
 
 
-def test_the_built_in_solver_on_the_standard_board(capsys):
+def test_built_in_solver_solves_standard_board(capsys):
     moves = "3,3,3,3,3,3,2,2,4,4,2,4,2,2"
     arguments = ["solve", "connect_four:6x7", "--moves", moves, "--generic", "--json"]
     assert main(arguments) == 0
@@ -53,7 +53,7 @@ def test_the_built_in_solver_on_the_standard_board(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["othelo:4x4"], 'did you mean "othello"?'),
         (["othello:4x4", "--moves", "a1"], '"a1" is not a legal move here'),
@@ -66,19 +66,17 @@ def test_the_built_in_solver_on_the_standard_board(capsys):
         (["othello:4x4", "--memory", "0"], "memory = 0: expected at least 1"),
     ],
 )
-def test_wrong_input_is_answered_in_one_line(arguments, complaint, capsys):
+def test_mistakes_print_one_line(arguments, message, capsys):
     assert main(["solve", *arguments]) == 2
-    answer = capsys.readouterr()
-    assert complaint in answer.err
-    assert answer.out == ""
-    assert len(answer.err.splitlines()) == 1
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.out == ""
+    assert len(output.err.splitlines()) == 1
 
 
-def test_without_bitbully_the_builtin_solver_works_and_one_line_names_the_extra(
-    monkeypatch, capsys
-):
+def test_missing_bitbully_falls_back_and_names_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "bitbully", None)
-    # Six columns are full but for a cell each, nobody has won, and the last column is empty.
+    # Six columns have five pieces each, the last column is empty, and neither player has won.
     moves = [
         0,
         1,

@@ -1,4 +1,4 @@
-"""`zerolab study` and `zerolab report` as a user meets them; no study is worked on here."""
+"""`zerolab study` and `zerolab report`, without running a study."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def here(tmp_path, monkeypatch):
 
 def test_studies_are_listed(capsys):
     assert main(["study"]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in registered_studies())
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in registered_studies())
     assert main(["study", "--json"]) == 0
     listed = {each["name"]: each["help"] for each in json.loads(capsys.readouterr().out)}
     assert list(listed) == sorted(registered_studies())
@@ -34,14 +34,14 @@ def test_studies_are_listed(capsys):
 
 
 @pytest.mark.parametrize("name", registered_studies())
-def test_every_study_has_help(name, capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_every_study_has_help_with_examples(name, capsys):
+    with pytest.raises(SystemExit) as stop:
         main(["study", name, "--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    assert f"usage: zerolab study {name}" in shown
-    assert f"Examples:\n  zerolab study {name}" in shown
-    assert all(f"--{option} " in shown or f"--no-{option} " in shown for option in OPTIONS)
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert f"usage: zerolab study {name}" in printed
+    assert f"Examples:\n  zerolab study {name}" in printed
+    assert all(f"--{option} " in printed or f"--no-{option} " in printed for option in OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_every_study_has_help(name, capsys):
         (["table-5.1", "--folder", "begun"], "begun/table-5.1-mini was begun by a version of"),
     ],
 )
-def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     Path("letter").write_text("mine")
     full, begun = Path("full/table-5.1-mini"), Path("begun/table-5.1-mini")
     full.mkdir(parents=True)
@@ -71,14 +71,14 @@ def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
     saved = {"study": "table-5.1", "scale": "mini", "design": "of another version"}
     STUDY.write_settings(begun, saved)
     assert main(["study", *arguments]) == 2
-    shown = capsys.readouterr().err
-    assert expected in shown
-    assert len(shown.splitlines()) == 1
+    printed = capsys.readouterr().err
+    assert expected in printed
+    assert len(printed.splitlines()) == 1
     assert not Path("studies").exists()
     assert [path.name for path in full.iterdir()] == ["letter"]
 
 
-def test_a_damaged_folder_is_told(capsys):
+def test_damaged_folder_is_reported(capsys):
     path = Path("studies/table-5.1-mini")
     path.mkdir(parents=True)
     STUDY.write_settings(path, {"study": "table-5.1", "scale": "mini", "design": "x"})
@@ -89,7 +89,7 @@ def test_a_damaged_folder_is_told(capsys):
         assert "is damaged" in capsys.readouterr().err
 
 
-def test_one_process_at_a_time(capsys):
+def test_second_process_is_refused(capsys):
     path = Path("studies/table-5.1-mini")
     path.mkdir(parents=True)
     with exclusive(path):
@@ -97,16 +97,16 @@ def test_one_process_at_a_time(capsys):
     assert "another process is at work" in capsys.readouterr().err
 
 
-def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch):
-    def failing(*arguments):
+def test_failures_are_listed_even_if_report_fails(capsys, monkeypatch):
+    def raise_disk_full(*arguments):
         raise UserError("the disk is full")
 
     monkeypatch.setattr(study, "_work", lambda *arguments: {"a: a run": ["it is broken"]})
-    monkeypatch.setattr(study, "show_report", failing)
+    monkeypatch.setattr(study, "show_report", raise_disk_full)
     assert main(["study", "table-5.1"]) == 2
-    shown = capsys.readouterr().err
-    assert "a: a run failed:\n  it is broken" in shown
-    assert "the disk is full" in shown
+    printed = capsys.readouterr().err
+    assert "a: a run failed:\n  it is broken" in printed
+    assert "the disk is full" in printed
     monkeypatch.setattr(study, "show_report", lambda *arguments: None)
     assert main(["study", "table-5.1"]) == 2
     assert "1 of the tasks failed, as listed above" in capsys.readouterr().err
@@ -119,13 +119,13 @@ def test_failures_are_listed_whatever_becomes_of_the_report(capsys, monkeypatch)
         ("table-5.1", 2, "mini: 15,000 of 15,000 games to play with 2 workers; about"),
     ],
 )
-def test_what_is_to_be_done_is_announced(name, workers, expected, tmp_path, capsys):
+def test_remaining_work_is_announced(name, workers, expected, tmp_path, capsys):
     planned = StudyWork.of(registered_studies()[name], "mini", tmp_path)
     study._announce(planned, planned.progress(), workers)
     assert expected in capsys.readouterr().err
 
 
-def test_the_status_of_a_study_that_was_not_begun(capsys):
+def test_status_of_new_study_counts_all_games(capsys):
     assert main(["study", "table-5.1", "--scale", "paper", "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert (status["study"], status["scale"]) == ("table-5.1", "paper")
@@ -135,9 +135,9 @@ def test_the_status_of_a_study_that_was_not_begun(capsys):
     assert status["seconds"] > status["done_seconds"] == 0
     assert status["failures"] == {}
     assert main(["study", "table-5.1", "--only", "othello", "--status"]) == 0
-    shown = capsys.readouterr().out
-    assert "0/5,000" in shown
-    assert "gobang" not in shown
+    printed = capsys.readouterr().out
+    assert "0/5,000" in printed
+    assert "gobang" not in printed
     assert main(["study", "published-bugs", "--status"]) == 0
     assert "0/6" in capsys.readouterr().out
     assert not Path("studies").exists()
@@ -153,9 +153,9 @@ def test_the_status_of_a_study_that_was_not_begun(capsys):
         (["table-5.1", "--scale", "papre"], "papre"),
     ],
 )
-def test_mistakes_of_reports_are_one_line_and_code_two(arguments, expected, capsys):
+def test_report_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     assert main(["report", *arguments]) == 2
-    shown = capsys.readouterr().err
-    assert expected in shown
-    assert len(shown.splitlines()) == 1
+    printed = capsys.readouterr().err
+    assert expected in printed
+    assert len(printed.splitlines()) == 1
     assert not Path("studies").exists()

@@ -1,4 +1,4 @@
-"""`zerolab tournament`, `match` and `play` as a user meets them."""
+"""`zerolab tournament`, `match` and `play`: reports, folders and error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def output(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_a_tournament_prints_ratings_pairs_and_the_three_reports(capsys):
+def test_tournament_prints_ratings_and_reports(capsys):
     printed = output(capsys, "tournament", *SOME, "--openings", "2")
     ranks = [line.split()[1] for line in printed.splitlines()[1:4]]
     assert ranks[0] == "mcts:40"
@@ -39,7 +39,7 @@ def test_a_tournament_prints_ratings_pairs_and_the_three_reports(capsys):
     assert "significant cycles: 0" in printed
 
 
-def test_its_folder_holds_everything(capsys, here):
+def test_tournament_folder_has_all_reports(capsys, here):
     printed = json.loads(output(capsys, "tournament", *SOME, "--folder", "t", "--json"))
     saved = json.loads(Path("t/ratings.json").read_text())
     assert saved == printed
@@ -59,7 +59,7 @@ def test_its_folder_holds_everything(capsys, here):
     assert len(Path("t/pairs.csv").read_text().splitlines()) == 4
 
 
-def test_the_same_command_plays_nothing_again_and_the_folder_alone_will_do(capsys):
+def test_repeated_command_plays_no_games_again(capsys):
     first = output(capsys, "tournament", *SOME)
     (folder,) = Path("tournaments").iterdir()
     written = (folder / "games.sqlite").stat().st_mtime_ns
@@ -68,7 +68,7 @@ def test_the_same_command_plays_nothing_again_and_the_folder_alone_will_do(capsy
     assert (folder / "games.sqlite").stat().st_mtime_ns == written
 
 
-def test_players_are_added_to_a_folder(capsys):
+def test_players_can_join_existing_tournament(capsys):
     output(capsys, "tournament", *SOME, "--folder", "t")
     printed = json.loads(output(capsys, "tournament", "mcts:9", "--folder", "t", "--json"))
     assert len(printed["players"]) == 4
@@ -76,7 +76,7 @@ def test_players_are_added_to_a_folder(capsys):
     assert len(GameStore(Path("t/games.sqlite")).stages()) == 6
 
 
-def test_one_player_twice(capsys):
+def test_player_can_play_itself(capsys):
     twice = ["random", "random", "--game", "gobang:3x3:3", "--games", "200", "--json"]
     printed = json.loads(output(capsys, "tournament", *twice))
     names = {player["player"]: player for player in printed["players"]}
@@ -89,7 +89,7 @@ def test_one_player_twice(capsys):
 
 
 def test_repeated_games_are_reported(capsys):
-    """Perfectly predictable players cannot play ten different games."""
+    """Two deterministic players cannot play 40 different games."""
     train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
     output(capsys, *train, "--set", "selfplay.episodes=2")
     two = ["runs/demo@0?simulations=0", "runs/demo@0?simulations=1"]
@@ -98,7 +98,7 @@ def test_repeated_games_are_reported(capsys):
     assert "repeated games count once in intervals and Elo" in printed
 
 
-def test_a_match(capsys):
+def test_match_reports_score_and_elo(capsys):
     played = ["mcts:60", "random", "--game", "connect_four:4x4", "--games", "60"]
     result = json.loads(output(capsys, "match", *played, "--openings", "2", "--json"))
     assert result["players"] == ["mcts:60", "random"]
@@ -112,7 +112,7 @@ def test_a_match(capsys):
     assert lost["losses"] > lost["wins"]
 
 
-def test_a_sequential_test_stops_early(capsys):
+def test_sequential_test_stops_early(capsys):
     played = ["mcts:60", "random", "--game", "connect_four:4x4", "--games", "1000"]
     result = json.loads(output(capsys, "match", *played, "--sprt", "0", "100", "--json"))
     assert result["sprt"]["state"] == "accept H1"
@@ -122,7 +122,7 @@ def test_a_sequential_test_stops_early(capsys):
     assert "sequential test ended: the larger difference" in printed
 
 
-def test_a_sequential_test_of_agents_that_repeat_themselves_needs_openings(capsys):
+def test_sequential_test_of_deterministic_agents_needs_openings(capsys):
     train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
     output(capsys, *train, "--set", "selfplay.episodes=2", "--set", "final_evaluation.games=0")
     two = ["runs/demo@0?simulations=0", "runs/demo@0", "--sprt", "0", "50"]
@@ -132,8 +132,8 @@ def test_a_sequential_test_of_agents_that_repeat_themselves_needs_openings(capsy
     )
 
 
-def test_rate_and_tournament_know_a_network_by_one_name(capsys):
-    """In the run's own file it is @1, for everybody else runs/demo@1."""
+def test_rate_names_networks_after_their_run(capsys):
+    """The run's own file has the short name `@1`."""
     train = ["train", "--preset", "smoke", "--set", "iterations=1", "--set", "selfplay.episodes=2"]
     for run in ("runs/a", "runs/b"):
         output(capsys, *train, "--run", run)
@@ -145,14 +145,14 @@ def test_rate_and_tournament_know_a_network_by_one_name(capsys):
     assert not any(name.startswith("@") for name in networks)
 
 
-def test_an_undecided_test_says_so(capsys):
+def test_undecided_sequential_test_is_reported(capsys):
     played = ["mcts:9", "mcts:9", "--game", "connect_four:4x4", "--games", "4"]
     printed = output(capsys, "match", *played, "--sprt", "0", "10")
     assert "sequential test undecided" in printed
     assert "mcts:9 against mcts:9 #2" in printed
 
 
-def test_play_takes_every_player(monkeypatch, capsys):
+def test_play_accepts_search_without_network(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("hint\n0\nquit\n"))
     printed = output(capsys, "play", "mcts:50", "--game", "connect_four:4x4")
     assert "value of the position" in printed
@@ -181,7 +181,7 @@ def test_play_takes_every_player(monkeypatch, capsys):
         (["play", "mcts:x", "--game", "othello:6x6"], "as in mcts:100"),
     ],
 )
-def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
+def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     Path("something").write_text("")
     assert main(arguments) == 2
     errors = capsys.readouterr().err
@@ -190,12 +190,12 @@ def test_mistakes_are_one_line_and_code_two(arguments, expected, capsys):
     assert len(lines) == 1
 
 
-def test_a_refused_tournament_leaves_no_folder(capsys):
+def test_refused_tournament_leaves_no_folder(capsys):
     assert main(["tournament", *SOME, "--openings", "16", "--folder", "t"]) == 2
     assert not Path("t").exists()
 
 
-def test_other_settings_for_a_folder_are_refused(capsys):
+def test_changed_settings_of_folder_are_refused(capsys):
     output(capsys, "tournament", *SOME, "--folder", "t")
     assert main(["tournament", "--folder", "t", "--games", "12"]) == 2
     assert "games = 12 differs from 10 in t" in capsys.readouterr().err
