@@ -130,4 +130,4 @@ def test_perfect_play_of_hard_game_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1000))
     assert main(["match", "perfect", "random", "--game", "othello:6x6", "--games", "2"]) == 2
     error = capsys.readouterr().err
-    assert "cannot be solved" in error and "not solved within" in error
+    assert "not solved within" in error

@@ -218,7 +218,7 @@ def test_a_baseline_that_gives_up_is_left_out_and_the_run_finishes(tmp_path, mon
     assert RunFolder.open(run.path).progress.finished
     (unplayed,), (played,) = of_kind(run, UnplayedRecord), of_kind(run, BaselineRecord)
     assert (unplayed.opponent, played.opponent) == ("perfect", "random")
-    assert "cannot be solved" in unplayed.summary()
+    assert "not solved within" in unplayed.summary()
 
 
 def test_the_record_of_self_play_agrees_with_the_games(tmp_path):
