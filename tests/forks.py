@@ -1,7 +1,7 @@
 """Processes that start with zerolab imported: forks of one server process.
 
-A new interpreter needs most of a second to import zerolab, a fork of the server a few hundredths.
-A fork is a process like any other: it has its own standard streams, signals and exit code.
+A new interpreter takes most of a second to import zerolab; a fork of the server starts within a
+few hundredths. Each fork has its own standard streams, signals and exit code.
 
 Run as a program, this file is the server, or with ``--through`` a small program that passes its
 standard streams to a fork and ends with the fork's exit code.
@@ -56,15 +56,15 @@ def _end_server(process: subprocess.Popen[bytes], path: Path) -> None:
 
 
 class Fork:
-    """A process with pipes as standard streams; by default it runs `zerolab` with these words."""
+    """A process with pipes as standard streams, running `zerolab` with `words` by default."""
 
     def __init__(self, *words: str, code: str = COMMAND, stdout: int | None = None) -> None:
-        """Start it; file descriptor `stdout` then takes the place of the pipe."""
+        """Start the process; `stdout` is a file descriptor that replaces the output pipe."""
         inputs, outputs, errors = os.pipe(), os.pipe(), os.pipe()
-        theirs = inputs[0], outputs[1] if stdout is None else stdout, errors[1]
-        self._connection = _request(_server(), code, words, theirs)
-        for each in (inputs[0], outputs[1], errors[1]):
-            os.close(each)
+        streams = inputs[0], outputs[1] if stdout is None else stdout, errors[1]
+        self._connection = _request(_server(), code, words, streams)
+        for stream in (inputs[0], outputs[1], errors[1]):
+            os.close(stream)
         self._lines = self._connection.makefile()
         self.pid = int(self._lines.readline())
         self.returncode: int | None = None
@@ -72,14 +72,14 @@ class Fork:
         self.stderr = os.fdopen(errors[0])
 
     def wait(self, timeout: float = 60) -> int:
-        """Return the exit code, negative after a signal; raise TimeoutError if it takes longer."""
+        """Return the exit code (negative after a signal), or raise TimeoutError."""
         if self.returncode is None:
             self._connection.settimeout(timeout)
             self.returncode = int(self._lines.readline())
         return self.returncode
 
     def finish(self, timeout: float = 60) -> tuple[str, str]:
-        """Close its input; return the rest of its output and errors once it has ended."""
+        """Close standard input, wait, and return the remaining output and errors."""
         self.stdin.close()
         try:
             self.wait(timeout)
@@ -87,78 +87,78 @@ class Fork:
             os.kill(self.pid, 9)
             raise
         finally:
-            texts = self.stdout.read(), self.stderr.read()
+            output = self.stdout.read(), self.stderr.read()
             for stream in (self.stdout, self.stderr, self._lines, self._connection):
                 stream.close()
-        return texts
+        return output
 
 
 def through(code: str, *words: str) -> list[str]:
-    """Return a command line for a process that executes `code` in a fork."""
+    """Return the command line of a process that executes `code` in a fork."""
     return [sys.executable, "-IS", __file__, "--through", _server(), code, *words]
 
 
 def _request(path: str, code: str, words: Sequence[str], streams: Sequence[int]) -> socket.socket:
-    """Ask the server for a fork that executes `code`; return a connection that reports on it.
+    """Request a fork that executes `code`; return the connection to the server.
 
-    The fork's process number and later its exit code come as one line each.
+    The server sends two lines: the process ID, and later the exit code.
     """
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
-    about = {"code": code, "words": words, "env": dict(os.environ), "cwd": str(Path.cwd())}
-    message = json.dumps(about).encode()
+    request = {"code": code, "words": words, "env": dict(os.environ), "cwd": str(Path.cwd())}
+    message = json.dumps(request).encode()
     assert len(message) < _MAX_REQUEST
     socket.send_fds(connection, [message], streams)
     return connection
 
 
 def _serve(path: str) -> str:
-    """Fork for every request; return, in each fork, the code that it executes."""
+    """Fork for every request; return the code to execute, in each fork."""
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
         listener.bind(path)
         listener.listen()
         selector.register(listener, selectors.EVENT_READ)
-        selector.register(0, selectors.EVENT_READ)  # closed once the tests have ended
+        selector.register(0, selectors.EVENT_READ)  # standard input closes when the tests end
         print("ready", flush=True)
         while True:
             for key, _ in selector.select():
                 if key.fileobj == 0:
                     sys.exit()
                 elif key.fileobj is listener:
-                    connection = listener.accept()[0]
-                    received = socket.recv_fds(connection, _MAX_REQUEST, 3)
-                    number = os.fork()
-                    if number == 0:
-                        connection.close()
-                        return _become(json.loads(received[0]), received[1])
-                    for stream in received[1]:
+                    client = listener.accept()[0]
+                    message = socket.recv_fds(client, _MAX_REQUEST, 3)
+                    pid = os.fork()
+                    if pid == 0:
+                        client.close()
+                        return _become(json.loads(message[0]), message[1])
+                    for stream in message[1]:
                         os.close(stream)
-                    connection.sendall(b"%d\n" % number)
-                    selector.register(os.pidfd_open(number), selectors.EVENT_READ, connection)
+                    client.sendall(b"%d\n" % pid)
+                    selector.register(os.pidfd_open(pid), selectors.EVENT_READ, client)
                 else:
                     _report(key, selector)
 
 
 def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
     """Send the exit code of an ended fork to the process that requested it."""
-    ended = os.waitid(os.P_PIDFD, key.fd, os.WEXITED)
-    assert ended is not None
-    code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-    with key.data as connection, suppress(OSError):  # nobody waits
+    status = os.waitid(os.P_PIDFD, key.fd, os.WEXITED)
+    assert status is not None
+    code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+    with key.data as connection, suppress(OSError):  # the client may have gone
         connection.sendall(b"%d\n" % code)
     selector.unregister(key.fileobj)
     os.close(key.fd)
 
 
-def _become(about: dict[str, Any], streams: Sequence[int]) -> str:
+def _become(request: dict[str, Any], streams: Sequence[int]) -> str:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     os.environ.clear()
-    os.environ.update(about["env"])
-    os.chdir(about["cwd"])
-    sys.argv[:] = ["zerolab", *about["words"]]
-    return str(about["code"])
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    sys.argv[:] = ["zerolab", *request["words"]]
+    return str(request["code"])
 
 
 def _pass_streams_through(path: str, code: str, *words: str) -> int:
@@ -172,9 +172,9 @@ if __name__ == "__main__":
         sys.exit(_pass_streams_through(*sys.argv[2:]))
     for _name in _PRELOADED:
         import_module(_name)
-    # numba imports more before the first kernel.
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+    # Import what numba loads before its first kernel.
+    with open(os.devnull, "w") as null, redirect_stdout(null):
         import_module("zerolab.cli.main").main(["perft", "gobang:3x3:3", "1"])
     gc.collect()
-    gc.freeze()  # forks need not look at all of it when they end
+    gc.freeze()  # spare each fork a full collection on exit
     exec(_serve(sys.argv[1]), {"__name__": "__main__"})

@@ -1,6 +1,6 @@
-"""Contents of a folder that kills must not change: the table of docs/files.md, in code.
+"""Reproducible contents of folders, as listed in the table of docs/files.md.
 
-The tests compare by it, and the campaigns in tools.
+Tests and the campaigns in tools compare folders of interrupted and uninterrupted work.
 """
 
 from __future__ import annotations
@@ -20,43 +20,47 @@ _REMOVING = "tournament.toml", "league.toml", "study.toml"
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Return everything in a folder that is promised to be the same, by the names of its files."""
-    found: dict[str, object] = {}
+    """Return the reproducible contents of a folder: {relative file name: content}."""
+    promised: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
-        is_hidden = any(part.startswith(".") for part in parts) and not _is_to_be_removed(path)
-        is_left_out = path.parent.name == "tensorboard" or path.name == "failures.json"
-        if path.is_file() and not is_hidden and not is_left_out:
-            found["/".join(parts)] = _promised(path)
-    return found
+        is_hidden = any(part.startswith(".") for part in parts) and not _is_killed_part(path)
+        is_excluded = path.parent.name == "tensorboard" or path.name == "failures.json"
+        if path.is_file() and not is_hidden and not is_excluded:
+            promised["/".join(parts)] = _content(path)
+    return promised
 
 
-def _is_to_be_removed(path: Path) -> bool:
-    """Return True for a killed writer's file that its folder removes when work resumes."""
+def _is_killed_part(path: Path) -> bool:
+    """Return True for the partial file of a killed writer that is removed on resuming."""
     in_run = any((parent / "config.toml").is_file() for parent in path.parents)
     return path.suffix == ".part" and (
         in_run or any(path.with_name(each).is_file() for each in _REMOVING)
     )
 
 
-def differences(found: dict[str, object], expected: dict[str, object]) -> list[str]:
-    """Return the names of files that are extra, missing or different."""
-    extra = [f"{name} (extra)" for name in found.keys() - expected.keys()]
-    missing = [f"{name} (missing)" for name in expected.keys() - found.keys()]
-    both = found.keys() & expected.keys()
+def differences(actual: dict[str, object], expected: dict[str, object]) -> list[str]:
+    """Return the names of extra, missing and different files."""
+    extra = [f"{name} (extra)" for name in actual.keys() - expected.keys()]
+    missing = [f"{name} (missing)" for name in expected.keys() - actual.keys()]
+    common = actual.keys() & expected.keys()
     return sorted(
-        [*extra, *missing, *(f"{name} (differs)" for name in both if found[name] != expected[name])]
+        [
+            *extra,
+            *missing,
+            *(f"{name} (differs)" for name in common if actual[name] != expected[name]),
+        ]
     )
 
 
-def _promised(path: Path) -> object:
+def _content(path: Path) -> object:
     if path.parent.name == "report":
         return _HOURS.sub(b"hours of training", path.read_bytes())
     return _READERS.get(path.name, Path.read_bytes)(path)
 
 
 def _rows(path: Path) -> list[list[tuple[Any, ...]]]:
-    """Return all rows; of a tournament without the order in which its blocks were over."""
+    """Return all rows, without the order in which the blocks of a tournament finished."""
     order = "" if (path.parent / "tournament.toml").exists() else "sequence, "
     with closing(sqlite3.connect(path)) as connection:
         return [
@@ -72,7 +76,7 @@ def _metrics(path: Path) -> list[dict[str, Any]]:
 
 def _state(path: Path) -> Any:
     state = json.loads(path.read_text())
-    length = state["files"].pop("metrics_bytes")  # clocks are of different lengths
+    length = state["files"].pop("metrics_bytes")  # times are printed with varying numbers of digits
     assert length == path.with_name("metrics.jsonl").stat().st_size
     return state
 
@@ -86,15 +90,15 @@ def _ratings(path: Path) -> dict[str, Any]:
 
 
 def _without_clocks(entry: dict[str, Any]) -> dict[str, Any]:
-    noted = {k: v for k, v in entry.get("user_attr", {}).items() if k not in _FROM_CLOCKS}
-    kept = {k: v for k, v in entry.items() if k not in _FROM_CLOCKS}
-    return {**kept, "user_attr": noted} if "user_attr" in entry else kept
+    attributes = {k: v for k, v in entry.get("user_attr", {}).items() if k not in _FROM_CLOCKS}
+    entries = {k: v for k, v in entry.items() if k not in _FROM_CLOCKS}
+    return {**entries, "user_attr": attributes} if "user_attr" in entry else entries
 
 
 def _without_hours(path: Path) -> list[list[str]]:
     rows = [line.split("|") for line in path.read_text().splitlines()]
-    (place,) = {row.index(" hours ") for row in rows if " hours " in row}
-    return [row[:place] + row[place + 1 :] for row in rows]
+    (column,) = {row.index(" hours ") for row in rows if " hours " in row}
+    return [row[:column] + row[column + 1 :] for row in rows]
 
 
 _READERS: dict[str, Callable[[Path], object]] = {
@@ -105,4 +109,4 @@ _READERS: dict[str, Callable[[Path], object]] = {
     "tuning.md": _without_hours,
     "ratings.json": _ratings,
 }
-"""Of files that are not promised to have the same bytes."""
+"""Readers of files whose bytes may differ."""

@@ -1,4 +1,4 @@
-"""A plain search, against which the kernels are checked."""
+"""Plain reference implementation of the search kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerolab.rules.position import Position
 
 
 class HashEvaluator:
-    """Priors and values that depend on the state alone, in no pattern a search could exploit."""
+    """Pseudo-random priors and values that depend only on the state."""
 
     def __init__(self, actions: int) -> None:
         self.actions = actions
@@ -30,9 +30,9 @@ class HashEvaluator:
 
 
 class DetailedHashEvaluator(HashEvaluator):
-    """Says more: probabilities of a draw, and values of actions."""
+    """Evaluator that also returns draw probabilities and action values."""
 
-    def evaluate_more(self, states, wanted):
+    def evaluate_more(self, states, outputs):
         priors, values = self.evaluate(states)
         draws = np.empty(len(states), np.float32)
         action_values = np.empty((len(states), self.actions), np.float32)
@@ -43,8 +43,8 @@ class DetailedHashEvaluator(HashEvaluator):
         return (
             priors,
             values,
-            draws if "draws" in wanted else None,
-            action_values if "action_values" in wanted else None,
+            draws if "draws" in outputs else None,
+            action_values if "action_values" in outputs else None,
         )
 
 
@@ -52,7 +52,7 @@ class Node:
     def __init__(self, position: Position, prior: np.float32, first_value=0.0) -> None:
         self.position = position
         self.prior = prior
-        self.first_value = first_value  # of the action that led here, for the one who took it
+        self.first_value = first_value  # initial value of the action, for the player who took it
         self.visits = 0
         self.value = np.float32(0)
         self.draws = np.float32(0)
@@ -60,7 +60,7 @@ class Node:
 
 
 class Rules(NamedTuple):
-    """Parameters of a search; `fpu_value` gives the value of a node's unvisited child."""
+    """Search parameters; `fpu_value(node, child)` returns the value of an unvisited child."""
 
     c: float
     fpu_value: Callable = lambda node, child: 0.0
@@ -68,8 +68,8 @@ class Rules(NamedTuple):
     draw_value: float = 0.0
 
     def seen_from_parent(self, value, draws):
-        kept = np.float32(self.discount)
-        return -kept * value, draws + (1 - kept) * (1 - draws)
+        discount = np.float32(self.discount)
+        return -discount * value, draws + (1 - discount) * (1 - draws)
 
     def worth(self, value, draws):
         return value + np.float32(self.draw_value) * draws
@@ -83,28 +83,28 @@ class Rules(NamedTuple):
 
 
 def expand(leaf: Node, evaluator: HashEvaluator):
-    """Give a leaf its children; return its value and the probability of a draw."""
-    wanted = {"draws", "action_values"}
+    """Expand a leaf; return its value and draw probability."""
+    outputs = {"draws", "action_values"}
     states = leaf.position.state[None]
     detailed = isinstance(evaluator, DetailedHashEvaluator)
-    found = evaluator.evaluate_more(states, wanted) if detailed else evaluator.evaluate(states)
-    priors, values = found[:2]
+    answers = evaluator.evaluate_more(states, outputs) if detailed else evaluator.evaluate(states)
+    priors, values = answers[:2]
     legal = leaf.position.legal_actions
     total = np.float32(0)
     for action in legal:
         total += priors[0, action]
     for action in legal:
-        first_value = found[3][0, action] if detailed else 0.0
+        first_value = answers[3][0, action] if detailed else 0.0
         prior = priors[0, action] / total
         leaf.children[action] = Node(leaf.position.play(action), prior, first_value)
-    return values[0], found[2][0] if detailed else np.float32(0)
+    return values[0], answers[2][0] if detailed else np.float32(0)
 
 
-def simulate(path: list[Node], evaluator: HashEvaluator, how: Rules) -> None:
-    """Run one simulation of PUCT from the end of a path; a bare root is only evaluated."""
+def simulate(path: list[Node], evaluator: HashEvaluator, rules: Rules) -> None:
+    """Run one PUCT simulation from the last node of `path`; only evaluate a bare root."""
     while path[-1].children:
         node = path[-1]
-        path.append(max(node.children.values(), key=lambda child: how.score(node, child)))
+        path.append(max(node.children.values(), key=lambda child: rules.score(node, child)))
     leaf = path[-1]
     outcome = leaf.position.outcome
     if outcome is not None:
@@ -115,11 +115,11 @@ def simulate(path: list[Node], evaluator: HashEvaluator, how: Rules) -> None:
         node.visits += 1
         node.value += (value - node.value) / np.float32(node.visits)
         node.draws += (draws - node.draws) / np.float32(node.visits)
-        value, draws = how.seen_from_parent(value, draws)
+        value, draws = rules.seen_from_parent(value, draws)
 
 
-def search(position: Position, evaluator: HashEvaluator, simulations: int, how: Rules) -> Node:
+def search(position: Position, evaluator: HashEvaluator, simulations: int, rules: Rules) -> Node:
     root = Node(position, np.float32(1))
     for _ in range(1 + simulations):
-        simulate([root], evaluator, how)
+        simulate([root], evaluator, rules)
     return root

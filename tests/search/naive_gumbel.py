@@ -1,4 +1,4 @@
-"""A plain Gumbel search at the root [Danihelka2022; mctx]."""
+"""Plain reference implementation of Gumbel root search [Danihelka2022; mctx]."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from search.naive import Node, Rules, simulate
 
 
 def considered_visits(most, simulations):
-    """Return the visits of the child to choose, for every simulation, as a list."""
+    """Return the visit count of the child to select in count simulation, as a list."""
     if most <= 1:
         return list(range(simulations))
     phases = math.ceil(math.log2(most))
-    visits, left, sequence = [0] * most, most, []
+    visits, remaining, sequence = [0] * most, most, []
     while len(sequence) < simulations:
-        for _ in range(max(1, int(simulations / (phases * left)))):
-            sequence += visits[:left]
-            visits[:left] = [each + 1 for each in visits[:left]]
-        left = max(2, left // 2)
+        for _ in range(max(1, int(simulations / (phases * remaining)))):
+            sequence += visits[:remaining]
+            visits[:remaining] = [count + 1 for count in visits[:remaining]]
+        remaining = max(2, remaining // 2)
     return sequence[:simulations]
 
 
 class GumbelSearch:
-    """The search of one position; children of the root are those of its legal actions."""
+    """Gumbel search of one position."""
 
     def __init__(
         self, position, evaluator, simulations, gumbel, considered, weight, scale, c, discount
@@ -39,9 +39,9 @@ class GumbelSearch:
         self.logits = np.log([child.prior for child in self.children])
         self.gumbel = gumbel[: len(self.children)]
         most = min(considered, len(self.children))
-        for wanted in considered_visits(most, simulations):
+        for count in considered_visits(most, simulations):
             scores = self.gumbel + self.logits + self.sigma()
-            scores[self.visits() != wanted] = -np.inf
+            scores[self.visits() != count] = -np.inf
             chosen = self.children[int(scores.argmax())]
             simulate([self.root, chosen], evaluator, rules)
 
@@ -52,12 +52,12 @@ class GumbelSearch:
         visits = self.visits()
         values = np.array([-self.discount * float(child.value) for child in self.children])
         priors = np.exp(self.logits)
-        seen = visits > 0
+        visited = visits > 0
         mixed = self.raw
-        if seen.any():
-            weighted = (priors * values)[seen].sum() / priors[seen].sum()
+        if visited.any():
+            weighted = (priors * values)[visited].sum() / priors[visited].sum()
             mixed = (self.raw + visits.sum() * weighted) / (1 + visits.sum())
-        return (self.weight + visits.max()) * self.scale * np.where(seen, values, mixed)
+        return (self.weight + visits.max()) * self.scale * np.where(visited, values, mixed)
 
     def policy(self):
         logits = self.logits + self.sigma()

@@ -1,4 +1,4 @@
-"""Rolling horizon evolution written out plainly, against which the kernel is checked."""
+"""Plain reference implementation of rolling horizon evolution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.search.rhea import RheaSettings
 
 
 class Individual(NamedTuple):
-    """Smaller ones are worse: those of lower fitness, and of equals the older one."""
+    """A plan, ordered by fitness and then by age: the older of two equals is smaller."""
 
     fitness: float
     number: int
@@ -35,13 +35,13 @@ def _bits(key, number):
 
 
 def read(gene: int, position: Position) -> int:
-    """Map a gene, a real number in [0, 1), onto the current legal list."""
+    """Return the legal action of a gene, which is a fraction of 2**64."""
     legal = position.legal_actions
     return legal[len(legal) * gene >> 64]
 
 
 def _quotient(root: Position, genes: list[int], key: np.uint64) -> float:
-    """Return Q / h of one game."""
+    """Return Q / h, the outcome divided by the number of plies, of one playout."""
     position = root
     while position.outcome is None and position.ply - root.ply < 2 * len(genes):
         ply = position.ply - root.ply
@@ -56,28 +56,28 @@ def _quotient(root: Position, genes: list[int], key: np.uint64) -> float:
 
 
 def evolve(root: Position, key: np.uint64, settings: RheaSettings) -> list[Individual]:
-    """Return the last population."""
+    """Return the final population."""
     population: list[Individual] = []
-    left = settings.playouts
+    remaining = settings.playouts
     number = 0
-    while left:
-        own = _fold(key, number)
-        breeding = _fold(own, 0)
-        genes = [_bits(breeding, 2 + 2 * i) for i in range(settings.horizon)]
+    while remaining:
+        individual_key = _fold(key, number)
+        breeding_key = _fold(individual_key, 0)
+        genes = [_bits(breeding_key, 2 + 2 * i) for i in range(settings.horizon)]
         if number >= settings.population:
-            parent = population[settings.population * _bits(breeding, 0) >> 64]
+            parent = population[settings.population * _bits(breeding_key, 0) >> 64]
             for i, gene in enumerate(parent.genes):
-                if (_bits(breeding, 1 + 2 * i) >> 11) / 2**53 >= settings.mutation:
+                if (_bits(breeding_key, 1 + 2 * i) >> 11) / 2**53 >= settings.mutation:
                     genes[i] = gene
-        count = min(settings.playouts_each, left)
-        judging = _fold(own, 1)
-        quotients = [_quotient(root, genes, _fold(judging, k)) for k in range(count)]
+        count = min(settings.playouts_each, remaining)
+        evaluation_key = _fold(individual_key, 1)
+        quotients = [_quotient(root, genes, _fold(evaluation_key, k)) for k in range(count)]
         population.append(Individual(sum(quotients) / count, number, genes))
         if len(population) > settings.population:
             worst = population.index(min(population))
             population[worst] = population[-1]
             population.pop()
-        left -= count
+        remaining -= count
         number += 1
     return population
 

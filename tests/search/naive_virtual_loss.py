@@ -1,4 +1,4 @@
-"""A plain search with virtual loss, against which the kernels are checked."""
+"""Plain reference implementation of search with virtual loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerolab.rules.position import Position
 
 
 class Node:
-    """Visits and the total of the values, those of simulations that wait included."""
+    """Visit count and value total, including those of waiting simulations."""
 
     def __init__(self, position: Position, prior: float, is_root: bool = False) -> None:
         self.position = position
@@ -35,10 +35,10 @@ def descend(root: Node, c: float) -> list[Node]:
     return path
 
 
-def back_up(path: list[Node], value: float, waited: bool) -> None:
+def back_up(path: list[Node], value: float, was_waiting: bool) -> None:
     for node in reversed(path):
-        node.visits += not waited
-        node.total += value - node.virtual * waited
+        node.visits += not was_waiting
+        node.total += value - node.virtual * was_waiting
         value = -value
 
 
@@ -53,7 +53,7 @@ def evaluate(leaf: Node, evaluator: HashEvaluator) -> float:
 
 
 def step(root: Node, evaluator: HashEvaluator, remaining: int, most: int, c: float) -> int:
-    """Run one step; return the simulations that remain."""
+    """Run one step; return the number of remaining simulations."""
     waiting: list[list[Node]] = []
     while len(waiting) < min(most, remaining):
         path = descend(root, c)

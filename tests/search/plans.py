@@ -1,4 +1,4 @@
-"""Actions chosen by evolution in a few positions; run as a program, it prints them."""
+"""Actions chosen by rolling horizon evolution in sample positions; prints them as a program."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SMALL = RheaSettings(playouts=17, population=3, horizon=3, mutation=0.4, playout
 
 
 def some_states(name: str, count: int) -> np.ndarray:
-    """Return ongoing positions of random games, uint64[count, words], early ones and late ones."""
-    found = [sample.state for sample in ongoing_positions(parse_game(name))]
-    return np.array(found)[np.linspace(0, len(found) - 1, count).astype(int)]
+    """Return ongoing positions from all phases of random games, uint64[count, words]."""
+    states = [sample.state for sample in ongoing_positions(parse_game(name))]
+    return np.array(states)[np.linspace(0, len(states) - 1, count).astype(int)]
 
 
 def some_keys(count: int, seed: int = 0) -> np.ndarray:
-    """Return random streams, uint64[count]."""
+    """Return stream keys, uint64[count]."""
     numbers = np.arange(count)
     return streams.streams(seed, 0, numbers, numbers, streams.ARENA_MOVE)
 
 
 def choices(name: str) -> list[int]:
-    """Return the actions that a small evolution chooses."""
+    """Return the actions chosen with `SMALL` settings."""
     return rhea_actions(parse_game(name), SMALL, some_states(name, 6), some_keys(6)).tolist()
 
 

@@ -1,4 +1,4 @@
-"""Budgets against searches of as many simulations, and by hand."""
+"""Budgets compared with plain searches of equal length and with hand-computed values."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ACTIONS = rules.actions(GAME)
 
 
 def test_divergence_by_hand():
-    """Bits, over the actions that both give weight to, each normalised over these."""
+    """Divergence in bits over the common support, with both policies renormalised."""
     former = np.array([[0.5, 0.5, 0, 0], [0.25, 0.75, 0, 0], [0.2, 0, 0.2, 0], [1, 0, 0, 0]])
-    now = np.array([[0.5, 0.5, 0, 0], [0.5, 0.25, 0.25, 0], [0.6, 0.2, 0.2, 0], [0, 1, 0, 0]])
+    current = np.array([[0.5, 0.5, 0, 0], [0.5, 0.25, 0.25, 0], [0.6, 0.2, 0.2, 0], [0, 1, 0, 0]])
     second = 0.25 * math.log2(0.25 / (2 / 3)) + 0.75 * math.log2(0.75 / (1 / 3))
     third = 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25)
-    assert divergence(former, now) == pytest.approx([0, second, third, 0])
+    assert divergence(former, current) == pytest.approx([0, second, third, 0])
 
 
-def visits_after(slots, states, simulations):
-    """Return the visits of a search for all simulations at once."""
+def visits_and_priors_after(slots, states, simulations):
+    """Return the visits and priors of an uninterrupted search, both [len(slots), actions]."""
     search = Search(GAME, SearchSettings(simulations=simulations), HashEvaluator(ACTIONS), 4)
     search.set_root(slots, states)
     search.start_search(slots, *np.zeros((2, len(slots)), np.uint64))
@@ -39,29 +39,30 @@ def visits_after(slots, states, simulations):
     return search.visits(slots), search.root_priors(slots)
 
 
-def thinking_time(slot, state, settings):
-    """Return the simulations until a position's policy settles, by searching it again and again."""
+def simulations_to_settle(slot, state, settings):
+    """Return the simulations until the policy settles, using a new search for every length."""
     former, spent = None, 0
     while True:
         spent = min(spent + settings.every, settings.most)
-        visits, priors = (found[0] for found in visits_after(slot, state, spent))
-        now = visits / visits.sum()
+        visits, priors = (array[0] for array in visits_and_priors_after(slot, state, spent))
+        current = visits / visits.sum()
         if former is None:
             former = np.where(visits > 0, priors, 0)
             former = former / former.sum()
         gain = sum(
-            p * math.log2(p / q) for p, q in zip(former, now / now[former > 0].sum(), strict=True)
+            p * math.log2(p / q)
+            for p, q in zip(former, current / current[former > 0].sum(), strict=True)
             if p > 0
         )  # fmt: skip
         settled = gain <= 0 or math.log2(gain) <= settings.threshold
         if (settled and spent >= settings.least) or spent >= settings.most:
             return spent
-        former = now
+        former = current
 
 
 @pytest.mark.parametrize("least", [10, 45])
-def test_settling_is_that_of_searches_begun_anew(least):
-    """Each move ends after as many simulations as in a naive twin, with as many visits."""
+def test_settling_agrees_with_new_searches(least):
+    """Every move has the simulations and visit counts of the plain twin."""
     settings = KlGainSettings(every=10, least=least, most=85, threshold=-7.0)
     player = SearchPlayer(
         GAME, "a", SearchSettings(simulations=7), HashEvaluator(ACTIONS), budget=settings
@@ -70,22 +71,22 @@ def test_settling_is_that_of_searches_begun_anew(least):
     player.start(4)
     states = np.zeros((4, rules.words(GAME)), np.uint64)
     search = Search(GAME, SearchSettings(), HashEvaluator(ACTIONS), 4)
-    for slot in slots:  # four positions, one per opening move
+    for slot in slots:  # one position per opening move
         search.set_root(slots[slot : slot + 1], player.search.states(slots[slot : slot + 1]))
     search.advance(slots, slots)
     states[:] = search.states(slots)
     player.search.set_root(slots, states)
     player.choose(slots, states, np.zeros(4, np.uint64))
-    times = [thinking_time(slots[:1], states[slot : slot + 1], settings) for slot in slots]
+    times = [simulations_to_settle(slots[:1], states[slot : slot + 1], settings) for slot in slots]
     assert player.search.visits(slots).sum(axis=1).tolist() == times
     assert len(set(times)) > 1
     assert min(times) >= least
     for slot, spent in enumerate(times):
-        expected, _ = visits_after(slots[:1], states[slot : slot + 1], spent)
+        expected, _ = visits_and_priors_after(slots[:1], states[slot : slot + 1], spent)
         assert (player.search.visits(slots[slot : slot + 1]) == expected).all()
 
 
-def test_caps_draw_a_share_of_the_moves_from_their_streams():
+def test_playout_caps_draw_full_searches_from_streams():
     search = SearchSettings(simulations=50)
     budget = PlayoutCapSettings(share=0.25, simulations=5).new_budget(search, 1, ACTIONS)
     count = 20_000
@@ -104,6 +105,6 @@ def test_caps_draw_a_share_of_the_moves_from_their_streams():
         ({"least": 10, "most": 50, "every": 60}, "every = 60 .* most = 50"),
     ],
 )
-def test_settling_in_the_wrong_order(settings, message):
+def test_inconsistent_simulation_limits_are_refused(settings, message):
     with pytest.raises(ValidationError, match=message):
         KlGainSettings.model_validate(settings)

@@ -1,4 +1,4 @@
-"""Leaf evaluators: playouts, mixtures, and the exact expectation that playouts estimate."""
+"""Leaf evaluators: playouts, mixtures, and convergence to the exact expectation."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def require_same_trees(one, other):
         assert np.array_equal(getattr(one._tree, field), getattr(other._tree, field)), field
 
 
-# Tests of warm starts compile these kernels for Othello, too.
+# Othello, because warm-start tests compile the same kernels.
 @pytest.mark.parametrize("selection", ["puct", "rave"])
 @pytest.mark.parametrize(("weight", "plain"), [(0.0, "network"), (1.0, "playout")])
-def test_a_mixture_of_one_thing_is_that_thing_to_the_bit(selection, weight, plain):
+def test_mixture_with_one_component_is_bitwise_equal_to_it(selection, weight, plain):
     positions = some_positions(GAME, 3)
     evaluator = HashEvaluator(rules.actions(positions[0].game))
-    if selection == "rave":  # which would count the moves of the mixture's playouts
+    if selection == "rave":  # otherwise the mixture's playout moves would count
         selection = {"name": "rave", "playout_moves": False}
     mixed = searched(positions, evaluator, {"name": "mixed", "weight": weight}, selection)
     require_same_trees(mixed, searched(positions, evaluator, plain, selection))
 
 
-def test_a_mixture_weighs_network_and_playout():
+def test_mixture_weights_network_and_playout():
     position = Position.start(GAME)
     network, playout, mixed = (
         searched([position], HashEvaluator(17), leaf, simulations=1)._tree.value[0, 1:17].sum()
@@ -55,12 +55,12 @@ def test_a_mixture_weighs_network_and_playout():
     assert mixed == pytest.approx(0.25 * network + 0.75 * playout)
 
 
-def test_a_bare_root_is_not_played_out():
-    """So N simulations are N playouts: the root's mean is theirs and one 0."""
+def test_bare_root_has_no_playout():
+    """N simulations run N playouts; the root mean also includes a zero for the root."""
     position = Position.start(GAME)
-    made = searched([position], UniformEvaluator(17), "playout", simulations=1)
-    child = made._tree.value[0, 1:17].sum()
-    assert made.root_values(np.zeros(1, int))[0] == pytest.approx(-child / 2)
+    search = searched([position], UniformEvaluator(17), "playout", simulations=1)
+    child = search._tree.value[0, 1:17].sum()
+    assert search.root_values(np.zeros(1, int))[0] == pytest.approx(-child / 2)
 
 
 @kernel
@@ -79,14 +79,14 @@ def values_of(rule, position, count):
 
 
 def expectation(position):
-    """Return the exact mean outcome for the mover if both players move at random."""
+    """Return the exact expected outcome of random play for the side to move."""
     if position.outcome is not None:
         return Fraction(position.outcome)
     legal = position.legal_actions
     return -sum(expectation(position.play(action)) for action in legal) / len(legal)
 
 
-# Won, lost and drawn ends are near; in Othello a player has to pass.
+# Wins, losses and draws are within reach; the Othello position includes a forced pass.
 ENDGAMES = [
     ("gobang:3x3:3", "a1 b2 a2 c3"),
     ("gobang:3x3:3", "b2 a1 c3"),
@@ -116,10 +116,13 @@ def test_playouts_converge_to_the_exact_expectation(name, moves):
 @pytest.mark.parametrize("rule", [RandomPlayout(9), Mixed(1.0, 9)], ids=["playout", "mixed"])
 def test_several_playouts_are_averaged(rule):
     position = position_after(*ENDGAMES[0])
-    one, nine = values_of(RandomPlayout(), position, 20_000), values_of(rule, position, 20_000)
-    assert set(np.round(9 * nine).astype(int)) <= set(range(-9, 10))
-    assert nine.mean() == pytest.approx(one.mean(), abs=0.03)
-    assert nine.var() == pytest.approx(one.var() / 9, rel=0.1)
+    single, averaged = (
+        values_of(RandomPlayout(), position, 20_000),
+        values_of(rule, position, 20_000),
+    )
+    assert set(np.round(9 * averaged).astype(int)) <= set(range(-9, 10))
+    assert averaged.mean() == pytest.approx(single.mean(), abs=0.03)
+    assert averaged.var() == pytest.approx(single.var() / 9, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_several_playouts_are_averaged(rule):
         ({"name": "playouts"}, 'leaf_evaluator.name = "playouts": expected one of'),
     ],
 )
-def test_mistakes(leaf, line):
+def test_invalid_settings_are_refused(leaf, line):
     with pytest.raises(UserError, match=line):
         validate(SearchSettings, {"leaf_evaluator": leaf})
 
@@ -139,7 +142,7 @@ def test_mistakes(leaf, line):
 @pytest.mark.parametrize(
     ("selection", "proven"), [("puct", False), ("rave", False), ("puct", True)]
 )
-def test_threads_that_share_a_batch_of_playouts_change_nothing(selection, proven):
+def test_results_do_not_depend_on_threads(selection, proven):
     positions = some_positions(GAME, 30)
     settings = validate(
         SearchSettings,

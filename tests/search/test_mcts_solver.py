@@ -1,4 +1,4 @@
-"""Proven values against exact solutions, and their use by a search."""
+"""Proven values: agreement with exact solutions, and use in search."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ def settings_of(simulations, **others):
 
 
 def random_positions(game, count, random):
-    """Return states after random moves, all of them ongoing, uint64[count, words]."""
-    found = []
-    while len(found) < count:
-        state, played = python.start(game), []
+    """Return ongoing states after random moves, uint64[count, words]."""
+    states = []
+    while len(states) < count:
+        state, visited = python.start(game), []
         while python.outcome(game, state) == ONGOING:
-            played.append(state)
+            visited.append(state)
             state = python.apply(
                 game, state, int(random.choice(np.flatnonzero(python.legal(game, state))))
             )
-        found.append(played[random.integers(len(played))])
-    return np.array(found)
+        states.append(visited[random.integers(len(visited))])
+    return np.array(states)
 
 
 def searched(game, states, settings):
-    made = Search(game, settings, UniformEvaluator(rules.actions(game)), len(states))
+    search = Search(game, settings, UniformEvaluator(rules.actions(game)), len(states))
     slots = np.arange(len(states))
-    made.set_root(slots, states)
+    search.set_root(slots, states)
     keys = streams.streams(0, 0, slots, slots, streams.PLAYOUT)
-    made.start_search(slots, keys, keys)
-    made.run()
-    return made
+    search.start_search(slots, keys, keys)
+    search.run()
+    return search
 
 
-def proven_positions(made):
-    """Return states, results and distances of all nodes that are proven and not finished."""
-    tree = made._tree
+def proven_positions(search):
+    """Return states, results and distances of all proven nodes with ongoing games."""
+    tree = search._tree
     inside = np.arange(tree.visits.shape[1]) < tree.used[:, None]
     chosen = inside & (tree.outcome == ONGOING) & (tree.proven != ONGOING)
     columns = tree.states[chosen], tree.proven[chosen], tree.distance[chosen]
@@ -60,13 +60,13 @@ def proven_positions(made):
     return tuple(column[first] for column in columns)
 
 
-def test_proven_values_are_those_of_the_solver_in_thousands_of_positions():
+def test_proven_values_agree_with_the_solver():
     random = np.random.default_rng(1)
     compared = 0
     for name in GAMES:
         game = parse_game(name)
-        made = searched(game, random_positions(game, 300, random), settings_of(700))
-        states, results, distances = proven_positions(made)
+        search = searched(game, random_positions(game, 300, random), settings_of(700))
+        states, results, distances = proven_positions(search)
         chosen = random.permutation(len(states))[:1000]
         solver = Solver(game)
         exact = [np.sign(solver.value(states[i])) for i in chosen]
@@ -74,31 +74,33 @@ def test_proven_values_are_those_of_the_solver_in_thousands_of_positions():
         assert {LOSS, DRAW, WIN} == set(results[chosen]), name
         assert (distances[chosen] > 0).all()
         compared += len(chosen)
-        assert made.counts["proven"] > len(states)
+        assert search.counts["proven"] > len(states)
     assert compared >= 3000
 
 
 def exact(game, state, known):
-    """Return the result for the mover and the plies of the quickest win or slowest loss."""
+    """Return the result for the side to move and the plies to the fastest win or slowest loss."""
     key = state.tobytes()
     if key not in known:
         known[key] = python.outcome(game, state), 0
         if known[key][0] == ONGOING:
-            after = [
+            successors = [
                 python.apply(game, state, a) for a in np.flatnonzero(python.legal(game, state))
             ]
-            replies = [exact(game, each, known) for each in after]
+            replies = [exact(game, successor, known) for successor in successors]
             best = max(-result for result, _ in replies)
             plies = [1 + distance for result, distance in replies if -result == best]
             known[key] = best, min(plies) if best == WIN else max(plies)
     return known[key]
 
 
-def test_distances_are_those_of_wins_and_losses_that_are_there():
-    """A proven win may take longer than the quickest one, and so may a loss."""
+def test_proven_distances_are_upper_bounds_of_exact_distances():
+    """A proof can find a longer win than the fastest one, and overrate a loss accordingly."""
     game, known = parse_game("gobang:3x3:3"), {}
-    made = searched(game, random_positions(game, 300, np.random.default_rng(2)), settings_of(1000))
-    states, results, distances = proven_positions(made)
+    search = searched(
+        game, random_positions(game, 300, np.random.default_rng(2)), settings_of(1000)
+    )
+    states, results, distances = proven_positions(search)
     truth = np.array([exact(game, state, known) for state in states])
     assert (truth[:, 0] == results).all()
     decisive = results != DRAW
@@ -110,150 +112,152 @@ def test_distances_are_those_of_wins_and_losses_that_are_there():
 
 
 @pytest.mark.parametrize("name", ["gobang:3x3:3", "connect_four:4x4"])
-def test_a_won_game_is_never_lost_and_ends_in_time(name):
-    """The winner searches as little as one simulation a move; the loser plays at random."""
+def test_proven_wins_are_played_out_within_their_distance(name):
+    """The winner searches one simulation per move; the loser plays at random."""
     game, random = parse_game(name), np.random.default_rng(3)
-    made = searched(game, random_positions(game, 400, random), settings_of(800))
-    slots = np.flatnonzero(made._tree.proven[:, 0] == WIN)
+    search = searched(game, random_positions(game, 400, random), settings_of(800))
+    slots = np.flatnonzero(search._tree.proven[:, 0] == WIN)
     assert len(slots) > 50
-    left = made._tree.distance[:, 0].copy()
+    remaining = search._tree.distance[:, 0].copy()
     for ply in range(16):
         keys = streams.streams(1, 0, slots, slots + ply, streams.PLAYOUT)
         if ply % 2 == 0:
-            made.start_search(slots, keys, keys, 1)
-            made.run()
-            policies = made.policies(slots)
-            actions = made.choose(slots, keys, np.ones(len(slots), bool))
+            search.start_search(slots, keys, keys, 1)
+            search.run()
+            policies = search.policies(slots)
+            actions = search.choose(slots, keys, np.ones(len(slots), bool))
             assert (policies[np.arange(len(slots)), actions] > 0).all()
         else:
-            legal = [np.flatnonzero(python.legal(game, state)) for state in made.states(slots)]
-            actions = np.array([random.choice(each) for each in legal])
-        made.advance(slots, actions)
-        left[slots] -= 1
-        assert (left[slots] >= 0).all()
-        over = made.outcomes(slots) != ONGOING
-        assert (made.outcomes(slots)[over] == LOSS).all()
-        assert ply % 2 == 0 or not over.any()
-        slots = slots[~over]
+            legal = [np.flatnonzero(python.legal(game, state)) for state in search.states(slots)]
+            actions = np.array([random.choice(choices) for choices in legal])
+        search.advance(slots, actions)
+        remaining[slots] -= 1
+        assert (remaining[slots] >= 0).all()
+        finished = search.outcomes(slots) != ONGOING
+        assert (search.outcomes(slots)[finished] == LOSS).all()
+        assert ply % 2 == 0 or not finished.any()
+        slots = slots[~finished]
     assert not len(slots)
 
 
-def test_the_quickest_win_is_worth_most_and_has_the_whole_policy():
+def test_fastest_win_has_all_policy_mass():
     position = Position.start("gobang:3x3:3")
     for move in ("a1", "b1", "a2", "b2"):
         position = position.play(move)
-    made = run(position.game, settings_of(200, discount=0.9), UniformEvaluator(9), [position])
+    search = run(position.game, settings_of(200, discount=0.9), UniformEvaluator(9), [position])
     best = position.parse("a3")
-    assert made._tree.proven[0, 0] == WIN
-    assert made._tree.distance[0, 0] == 1
-    assert made.root_values(FIRST)[0] == np.float32(0.9)
-    assert made.policies(FIRST)[0, best] == 1
+    assert search._tree.proven[0, 0] == WIN
+    assert search._tree.distance[0, 0] == 1
+    assert search.root_values(FIRST)[0] == np.float32(0.9)
+    assert search.policies(FIRST)[0, best] == 1
     for sample in (False, True):
         keys = np.array([5], np.uint64)
-        assert made.choose(FIRST, keys, np.array([sample]))[0] == best
-    assert made.counts["simulations"] < 200
-    result = made.result(0)
+        assert search.choose(FIRST, keys, np.array([sample]))[0] == best
+    assert search.counts["simulations"] < 200
+    result = search.result(0)
     assert result.principal_variation == (best,)
     assert result.best_action == best
 
 
-def test_a_lost_root_plays_the_slowest_loss():
-    """The opponent threatens twice in Connect Four: every move loses, one of them later."""
+def test_lost_root_plays_the_slowest_loss():
+    """Only moves that delay the loss longest have policy mass."""
     position = Position.start("connect_four:4x4")
     solver = Solver(position.game)
     random = np.random.default_rng(0)
     states = random_positions(position.game, 500, random)
-    made = searched(position.game, states, settings_of(2500))
-    lost = np.flatnonzero(made._tree.proven[:, 0] == LOSS)
+    search = searched(position.game, states, settings_of(2500))
+    lost = np.flatnonzero(search._tree.proven[:, 0] == LOSS)
     assert len(lost) > 10
-    policies = made.policies(lost)
+    policies = search.policies(lost)
     for b, policy in zip(lost, policies, strict=True):
-        children = slice(1, 1 + made._tree.children[b, 0])
-        distances = made._tree.distance[b, children]
-        actions = made._tree.action[b, children]
-        assert (made._tree.proven[b, children] == WIN).all()
+        children = slice(1, 1 + search._tree.children[b, 0])
+        distances = search._tree.distance[b, children]
+        actions = search._tree.action[b, children]
+        assert (search._tree.proven[b, children] == WIN).all()
         assert (policy[actions] > 0).tolist() == (distances == distances.max()).tolist()
         assert solver.value(states[b]) < 0
 
 
-def hand_made(proven, simulations=30):
-    """Return a search of Connect Four 4x4 whose root's children have got these proofs."""
+def search_with_proofs(proven, simulations=30):
+    """Return a search of Connect Four 4x4 with the given proofs at the root's children."""
     position = Position.start("connect_four:4x4")
-    made = run(position.game, settings_of(simulations), HashEvaluator(4), [position])
-    made._tree.proven[0, 1:5] = proven
-    made._tree.distance[0, 1:5] = 3
-    return made
+    search = run(position.game, settings_of(simulations), HashEvaluator(4), [position])
+    search._tree.proven[0, 1:5] = proven
+    search._tree.distance[0, 1:5] = 3
+    return search
 
 
-def test_lost_actions_have_no_share_unless_all_are_lost():
-    visits = hand_made([ONGOING] * 4).visits(FIRST)[0]
-    made = hand_made([WIN, ONGOING, DRAW, WIN])
+def test_lost_actions_have_no_policy_mass():
+    visits = search_with_proofs([ONGOING] * 4).visits(FIRST)[0]
+    search = search_with_proofs([WIN, ONGOING, DRAW, WIN])
     expected = visits * [0, 1, 1, 0]
-    assert made.policies(FIRST)[0] == pytest.approx(expected / expected.sum())
+    assert search.policies(FIRST)[0] == pytest.approx(expected / expected.sum())
     keys = np.arange(200).astype(np.uint64)
     slots = np.zeros(200, np.int64)
-    assert set(made.choose(slots, keys, np.ones(200, bool))) <= {1, 2}
+    assert set(search.choose(slots, keys, np.ones(200, bool))) <= {1, 2}
 
 
-def test_where_every_visited_action_loses_the_priors_of_the_others_decide():
-    made = hand_made([WIN, ONGOING, ONGOING, WIN])
-    made._tree.visits[0, 2:4] = 0
-    priors = made.root_priors(FIRST)[0] * [0, 1, 1, 0]
-    assert made.policies(FIRST)[0] == pytest.approx(priors / priors.sum(), rel=1e-5)
-    chosen = made.choose(FIRST, np.array([1], np.uint64), np.array([False]))
+def test_unvisited_actions_use_priors_if_all_visited_actions_lose():
+    search = search_with_proofs([WIN, ONGOING, ONGOING, WIN])
+    search._tree.visits[0, 2:4] = 0
+    priors = search.root_priors(FIRST)[0] * [0, 1, 1, 0]
+    assert search.policies(FIRST)[0] == pytest.approx(priors / priors.sum(), rel=1e-5)
+    chosen = search.choose(FIRST, np.array([1], np.uint64), np.array([False]))
     assert chosen[0] == priors.argmax()
 
 
-def test_selection_avoids_what_is_lost():
-    made = hand_made([ONGOING] * 4)
-    best = int(made.visits(FIRST)[0].argmax())
-    made._tree.proven[0, 1 + best] = WIN
-    before = made.visits(FIRST)[0]
+def test_selection_avoids_lost_actions():
+    search = search_with_proofs([ONGOING] * 4)
+    best = int(search.visits(FIRST)[0].argmax())
+    search._tree.proven[0, 1 + best] = WIN
+    before = search.visits(FIRST)[0]
     keys = np.array([7], np.uint64)
-    made.start_search(FIRST, keys, keys, 100)
-    made.run()
-    gained = made.visits(FIRST)[0] - before
+    search.start_search(FIRST, keys, keys, 100)
+    search.run()
+    gained = search.visits(FIRST)[0] - before
     assert gained[best] == 0
     assert gained.sum() == 100
 
 
-def test_a_proven_root_is_not_searched():
-    made = hand_made([ONGOING] * 4)
-    made._tree.proven[0, 0] = DRAW
+def test_proven_root_is_not_searched():
+    search = search_with_proofs([ONGOING] * 4)
+    search._tree.proven[0, 0] = DRAW
     keys = np.array([7], np.uint64)
-    made.start_search(FIRST, keys, keys, 100)
-    assert made.step().tolist() == [0]
-    assert made.counts["simulations"] == 30
-    made.extend(FIRST, 50)
-    assert made.step().tolist() == [0]
+    search.start_search(FIRST, keys, keys, 100)
+    assert search.step().tolist() == [0]
+    assert search.counts["simulations"] == 30
+    search.extend(FIRST, 50)
+    assert search.step().tolist() == [0]
 
 
-def test_proofs_survive_moves_and_discounts_of_visits():
+def test_proofs_survive_moves_and_visit_discounting():
     game = parse_game("connect_four:4x4")
     states = random_positions(game, 200, np.random.default_rng(4))
-    made = searched(
+    search = searched(
         game, states, settings_of(300, noise={"fraction": 0.25, "inherited_visits": 0.5})
     )
-    known = {state.tobytes(): proof for state, *proof in zip(*proven_positions(made), strict=True)}
-    open_ = np.flatnonzero(made._tree.proven[:, 0] == ONGOING)
-    actions = made.visits(open_).argmax(axis=1)
-    made.advance(open_, actions)
-    keys = streams.streams(1, 0, open_, open_, streams.PLAYOUT)
-    ongoing = made.outcomes(open_) == ONGOING
-    made.start_search(open_[ongoing], keys[ongoing], keys[ongoing], 1)
-    found = 0
-    tree = made._tree
-    for b in open_[ongoing]:
+    known = {
+        state.tobytes(): proof for state, *proof in zip(*proven_positions(search), strict=True)
+    }
+    unproven = np.flatnonzero(search._tree.proven[:, 0] == ONGOING)
+    actions = search.visits(unproven).argmax(axis=1)
+    search.advance(unproven, actions)
+    keys = streams.streams(1, 0, unproven, unproven, streams.PLAYOUT)
+    ongoing = search.outcomes(unproven) == ONGOING
+    search.start_search(unproven[ongoing], keys[ongoing], keys[ongoing], 1)
+    compared = 0
+    tree = search._tree
+    for b in unproven[ongoing]:
         for node in range(tree.used[b]):
             if tree.outcome[b, node] == ONGOING and tree.proven[b, node] != ONGOING:
                 proof = known[tree.states[b, node].tobytes()]
                 assert [tree.proven[b, node], tree.distance[b, node]] == proof
                 assert tree.value[b, node] == proof[0]
-                found += 1
-    assert found > 100
+                compared += 1
+    assert compared > 100
 
 
-def test_without_ends_in_reach_and_switched_off_searches_are_the_same():
+def test_proven_values_change_nothing_without_reachable_ends():
     game = parse_game("connect_four:4x4")
     evaluator = HashEvaluator(4)
     off = run(game, SearchSettings(simulations=12), evaluator, [Position.start(game)])

@@ -1,4 +1,4 @@
-"""Selection rules and leaf evaluators of other packages run in the kernels as they are."""
+"""Selection rules and leaf evaluators registered by other packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Counting(NamedTuple):
 
 @register_selection("counting", Counting)
 class CountingRule(PuctRule):
-    """PUCT that counts, at the root, its updates and sums the moves of the leaf evaluator."""
+    """PUCT with root statistics: number of updates, and sum of the leaf evaluator's moves."""
 
     @staticmethod
     def statistics_width(rule):
@@ -47,27 +47,30 @@ class CountingRule(PuctRule):
             tree.statistics[b, 0, 1] += moves[1]
 
 
-def test_own_rules_run_in_the_kernels():
+def test_registered_rules_run_in_the_kernels():
     start = Position.start("connect_four:5x5")
     puct = SearchSettings(simulations=30)
     settings = puct.model_copy(
-        update={"selection": _Built(Counting()), "leaf_evaluator": _Built(Pessimist(loss=0.25))}
+        update={
+            "selection": _Prebuilt(Counting()),
+            "leaf_evaluator": _Prebuilt(Pessimist(loss=0.25)),
+        }
     )
-    made: Search = run(start.game, settings, UniformEvaluator(5), [start])
-    updates, moves = made._tree.statistics[0, 0]
+    search: Search = run(start.game, settings, UniformEvaluator(5), [start])
+    updates, moves = search._tree.statistics[0, 0]
     assert updates == 31
-    assert moves == 3 * (30 - made.counts["terminal"])
+    assert moves == 3 * (30 - search.counts["terminal"])
     plain = run(start.game, puct, UniformEvaluator(5), [start])
     assert plain._tree.value[0, 0] == 0.0
-    assert made._tree.value[0, 0] != 0.0
+    assert search._tree.value[0, 0] != 0.0
 
 
-def test_rules_of_this_package_are_found_by_their_names():
+def test_builtin_rules_are_selected_by_name():
     settings = validate(SearchSettings, {"selection": {"name": "uct", "c": 0.5}})
     assert settings.selection.build() == Uct(0.5)
 
 
-class _Built:
+class _Prebuilt:
     def __init__(self, rule):
         self.rule = rule
 

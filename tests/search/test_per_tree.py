@@ -1,4 +1,4 @@
-"""Settings per tree: a batch of many players searches as each of them would alone."""
+"""Per-tree settings: trees in a batch equal trees searched alone."""
 
 from __future__ import annotations
 
@@ -25,50 +25,53 @@ DIFFERENT = (
 
 
 def settings(c=1.3, fpu=0.0, draw_value=0.0):
-    chosen = {"c": c}, {"name": "fixed", "value": fpu}
-    selection, urgency = {"name": "puct", **chosen[0]}, chosen[1]
     return SearchSettings.model_validate(
-        {"simulations": 80, "selection": selection, "fpu": urgency, "draw_value": draw_value}
+        {
+            "simulations": 80,
+            "selection": {"name": "puct", "c": c},
+            "fpu": {"name": "fixed", "value": fpu},
+            "draw_value": draw_value,
+        }
     )
 
 
 def run_per_tree(per_tree):
     slots = np.arange(TREES)
-    made = Search(POSITIONS[0].game, settings(), EVALUATOR, TREES, per_tree=per_tree)
-    made.set_root(slots, np.array([position.state for position in POSITIONS]))
+    search = Search(POSITIONS[0].game, settings(), EVALUATOR, TREES, per_tree=per_tree)
+    search.set_root(slots, np.array([position.state for position in POSITIONS]))
     keys = streams.streams(0, 0, slots, slots, streams.PLAYOUT)
-    made.start_search(slots, keys, keys)
-    made.run()
-    return made
+    search.start_search(slots, keys, keys)
+    search.run()
+    return search
 
 
-def found(search, tree):
-    """Return all nodes of a tree, bit for bit."""
+def node_bytes(search, tree):
+    """Return the bytes of all used nodes of a tree."""
     used = int(search._tree.used[tree])
     return search._memory.forest.nodes[tree, :used].tobytes()
 
 
 @pytest.mark.parametrize("values", [(3.09, 0.709, 0.383), (0.5, -1.0, -0.5)])
-def test_equal_settings_of_all_trees_give_the_bits_of_one_for_all(values):
+def test_equal_per_tree_settings_are_bitwise_equal_to_shared_settings(values):
     alone = run(POSITIONS[0].game, settings(*values), EVALUATOR, POSITIONS)
     together = run_per_tree(PerTreeSettings(*(np.full(TREES, value) for value in values)))
     for tree in range(TREES):
-        assert found(together, tree) == found(alone, tree)
+        assert node_bytes(together, tree) == node_bytes(alone, tree)
 
 
-def test_each_tree_is_searched_as_it_is_alone():
+def test_each_tree_equals_its_search_alone():
     together = run_per_tree(PerTreeSettings(*DIFFERENT))
     for tree, values in enumerate(zip(*DIFFERENT, strict=True)):
         if values[2] == 0:
-            continue  # alone, the nodes would have no draws
+            continue  # a search without a draw value stores no draws
         alone = run(POSITIONS[0].game, settings(*values), EVALUATOR, POSITIONS)
-        assert found(together, tree) == found(alone, tree)
-        others = (found(alone, other) for other in range(TREES) if other != tree)
-        mixed = (found(together, other) for other in range(TREES) if other != tree)
-        assert sum(map(bytes.__ne__, others, mixed)) >= TREES - 2  # the settings do matter
+        assert node_bytes(together, tree) == node_bytes(alone, tree)
+        others = (node_bytes(alone, other) for other in range(TREES) if other != tree)
+        mixed = (node_bytes(together, other) for other in range(TREES) if other != tree)
+        assert sum(map(bytes.__ne__, others, mixed)) >= TREES - 2  # settings change the other trees
 
 
-def test_settings_may_change_between_searches():
+def test_settings_can_change_between_searches():
     per_tree = PerTreeSettings(*(np.full(TREES, value) for value in (9.0, -1.0, 0.9)))
     search = run_per_tree(per_tree)
     for array, values in zip(per_tree, DIFFERENT, strict=True):
@@ -78,11 +81,11 @@ def test_settings_may_change_between_searches():
     search.start_search(slots, *np.zeros((2, TREES), np.uint64))
     search.run()
     fresh = run_per_tree(PerTreeSettings(*DIFFERENT))
-    for mine, others in zip(search.root_actions(slots), fresh.root_actions(slots), strict=True):
-        assert (mine == others).all()
+    for actual, expected in zip(search.root_actions(slots), fresh.root_actions(slots), strict=True):
+        assert (actual == expected).all()
 
 
-def test_what_does_not_fit_is_refused():
+def test_incompatible_search_settings_are_refused():
     per_tree = PerTreeSettings(c=np.ones(1), fpu=np.zeros(1))
     game, uniform = POSITIONS[0].game, UniformEvaluator(5)
     with pytest.raises(ValueError, match=r'selection = "uct" .* expected "puct"'):

@@ -1,4 +1,4 @@
-"""RAVE against its definition, written out plainly, and on a tree drawn by hand."""
+"""RAVE compared with a plain implementation and on a hand-made tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import UNSEEN, empty_tree
 
 GAMES = ("connect_four:4x5:3", "othello:4x4", "gobang:3x4:3")
-# Every pair of a game and a leaf evaluator compiles the kernels once more.
+# Every pair of game and leaf evaluator compiles another set of kernels.
 WITH_NETWORK = [(name, "network") for name in GAMES]
 
 
@@ -36,7 +36,7 @@ class Node:
 
 
 def choose(node, c, k):
-    """Return the action with the highest (1 - beta) U + beta U_rave, the first among equals."""
+    """Return the first action with the highest (1 - beta) U + beta U_rave."""
     beta = np.float32(math.sqrt(k / (3 * node.visits + k)))
     total = 1 + sum(child.later for child in node.children.values())
 
@@ -53,12 +53,14 @@ def choose(node, c, k):
     return max(node.children, key=score)
 
 
-def first_occurrences(actions, t, all_movers):
-    """Return what was played at ply t or later, by the mover of ply t or by anybody."""
+def later_actions(actions, t, all_movers):
+    """Return the actions from ply `t` on, of the mover at `t` or of both players."""
     return set(actions[t:] if all_movers else actions[t::2])
 
 
-def search(position, evaluator, simulations, c, k, key, playout, *, all_movers, playout_moves):
+def naive_search(
+    position, evaluator, simulations, c, k, key, playout, *, all_movers, playout_moves
+):
     root = Node(position, np.float32(1))
     for number in range(simulations + 1):
         path, actions = [root], []
@@ -66,7 +68,7 @@ def search(position, evaluator, simulations, c, k, key, playout, *, all_movers, 
             actions.append(choose(path[-1], c, k))
             path.append(path[-1].children[actions[-1]])
         leaf = path[-1]
-        value, played = leaf.position.outcome, []
+        value, playout_actions = leaf.position.outcome, []
         if value is None:
             priors, values = evaluator.evaluate(leaf.position.state[None])
             value = values[0]
@@ -76,15 +78,15 @@ def search(position, evaluator, simulations, c, k, key, playout, *, all_movers, 
             for action in leaf.position.legal_actions:
                 leaf.children[action] = Node(leaf.position.play(action), priors[0, action] / total)
             if playout and leaf is not root:
-                left = simulations - number + 1
-                value, played = one_playout(leaf.position, streams.fold(key, left))
+                remaining = simulations - number + 1
+                value, playout_actions = one_playout(leaf.position, streams.fold(key, remaining))
         value = np.float32(value)
-        known = [*actions, *played] if playout_moves else actions
+        credited = [*actions, *playout_actions] if playout_moves else actions
         for t, node in enumerate(path):
             signed = value if (len(path) - 1 - t) % 2 == 0 else -value
             node.visits += 1
             node.value += (signed - node.value) / np.float32(node.visits)
-            for action in first_occurrences(known, t, all_movers):
+            for action in later_actions(credited, t, all_movers):
                 if child := node.children.get(action):
                     child.later += 1
                     child.later_mean += (signed - child.later_mean) / np.float32(child.later)
@@ -103,8 +105,8 @@ def one_playout(position, key):
     return result, moves[1 : 1 + moves[0]].tolist()
 
 
-def require_same_tree(made, b, node, expected):
-    tree = made._tree
+def require_same_tree(search, b, node, expected):
+    tree = search._tree
     assert tree.visits[b, node] == expected.visits
     assert tree.value[b, node] == pytest.approx(expected.value, abs=1e-6)
     first = tree.first_child[b, node]
@@ -116,7 +118,7 @@ def require_same_tree(made, b, node, expected):
         count, mean = tree.statistics[b, child, [COUNT, MEAN]]
         assert count == twin.later
         assert mean == pytest.approx(twin.later_mean, abs=1e-6)
-        require_same_tree(made, b, child, twin)
+        require_same_tree(search, b, child, twin)
     assert not expected.children
 
 
@@ -128,8 +130,8 @@ def require_same_tree(made, b, node, expected):
 def test_agrees_with_the_definition(name, all_movers, leaf):
     positions = some_positions(name, 2)
     game = positions[0].game
-    own = leaf == "playout with its moves"
-    options = {"all_movers": all_movers, "playout_moves": own}
+    uses_playout_moves = leaf == "playout with its moves"
+    options = {"all_movers": all_movers, "playout_moves": uses_playout_moves}
     settings = SearchSettings.model_validate(
         {
             "simulations": 50,
@@ -138,17 +140,19 @@ def test_agrees_with_the_definition(name, all_movers, leaf):
         }
     )
     evaluator = HashEvaluator(rules.actions(game))
-    made = run(game, settings, evaluator, positions)
+    search = run(game, settings, evaluator, positions)
     keys = streams.streams(0, 0, np.arange(2), np.arange(2), streams.PLAYOUT)
     for b, position in enumerate(positions):
-        expected = search(position, evaluator, 50, 1.3, 30, keys[b], leaf != "network", **options)
-        require_same_tree(made, b, 0, expected)
+        expected = naive_search(
+            position, evaluator, 50, 1.3, 30, keys[b], leaf != "network", **options
+        )
+        require_same_tree(search, b, 0, expected)
 
 
 COUNT, TOTAL, MEAN = 0, 1, 4
 
 
-def drawn_tree():
+def hand_made_tree():
     """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
     tree = empty_tree(1, 13, 2, 5)
     tree.parent[0, 0] = -1
@@ -162,7 +166,7 @@ def drawn_tree():
 
 
 def counters(tree):
-    """Return {node: (count, mean)} of the nodes that were credited."""
+    """Return {node: (count, mean)} of all credited nodes."""
     return {
         int(node): tuple(tree.statistics[0, node, [COUNT, MEAN]].tolist())
         for node in np.flatnonzero(tree.statistics[0, :, COUNT])
@@ -174,13 +178,13 @@ def learn(rule, tree, leaf, value, moves):
     update(rule, tree, 0, leaf, value, moves)
 
 
-def playout_of(*actions):
+def playout_moves(*actions):
     moves = np.zeros(1 + MAX_PLIES, np.int32)
     moves[: 1 + len(actions)] = [len(actions), *actions]
     return moves
 
 
-# The path 0, 1, 2 ends in node 9, whose mover, the second player, is worth 0.5 there.
+# The path 0, 1, 2 ends at node 9, whose value is 0.5 for its mover, the second player.
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
@@ -193,7 +197,7 @@ def playout_of(*actions):
                 9: (1, -0.5),
             },
         ),
-        # A playout 0, 1, 0: the second player's 0, the first player's 1, once more 0.
+        # Playout 0, 1, 0, in which the second player moves first.
         (
             Rave(),
             {
@@ -215,42 +219,42 @@ def playout_of(*actions):
     ],
     ids=["same mover", "all movers", "same mover, playout", "all movers, playout"],
 )  # fmt: skip
-def test_counters_on_a_tree_drawn_by_hand(rule, expected):
-    tree = drawn_tree()
+def test_counters_on_a_hand_made_tree(rule, expected):
+    tree = hand_made_tree()
     rule = rule._replace(equivalence=1.0)
-    learn(rule, tree, 9, np.float32(0.5), playout_of(0, 1, 0))
+    learn(rule, tree, 9, np.float32(0.5), playout_moves(0, 1, 0))
     assert counters(tree) == expected
 
 
 @pytest.mark.parametrize("all_movers", [False, True])
-def test_an_action_played_twice_counts_once_in_every_state(all_movers):
-    """The first player's 0 leads to node 7: in the root it is the first occurrence that counts."""
-    tree = drawn_tree()
+def test_repeated_action_counts_once_per_state(all_movers):
+    """Action 0 occurs twice on the path to node 7; the root credits the first occurrence."""
+    tree = hand_made_tree()
     rule = Rave(equivalence=1.0, all_movers=all_movers)
-    learn(rule, tree, 7, np.float32(1), playout_of())
+    learn(rule, tree, 7, np.float32(1), playout_moves())
     later = {2: (1, -1), 4: (1, 1)} if all_movers else {}
     assert counters(tree) == {1: (1, -1), 5: (1, 1), 7: (1, -1)} | later
 
 
-def test_what_a_state_counts_is_the_sum_of_its_actions():
-    tree = drawn_tree()
+def test_state_total_is_the_sum_of_action_counts():
+    tree = hand_made_tree()
     for value in (0.5, -1.0):
-        learn(Rave(equivalence=1.0), tree, 9, np.float32(value), playout_of())
+        learn(Rave(equivalence=1.0), tree, 9, np.float32(value), playout_moves())
     assert tree.statistics[0, [0, 1, 5], TOTAL].tolist() == [4, 2, 2]
     assert tree.statistics[0, 3, [COUNT, MEAN]].tolist() == [2, pytest.approx(0.25)]
 
 
-def test_counts_do_not_stop_where_float32_has_no_next_integer():
-    tree = drawn_tree()
+def test_counts_exceed_the_float32_integer_range():
+    tree = hand_made_tree()
     tree.statistics[0, :, [COUNT, TOTAL]] = 2.0**24
     for _ in range(8):
-        learn(Rave(equivalence=1.0), tree, 9, np.float32(0.5), playout_of())
+        learn(Rave(equivalence=1.0), tree, 9, np.float32(0.5), playout_moves())
     assert tree.statistics[0, 1, COUNT] == 2**24 + 8
     assert tree.statistics[0, 0, TOTAL] == 2**24 + 16
 
 
 @pytest.mark.parametrize(("name", "leaf"), [*WITH_NETWORK, (GAMES[1], "playout")])
-def test_with_beta_zero_it_is_puct_to_the_bit(name, leaf):
+def test_equivalence_zero_is_bitwise_equal_to_puct(name, leaf):
     positions = some_positions(name, 3)
     game = positions[0].game
     evaluator = HashEvaluator(rules.actions(game))
@@ -271,7 +275,7 @@ def test_with_beta_zero_it_is_puct_to_the_bit(name, leaf):
             assert (getattr(puct, field)[b, :used] == getattr(rave, field)[b, :used]).all()
 
 
-def test_the_equivalence_is_the_number_of_simulations_unless_given():
+def test_equivalence_defaults_to_the_number_of_simulations():
     start = Position.start("gobang:5x5:4")
     trees = [
         run(

@@ -1,6 +1,6 @@
-"""Games searched together with a network are the games searched alone (decision 0002).
+"""Batched network searches equal searches of single games (decision 0002).
 
-In bfloat16 a network answers a position equally in every batch, in float32 but for last bits.
+In bfloat16, outputs do not depend on the batch; in float32 the last bits can differ.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ GAMES, PLIES = 8, 6
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
 def evaluator(request):
     network = build_network(NETWORKS["conv"](channels=8, hidden=(32, 16)), GAME, seed=1)
-    with torch.no_grad():  # of an untrained network all moves are nearly equal
+    with torch.no_grad():  # an untrained network rates all moves nearly equally
         network.heads["policy"].output.weight.mul_(20)
         network.heads["value"].output.weight.mul_(20)
     return NetworkEvaluator(network, GAME, torch.device("cpu"), request.param)
 
 
 def visits_of_games(evaluator, numbers, **settings):
-    """Play games with sampled moves; return the visits int32[plies, games, actions] of all."""
+    """Play games with sampled moves; return root visits, int32[plies, games, actions]."""
     torch.set_num_threads(1)
-    chosen = SearchSettings.model_validate(
+    search_settings = SearchSettings.model_validate(
         {"simulations": 30, "noise": {"fraction": 0.25}, **settings}
     )
-    made = Search(GAME, chosen, evaluator, len(numbers))
+    search = Search(GAME, search_settings, evaluator, len(numbers))
     slots = np.arange(len(numbers))
-    made.set_root(slots, np.repeat(python.start(GAME)[None], len(slots), axis=0))
+    search.set_root(slots, np.repeat(python.start(GAME)[None], len(slots), axis=0))
     visits = []
     for ply in range(PLIES):
         keys = streams.streams(3, 0, numbers, np.full(len(numbers), ply), streams.SELF_PLAY_MOVE)
-        made.start_search(slots, keys, keys)
-        made.run()
-        visits.append(made.visits(slots))
+        search.start_search(slots, keys, keys)
+        search.run()
+        visits.append(search.visits(slots))
         sample = np.ones(len(slots), np.bool_)
-        made.advance(slots, choose_actions(visits[-1], keys, sample))
+        search.advance(slots, choose_actions(visits[-1], keys, sample))
     return np.array(visits)
 
 
-def require_equal_games(evaluator, one, other):
-    """Require the same visits in every game, or in nearly every game in float32."""
-    equal = (one == other).all(axis=(0, 2))
+def require_equal_games(evaluator, actual, expected):
+    """Require equal visits in all games, or in at least 75% of the games in float32."""
+    equal = (actual == expected).all(axis=(0, 2))
     assert equal.all() if evaluator.precision == torch.bfloat16 else equal.mean() >= 0.75
 
 

@@ -1,4 +1,4 @@
-"""Results of a search against the naive one, and nodes as shown to people."""
+"""Search results compared with the naive search, and nodes of the displayed tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerolab.search.search_settings import SearchSettings
 
 
 def naive_line(root):
-    """Return the most visited actions in turn, of equals the first."""
+    """Return the line of most visited actions; ties go to the first."""
     line = []
     while any(child.visits for child in root.children.values()):
         action, root = max(root.children.items(), key=lambda item: item[1].visits)
@@ -29,10 +29,10 @@ def naive_line(root):
 def test_agrees_with_the_naive_search(simulations):
     positions = some_positions("connect_four:5x5", 4)
     settings = SearchSettings(simulations=simulations)
-    made = run(positions[0].game, settings, HashEvaluator(5), positions)
+    search = run(positions[0].game, settings, HashEvaluator(5), positions)
     for slot, position in enumerate(positions):
         root = naive_search(position, HashEvaluator(5), simulations, Rules(1.0))
-        result = made.result(slot)
+        result = search.result(slot)
         assert result.principal_variation == naive_line(root)
         assert result.best_action == result.principal_variation[0]
         assert result.value == pytest.approx(root.value, abs=1e-6)
@@ -44,11 +44,11 @@ def test_agrees_with_the_naive_search(simulations):
             assert result.priors[action] == pytest.approx(child.prior if child else 0, abs=1e-6)
 
 
-def test_a_root_that_has_not_been_searched_has_nothing_to_show():
+def test_unsearched_root_has_an_empty_result():
     (position,) = some_positions("connect_four:5x5", 1)
-    made = Search(position.game, SearchSettings(), HashEvaluator(5), 1)
-    made.set_root(np.zeros(1, np.int64), position.state[None])
-    result = made.result(0)
+    search = Search(position.game, SearchSettings(), HashEvaluator(5), 1)
+    search.set_root(np.zeros(1, np.int64), position.state[None])
+    result = search.result(0)
     assert result.principal_variation == ()
     assert result.policy.tolist() == [0] * 5
     assert result.value == 0
@@ -74,28 +74,31 @@ def _searched(simulations: int = 400) -> Search:
     return search
 
 
-def test_a_node_has_the_visits_of_its_children_and_its_own() -> None:
+def test_node_visits_are_one_plus_child_visits() -> None:
     search = _searched()
     for path in ([], [2], [2, 1], [0, 4]):
         node = search.node(0, path)
         assert node is not None
-        ended = sum(child.visits for child in node.children if child.outcome is not None)
-        assert node.visits == 1 + sum(child.visits for child in node.children), (path, ended)
-        assert list(node.children) == sorted(node.children, key=lambda each: -each.visits)
+        terminal_visits = sum(child.visits for child in node.children if child.outcome is not None)
+        assert node.visits == 1 + sum(child.visits for child in node.children), (
+            path,
+            terminal_visits,
+        )
+        assert list(node.children) == sorted(node.children, key=lambda child: -child.visits)
 
 
-def test_values_change_sides_from_a_node_to_its_child() -> None:
+def test_child_values_are_negated_node_values() -> None:
     search = _searched()
     root = search.node(0, [])
     assert root is not None
     for child in root.children:
-        below = search.node(0, [child.action])
-        assert below is not None
-        assert below.visits == child.visits
-        assert below.value == pytest.approx(-child.value, abs=1e-5)
+        node = search.node(0, [child.action])
+        assert node is not None
+        assert node.visits == child.visits
+        assert node.value == pytest.approx(-child.value, abs=1e-5)
 
 
-def test_the_bonus_is_that_of_the_formula() -> None:
+def test_bonus_follows_the_puct_formula() -> None:
     """[Wang2019, Alg. 4]: U = c P sqrt(N(s)) / (1 + N(s, a))."""
     root = _searched().node(0, [])
     assert root is not None
@@ -104,7 +107,7 @@ def test_the_bonus_is_that_of_the_formula() -> None:
         assert child.bonus == pytest.approx(expected, rel=1e-4)
 
 
-def test_where_the_search_has_not_been_there_is_nothing() -> None:
+def test_unvisited_paths_have_no_node() -> None:
     search = _searched(simulations=3)
     assert search.node(0, [0, 0, 0, 0]) is None
     assert search.node(0, [77]) is None

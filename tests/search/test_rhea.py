@@ -1,4 +1,4 @@
-"""Rolling horizon evolution against a naive one, against exact values, and its laws."""
+"""Rolling horizon evolution: naive twin, exact values and invariants."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def test_finds_a_forced_win_in_one(name):
 
 
 class Counted(NamedTuple):
-    """A game that counts the actions played from its first position."""
+    """A game that counts playouts started at its first position."""
 
     inner: Any
-    counts: Any  # [2] int64: games begun, playouts asked for
+    counts: Any  # int64[2]: started games, calls of `playout`
 
 
 class CountedRules(rules.Rules):
@@ -134,18 +134,18 @@ GAMES.implement(Counted, CountedRules)
         {"playouts": 1, "population": 1, "playouts_each": 1},
     ],
 )
-def test_the_budget_is_exactly_n_playouts(budget, horizon):
+def test_budget_is_exactly_n_playouts(budget, horizon):
     game = Counted(parse_game("gobang:5x5"), np.zeros(2, np.int64))
     start = python.start(game.inner)[None]
     settings = RheaSettings(horizon=horizon, **budget)
     rhea_actions(game, settings, start, some_keys(1))
-    begun, asked = game.counts
-    assert begun == settings.playouts
-    assert asked <= begun
-    assert horizon > 1 or asked == begun  # nobody has won after two plies
+    started, called = game.counts
+    assert started == settings.playouts
+    assert called <= started
+    assert horizon > 1 or called == started  # no game ends within two plies
 
 
-def ten_plans(fitness):
+def population_of_ten(fitness):
     population = empty_population(10, 1)
     for number, value in enumerate(fitness):
         enter(population, np.full(1, number, np.uint64), value, number)
@@ -164,8 +164,8 @@ def ten_plans(fitness):
         ([-0.5] * 10, -0.6, 10),
     ],
 )
-def test_of_eleven_the_worst_is_dropped_and_of_equals_the_oldest(fitness, offspring, dropped):
-    population = ten_plans(fitness)
+def test_worst_then_oldest_of_eleven_plans_is_dropped(fitness, offspring, dropped):
+    population = population_of_ten(fitness)
     assert population.born.tolist() == list(range(10))
     enter(population, np.full(1, 10, np.uint64), offspring, 10)
     assert len(population.fitness) == 10
@@ -175,23 +175,23 @@ def test_of_eleven_the_worst_is_dropped_and_of_equals_the_oldest(fitness, offspr
     assert [expected[number] for number in population.born] == population.fitness.tolist()
 
 
-def test_the_oldest_is_dropped_wherever_it_stands():
-    population = ten_plans([0.0, *[0.5] * 9])
+def test_oldest_plan_is_dropped_from_any_index():
+    population = population_of_ten([0.0, *[0.5] * 9])
     enter(population, np.full(1, 10, np.uint64), 0.5, 10)
     assert population.born[0] == 10
     enter(population, np.full(1, 11, np.uint64), 0.5, 11)
     assert sorted(population.born) == list(range(2, 12))
 
 
-def test_of_equally_good_ones_the_youngest_is_played():
-    population = ten_plans([0.1, 0.7, 0.2, 0.7, 0.3, 0.7, 0.6, 0.0, 0.1, 0.2])
+def test_youngest_of_the_best_plans_is_played():
+    population = population_of_ten([0.1, 0.7, 0.2, 0.7, 0.3, 0.7, 0.6, 0.0, 0.1, 0.2])
     assert best(population) == 5
     enter(population, np.full(1, 10, np.uint64), 0.7, 10)
     assert population.born[best(population)] == 10
 
 
-def test_each_gene_is_drawn_anew_with_the_probability_of_mutation():
-    population = ten_plans(np.zeros(10))._replace(
+def test_genes_mutate_with_the_configured_probability():
+    population = population_of_ten(np.zeros(10))._replace(
         genes=np.arange(50, dtype=np.uint64).reshape(10, 5)
     )
     offspring = np.empty(5, np.uint64)
@@ -199,11 +199,11 @@ def test_each_gene_is_drawn_anew_with_the_probability_of_mutation():
     parents = np.zeros(10)
     for key in some_keys(2000):
         breed(population, key, 0.2, offspring)
-        kept = np.flatnonzero(offspring < 50)
+        inherited = np.flatnonzero(offspring < 50)
         changes += offspring >= 50
-        if kept.size:
-            parent = offspring[kept[0]] // 5
-            assert (offspring[kept] == population.genes[int(parent), kept]).all()
+        if inherited.size:
+            parent = offspring[inherited[0]] // 5
+            assert (offspring[inherited] == population.genes[int(parent), inherited]).all()
             parents[int(parent)] += 1
     deviations = (changes - 400) / np.sqrt(2000 * 0.2 * 0.8)
     assert np.abs(deviations).max() < 4
@@ -213,7 +213,7 @@ def test_each_gene_is_drawn_anew_with_the_probability_of_mutation():
 @pytest.mark.parametrize(
     ("columns", "q", "h"),
     [
-        # Twelve plies fill three of four columns; where four stones are left, all plies are forced.
+        # Twelve plies fill three of the four columns, so all remaining plies are forced.
         ([1, 0, 0, 1, 1, 1, 0, 0, 2, 2, 2, 2], 1, 3),
         ([2, 2, 2, 1, 2, 1, 1, 1, 0, 0, 0, 0], -1, 2),
         ([1, 1, 2, 0, 2, 2, 0, 1, 2, 1, 0, 0], -1, 4),
@@ -221,7 +221,7 @@ def test_each_gene_is_drawn_anew_with_the_probability_of_mutation():
     ],
 )
 @pytest.mark.parametrize("horizon", [1, 2, 10])
-def test_fitness_is_the_outcome_by_the_plies_to_it(columns, q, h, horizon):
+def test_fitness_is_outcome_divided_by_plies(columns, q, h, horizon):
     position = Position.start("connect_four:4x4")
     for column in columns:
         position = position.play(column)
@@ -229,7 +229,7 @@ def test_fitness_is_the_outcome_by_the_plies_to_it(columns, q, h, horizon):
 
 
 def expectation(position, genes, plies=0):
-    """Return the exact mean of Q / h, for the player to move after an even number of plies."""
+    """Return the exact mean of Q / h for the side to move at the root."""
     if position.outcome is not None:
         return (position.outcome if plies % 2 == 0 else -position.outcome) / plies
     if plies % 2 == 0 and plies // 2 < len(genes):
@@ -247,10 +247,10 @@ def test_fitness_converges_to_the_exact_expectation(moves, genes):
         position = position.play(move)
     count = 40_000
     error = fitness_of(position, genes, count, key=3) - expectation(position, genes)
-    assert abs(error) < 5 / np.sqrt(count)  # Q / h has a deviation of at most 1
+    assert abs(error) < 5 / np.sqrt(count)  # the standard deviation of Q / h is at most 1
 
 
-def test_games_of_a_batch_do_not_know_of_each_other():
+def test_games_in_a_batch_are_independent():
     game = parse_game("othello:6x6")
     states, keys = some_states("othello:6x6", 30), some_keys(30)
     together = rhea_actions(game, RheaSettings(), states, keys)
@@ -260,18 +260,18 @@ def test_games_of_a_batch_do_not_know_of_each_other():
     assert [*together[[7, 2]]] == [*np.concatenate(alone)]
 
 
-def test_the_key_decides():
+def test_actions_depend_on_the_key():
     game = parse_game("othello:6x6")
     states = some_states("othello:6x6", 30)
-    one, again, other = (
+    first, repeated, other = (
         rhea_actions(game, RheaSettings(), states, some_keys(30, seed)) for seed in (1, 1, 2)
     )
-    assert one.tolist() == again.tolist()
-    assert one.tolist() != other.tolist()
+    assert first.tolist() == repeated.tolist()
+    assert first.tolist() != other.tolist()
 
 
-def test_mutation_of_every_gene_is_random_search():
-    """So it makes no difference how many of those drawn are kept."""
+def test_full_mutation_is_random_search():
+    """With mutation rate 1, the population size has no effect."""
     game = parse_game("othello:6x6")
     states, keys = some_states("othello:6x6", 30), some_keys(30)
     chosen = [
@@ -297,13 +297,13 @@ def test_every_choice_is_legal(name, seed, share, size, horizon, mutation):
     while position.outcome is None:
         position = position.play(int(random.choice(position.legal_actions)))
         visited.append(position)
-    asked = visited[int(share * (len(visited) - 2))]
+    sampled = visited[int(share * (len(visited) - 2))]
     settings = RheaSettings(playouts=12, population=size, horizon=horizon, mutation=mutation)
-    state, keys = asked.state[None].copy(), some_keys(1, seed)
-    assert rhea_actions(asked.game, settings, state, keys)[0] in asked.legal_actions
+    state, keys = sampled.state[None].copy(), some_keys(1, seed)
+    assert rhea_actions(sampled.game, settings, state, keys)[0] in sampled.legal_actions
 
 
-def test_passes_where_nothing_else_is_legal():
+def test_forced_passes_are_played():
     game = parse_game("othello:4x4")
     passes = [
         sample.state
@@ -317,7 +317,7 @@ def test_passes_where_nothing_else_is_legal():
 
 def test_plain_python_agrees_with_compiled_code():
     tests = str(Path(__file__).parents[1])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "search.plans", *NAMES],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         cwd=tests,
@@ -325,9 +325,9 @@ def test_plain_python_agrees_with_compiled_code():
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [plans.choices(name) for name in NAMES]
-    assert done.stderr == "", "plain Python warns"
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [plans.choices(name) for name in NAMES]
+    assert result.stderr == "", "warnings in plain Python"
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_plain_python_agrees_with_compiled_code():
         ({"mutations": 0.1}, 'unknown setting "mutations"; did you mean "mutation"?'),
     ],
 )
-def test_mistakes_are_told_in_one_line(values, expected):
+def test_invalid_settings_get_one_line_errors(values, expected):
     with pytest.raises(UserError, match=expected) as error:
         validate(RheaSettings, values)
     assert "\n" not in str(error.value)

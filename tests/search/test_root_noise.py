@@ -1,4 +1,4 @@
-"""Effects of root noise on visits, and the fate of inherited visits."""
+"""Root noise: effects on visits, and discounting of inherited visits."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ ACTIONS = 5
 SLOTS = np.arange(60)
 
 
-class Remembering(HashEvaluator):
-    """Looks every state up after the first time, since it is slow to make priors up."""
+class CachingEvaluator(HashEvaluator):
+    """Hash evaluator that caches its slow pseudo-random outputs."""
 
     def __init__(self):
         super().__init__(ACTIONS)
-        self.known = {}
+        self.cached = {}
 
     def evaluate(self, states):
-        answers = [self.known.get(state.tobytes()) for state in states]
+        answers = [self.cached.get(state.tobytes()) for state in states]
         for i, answer in enumerate(answers):
             if answer is None:
                 priors, values = super().evaluate(states[i : i + 1])
-                answers[i] = self.known[states[i].tobytes()] = priors[0], values[0]
+                answers[i] = self.cached[states[i].tobytes()] = priors[0], values[0]
         return np.array([p for p, _ in answers]), np.array([v for _, v in answers], np.float32)
 
 
-EVALUATOR = Remembering()
+EVALUATOR = CachingEvaluator()
 
 
 def settings_with(**noise):
@@ -46,14 +46,14 @@ def settings_with(**noise):
     )
 
 
-def searched(settings, noise_keys, made=None):
-    """Search the roots of a search, by default of new trees at the first position."""
-    if made is None:
-        made = Search(GAME, settings, EVALUATOR, len(SLOTS))
-        made.set_root(SLOTS, np.repeat(python.start(GAME)[None], len(SLOTS), axis=0))
-    made.start_search(SLOTS, noise_keys, noise_keys)
-    made.run()
-    return made
+def searched(settings, noise_keys, search=None):
+    """Run the given search, or a new search from the initial position."""
+    if search is None:
+        search = Search(GAME, settings, EVALUATOR, len(SLOTS))
+        search.set_root(SLOTS, np.repeat(python.start(GAME)[None], len(SLOTS), axis=0))
+    search.start_search(SLOTS, noise_keys, noise_keys)
+    search.run()
+    return search
 
 
 def keys_of(numbers):
@@ -64,15 +64,15 @@ EQUAL, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
 
 
 def second_search(settings):
-    """Continue equal trees from the most visited reply, each with its own noise."""
-    made = searched(settings, EQUAL)
-    reply = made.visits(SLOTS[:1]).argmax()
-    made.advance(SLOTS, np.full(len(SLOTS), reply))
-    return searched(settings, DIFFERENT, made)
+    """Search again after the most visited move, with different noise in every tree."""
+    search = searched(settings, EQUAL)
+    move = search.visits(SLOTS[:1]).argmax()
+    search.advance(SLOTS, np.full(len(SLOTS), move))
+    return searched(settings, DIFFERENT, search)
 
 
-def shares_of(made):
-    visits = made.visits(SLOTS)
+def shares_of(search):
+    visits = search.visits(SLOTS)
     return visits / visits.sum(axis=1, keepdims=True)
 
 
@@ -81,70 +81,70 @@ def spread(shares):
     return 0.5 * np.abs(shares - shares.mean(axis=0)).sum(axis=1).mean()
 
 
-def test_noise_moves_visits_towards_the_actions_it_favours():
+def test_noise_shifts_visits_towards_favoured_actions():
     assert spread(shares_of(searched(settings_with(fraction=0), DIFFERENT))) < 1e-12
     assert spread(shares_of(searched(settings_with(), EQUAL))) < 1e-12
-    made = searched(settings_with(), DIFFERENT)
-    shares, priors = shares_of(made), made.root_priors(SLOTS)
+    search = searched(settings_with(), DIFFERENT)
+    shares, priors = shares_of(search), search.root_priors(SLOTS)
     assert spread(shares) > 0.04
-    favoured, visited = priors - priors.mean(axis=0), shares - shares.mean(axis=0)
-    assert np.corrcoef(favoured.ravel(), visited.ravel())[0, 1] > 0.5
+    favoured, visit_changes = priors - priors.mean(axis=0), shares - shares.mean(axis=0)
+    assert np.corrcoef(favoured.ravel(), visit_changes.ravel())[0, 1] > 0.5
 
 
 def effect_of_noise(weight):
-    """Return the distance between root visits under two draws of noise, over many positions."""
+    """Return the mean distance between root visits under two noise draws."""
     states = [position.state for position in some_positions("connect_four:5x5", 30)]
-    made = Search(GAME, settings_with(inherited_visits=weight), EVALUATOR, len(SLOTS))
-    made.set_root(SLOTS, np.repeat(states, 2, axis=0))
-    searched(made.settings, EQUAL, made)
-    made.advance(SLOTS, made.visits(SLOTS).argmax(axis=1))
-    ongoing = SLOTS[made.outcomes(SLOTS) == ONGOING]
-    made.start_search(ongoing, DIFFERENT[ongoing], DIFFERENT[ongoing])
-    made.run()
-    shares = shares_of(made)[ongoing]
+    search = Search(GAME, settings_with(inherited_visits=weight), EVALUATOR, len(SLOTS))
+    search.set_root(SLOTS, np.repeat(states, 2, axis=0))
+    searched(search.settings, EQUAL, search)
+    search.advance(SLOTS, search.visits(SLOTS).argmax(axis=1))
+    ongoing = SLOTS[search.outcomes(SLOTS) == ONGOING]
+    search.start_search(ongoing, DIFFERENT[ongoing], DIFFERENT[ongoing])
+    search.run()
+    shares = shares_of(search)[ongoing]
     return 0.5 * np.abs(shares[0::2] - shares[1::2]).sum(axis=1).mean()
 
 
 def test_inherited_visits_damp_the_noise():
-    kept, discounted, discarded = (effect_of_noise(weight) for weight in (1, 0.5, 0))
-    assert kept < discounted < discarded
-    assert kept < 0.85 * discarded
+    inherited, discounted, discarded = (effect_of_noise(weight) for weight in (1, 0.5, 0))
+    assert inherited < discounted < discarded
+    assert inherited < 0.85 * discarded
 
 
 def test_discarded_visits_leave_a_bare_root():
     settings = settings_with(inherited_visits=0)
-    made = second_search(settings)
+    search = second_search(settings)
     bare = Search(GAME, settings, EVALUATOR, len(SLOTS))
-    bare.set_root(SLOTS, made.states(SLOTS))
+    bare.set_root(SLOTS, search.states(SLOTS))
     searched(settings, DIFFERENT, bare)
-    assert (made.visits(SLOTS) == bare.visits(SLOTS)).all()
-    assert (made.root_values(SLOTS) == bare.root_values(SLOTS)).all()
+    assert (search.visits(SLOTS) == bare.visits(SLOTS)).all()
+    assert (search.root_values(SLOTS) == bare.root_values(SLOTS)).all()
 
 
-def test_without_noise_visits_are_inherited_whatever_the_weight():
-    kept, discarded = (
+def test_visits_are_inherited_without_noise_at_any_weight():
+    inherited, discarded = (
         second_search(settings_with(fraction=0, inherited_visits=weight)) for weight in (1, 0)
     )
-    assert (kept.visits(SLOTS) == discarded.visits(SLOTS)).all()
-    assert kept.visits(SLOTS).sum() > 60 * len(SLOTS)
+    assert (inherited.visits(SLOTS) == discarded.visits(SLOTS)).all()
+    assert inherited.visits(SLOTS).sum() > 60 * len(SLOTS)
 
 
 @pytest.mark.parametrize("weight", [0.05, 0.3, 0.5, 0.99, 1.0])
-def test_discounted_trees_are_smaller_trees_of_the_same_means(weight):
-    made = searched(settings_with(fraction=0), DIFFERENT)
-    tree = made._tree
-    before = made.root_actions(SLOTS), made.root_values(SLOTS), tree.used.copy()
+def test_discounted_trees_shrink_and_keep_their_means(weight):
+    search = searched(settings_with(fraction=0), DIFFERENT)
+    tree = search._tree
+    before = search.root_actions(SLOTS), search.root_values(SLOTS), tree.used.copy()
     roots.scale_visits(Zero(), tree, SLOTS, weight)
-    visits, values = made.root_actions(SLOTS)
+    visits, values = search.root_actions(SLOTS)
     (former_visits, former_values), root_values, used = before
     assert (tree.visits[:, 0] == 1 + int(weight * 60)).all()
     assert np.abs(visits - weight * former_visits).max() <= 1
     assert (values == np.where(visits > 0, former_values, 0)).all()
-    assert (made.root_values(SLOTS) == root_values).all()
+    assert (search.root_values(SLOTS) == root_values).all()
     assert (tree.used <= used).all()
     for b in SLOTS[:5]:
-        check_tree(made, b)
-    searched(settings_with(fraction=0), DIFFERENT, made)
-    assert (made.visits(SLOTS).sum(axis=1) == int(weight * 60) + 60).all()
+        check_tree(search, b)
+    searched(settings_with(fraction=0), DIFFERENT, search)
+    assert (search.visits(SLOTS).sum(axis=1) == int(weight * 60) + 60).all()
     for b in SLOTS[:5]:
-        check_tree(made, b)
+        check_tree(search, b)

@@ -1,4 +1,4 @@
-"""The batched search against a naive one, and laws every search must keep."""
+"""Batched search: agreement with the naive search, and invariants."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ GAMES = ("connect_four:5x5", "othello:6x6", "gobang:4x5:3")
 
 
 def run(game, settings, evaluator, positions, key=0, threads=1):
-    """Search positions, one tree each, and return the search."""
+    """Return a finished search with one tree per position."""
     slots = np.arange(len(positions))
-    made = Search(game, settings, evaluator, len(positions), threads)
-    made.set_root(slots, np.array([position.state for position in positions]))
+    search = Search(game, settings, evaluator, len(positions), threads)
+    search.set_root(slots, np.array([position.state for position in positions]))
     keys = streams.streams(key, 0, slots, slots, streams.PLAYOUT)
-    made.start_search(slots, keys, keys)
-    made.run()
-    return made
+    search.start_search(slots, keys, keys)
+    search.run()
+    return search
 
 
 def some_positions(name, count, plies=6):
-    """Return positions after random moves, none of them over."""
+    """Return ongoing positions after random moves."""
     random = np.random.default_rng(5)
-    found = []
-    while len(found) < count:
+    positions = []
+    while len(positions) < count:
         position = Position.start(name)
         for _ in range(random.integers(plies)):
             if position.outcome is None:
                 position = position.play(int(random.choice(position.legal_actions)))
         if position.outcome is None:
-            found.append(position)
-    return found
+            positions.append(position)
+    return positions
 
 
 FPUS = {
@@ -54,7 +54,7 @@ FPUS = {
 }
 
 
-# Every pair compiles the kernels once more: all games with one rule, one game with all of them.
+# Every pair compiles another set of kernels, so only one game is tested with all FPU rules.
 @pytest.mark.parametrize(
     ("name", "fpu"),
     [*((name, "zero") for name in GAMES), (GAMES[0], "parent"), (GAMES[0], "fixed")],
@@ -66,15 +66,15 @@ def test_agrees_with_the_naive_search(name, fpu):
     settings = SearchSettings.model_validate(
         {"simulations": 60, "selection": {"name": "puct", "c": 1.3}, "fpu": fpu}
     )
-    made = run(game, settings, HashEvaluator(rules.actions(game)), positions)
-    visits, values = made.root_actions(np.arange(4))
+    search = run(game, settings, HashEvaluator(rules.actions(game)), positions)
+    visits, values = search.root_actions(np.arange(4))
     for i, position in enumerate(positions):
-        how = Rules(1.3, fpu_value)
-        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, how)
+        naive_rules = Rules(1.3, fpu_value)
+        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, naive_rules)
         for action, child in root.children.items():
             assert visits[i, action] == child.visits
             assert values[i, action] == pytest.approx(-child.value, abs=1e-6)
-        assert made.root_values(np.array([i]))[0] == pytest.approx(root.value, abs=1e-6)
+        assert search.root_values(np.array([i]))[0] == pytest.approx(root.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -90,7 +90,7 @@ def test_trees_do_not_influence_each_other(name):
 
 @pytest.mark.parametrize("deduplicate", [True, False])
 @pytest.mark.parametrize("cache", [0, 8, 4096])
-def test_deduplication_and_cache_change_nothing_but_the_work(deduplicate, cache):
+def test_deduplication_and_cache_change_only_the_work(deduplicate, cache):
     positions = [Position.start("connect_four:5x5")] * 5 + some_positions("connect_four:5x5", 5)
     game = positions[0].game
     plain = run(
@@ -108,41 +108,41 @@ def test_deduplication_and_cache_change_nothing_but_the_work(deduplicate, cache)
     counts = saving.counts
     assert counts["evaluated"] == sum(evaluator.calls)
     assert (counts["deduplicated"] > 0) == deduplicate
-    if cache != 8:  # so small a cache may forget everything before it recurs
+    if cache != 8:  # a small cache can evict states before they recur
         assert (counts["cached"] > 0) == (cache > 0)
     leaves = sum(counts[kind] for kind in ("evaluated", "deduplicated", "cached", "terminal"))
-    assert leaves == counts["simulations"] + 10  # the bare roots
+    assert leaves == counts["simulations"] + 10  # including the bare roots
     if deduplicate or cache > 100:
         assert counts["evaluated"] < plain.counts["evaluated"]
 
 
 @pytest.mark.parametrize("simulations", [1, 2, 77, 2500])
-def test_n_simulations_make_n_visits(simulations):
+def test_simulations_equal_root_visits(simulations):
     game = parse_game("gobang:5x5:4")
-    made = run(
+    search = run(
         game,
         SearchSettings(simulations=simulations),
         UniformEvaluator(25),
         [Position.start(game)],
     )
-    visits = made.visits(np.zeros(1, int))[0]
+    visits = search.visits(np.zeros(1, int))[0]
     assert visits.sum() == simulations
-    assert made.counts["simulations"] == simulations
+    assert search.counts["simulations"] == simulations
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_visits_fall_on_legal_actions_only(name):
+def test_only_legal_actions_are_visited(name):
     positions = some_positions(name, 20, plies=14)
     game = positions[0].game
-    made = run(game, SearchSettings(simulations=9), HashEvaluator(rules.actions(game)), positions)
+    search = run(game, SearchSettings(simulations=9), HashEvaluator(rules.actions(game)), positions)
     for i, position in enumerate(positions):
-        visits = made.visits(np.array([i]))[0]
+        visits = search.visits(np.array([i]))[0]
         assert visits[~position.legal_mask].sum() == 0
         assert visits.sum() == 9
 
 
 class PeakedEvaluator:
-    """All prior on one action."""
+    """Evaluator with all prior mass on one action."""
 
     def __init__(self, actions, action, weight=1.0):
         self.priors = np.zeros(actions, np.float32)
@@ -152,24 +152,27 @@ class PeakedEvaluator:
         return np.repeat(self.priors[None], len(states), 0), np.zeros(len(states), np.float32)
 
 
-def test_the_prior_counts_at_the_first_visit():
+def test_first_simulation_follows_the_prior():
     start = Position.start("connect_four:6x7")
-    made = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4), [start])
-    assert made.visits(np.zeros(1, int))[0].argmax() == 4
+    search = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4), [start])
+    assert search.visits(np.zeros(1, int))[0].argmax() == 4
 
 
 @pytest.mark.parametrize("weight", [np.nan, np.inf, 0.0])
-def test_unusable_priors_become_equal_ones(weight):
+def test_invalid_priors_become_uniform(weight):
     start = Position.start("connect_four:6x7")
-    made = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4, weight), [start])
-    assert made.root_priors(np.zeros(1, int))[0] == pytest.approx(1 / 7)
+    search = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4, weight), [start])
+    assert search.root_priors(np.zeros(1, int))[0] == pytest.approx(1 / 7)
 
 
-def test_priors_of_illegal_actions_are_masked_and_the_rest_renormalised():
+def test_illegal_priors_are_masked_and_others_renormalised():
     position = Position.start("othello:6x6")
     evaluator = HashEvaluator(37)
-    made = run(position.game, SearchSettings(simulations=1), evaluator, [position])
-    priors, raw = made.root_priors(np.zeros(1, int))[0], evaluator.evaluate(position.state[None])[0]
+    search = run(position.game, SearchSettings(simulations=1), evaluator, [position])
+    priors, raw = (
+        search.root_priors(np.zeros(1, int))[0],
+        evaluator.evaluate(position.state[None])[0],
+    )
     expected = np.where(position.legal_mask, raw[0], 0)
     assert priors == pytest.approx(expected / expected.sum(), rel=1e-5)
 
@@ -188,8 +191,8 @@ def test_finds_a_win_and_its_value(name, moves, best, settings):
     for move in moves.split():
         position = position.play(move)
     uniform = UniformEvaluator(rules.actions(position.game))
-    made = run(position.game, settings, uniform, [position])
-    visits, values = made.root_actions(np.zeros(1, int))
+    search = run(position.game, settings, uniform, [position])
+    visits, values = search.root_actions(np.zeros(1, int))
     assert visits[0].argmax() == position.parse(best)
     assert values[0, position.parse(best)] == 1.0
 
@@ -198,18 +201,18 @@ def test_search_blocks_a_win():
     position = Position.start("connect_four:6x7")
     for move in ("0", "3", "1", "4", "6", "5"):
         position = position.play(move)
-    made = run(position.game, SearchSettings(simulations=800), UniformEvaluator(7), [position])
-    assert made.visits(np.zeros(1, int))[0].argmax() == 2
+    search = run(position.game, SearchSettings(simulations=800), UniformEvaluator(7), [position])
+    assert search.visits(np.zeros(1, int))[0].argmax() == 2
 
 
-def tree_of(made, b):
-    columns = made._tree._asdict().items()
+def tree_of(search, b):
+    columns = search._tree._asdict().items()
     return {name: column[b] for name, column in columns if np.ndim(column) > 1}
 
 
-def check_tree(made, b):
-    """Visits add up, children know their parents, priors are a distribution."""
-    tree, used = tree_of(made, b), made._tree.used[b]
+def check_tree(search, b):
+    """Check visit sums, parent links and prior sums."""
+    tree, used = tree_of(search, b), search._tree.used[b]
     assert tree["parent"][0] == -1
     for node in range(used):
         first, count = tree["first_child"][node], tree["children"][node]
@@ -223,41 +226,41 @@ def check_tree(made, b):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_the_subtree_of_the_move_played_is_kept(name):
+def test_subtree_of_the_played_move_is_kept(name):
     game = parse_game(name)
     evaluator = HashEvaluator(rules.actions(game))
-    made = run(game, SearchSettings(simulations=50), evaluator, [Position.start(game)] * 3)
+    search = run(game, SearchSettings(simulations=50), evaluator, [Position.start(game)] * 3)
     slots = np.arange(3)
     positions = [Position.start(game)] * 3
     for ply in range(8):
-        visits = made.visits(slots)
-        kept = visits.max(axis=1)
+        visits = search.visits(slots)
+        inherited = visits.max(axis=1)
         actions = visits.argmax(axis=1)
-        made.advance(slots, actions)
+        search.advance(slots, actions)
         positions = [p.play(int(a)) for p, a in zip(positions, actions, strict=True)]
         if positions[0].outcome is not None:
             break
         for b in slots:
-            check_tree(made, b)
-            assert (made.states(np.array([b]))[0] == positions[b].state).all()
-        assert (made._tree.visits[slots, 0] == kept).all()
+            check_tree(search, b)
+            assert (search.states(np.array([b]))[0] == positions[b].state).all()
+        assert (search._tree.visits[slots, 0] == inherited).all()
         keys = streams.streams(1, 0, slots, slots + ply, streams.PLAYOUT)
-        made.start_search(slots, keys, keys)
-        made.run()
-        assert (made.visits(slots).sum(axis=1) == kept - 1 + 50).all()
+        search.start_search(slots, keys, keys)
+        search.run()
+        assert (search.visits(slots).sum(axis=1) == inherited - 1 + 50).all()
     assert ply >= 3
 
 
-def test_without_reuse_a_move_starts_a_bare_root():
+def test_moves_start_bare_roots_without_tree_reuse():
     game = parse_game("connect_four:5x5")
     settings = SearchSettings(simulations=30, reuse_tree=False)
-    made = run(game, settings, HashEvaluator(5), [Position.start(game)])
-    made.advance(np.zeros(1, int), np.array([2]))
-    assert made._tree.used[0] == 1
-    assert (made.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
+    search = run(game, settings, HashEvaluator(5), [Position.start(game)])
+    search.advance(np.zeros(1, int), np.array([2]))
+    assert search._tree.used[0] == 1
+    assert (search.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
 
 
-def test_fresh_root_noise_is_mixed_in_at_every_root_and_nowhere_else():
+def test_fresh_noise_is_added_only_at_roots():
     game = parse_game("connect_four:6x7")
     noisy = SearchSettings.model_validate(
         {"simulations": 40, "noise": {"fraction": 0.25, "concentration": 10}}
@@ -265,42 +268,42 @@ def test_fresh_root_noise_is_mixed_in_at_every_root_and_nowhere_else():
     slots = np.arange(400)
     evaluator = HashEvaluator(7)
     starts = np.repeat(python.start(game)[None], 400, axis=0)
-    made = Search(game, noisy, evaluator, 400)
-    made.set_root(slots, starts)
+    search = Search(game, noisy, evaluator, 400)
+    search.set_root(slots, starts)
     for ply in range(2):
         keys = streams.streams(7, 0, slots, np.full(400, ply), streams.ROOT_NOISE)
-        made.start_search(slots, keys, keys)
-        made.run()
-        clean = evaluator.evaluate(made.states(slots[:1]))[0][0]
+        search.start_search(slots, keys, keys)
+        search.run()
+        clean = evaluator.evaluate(search.states(slots[:1]))[0][0]
         clean = clean / clean.sum()
-        priors = made.root_priors(slots)
+        priors = search.root_priors(slots)
         noise = (priors - 0.75 * clean) / 0.25
         assert priors.sum(axis=1) == pytest.approx(1, abs=1e-4)
         assert noise.min() > -1e-4
-        # A Dirichlet distribution of concentration 10 over 7: mean 1/7, variance m (1 - m) / 11.
+        # Dirichlet distribution of concentration 10 over 7 actions: m = 1/7, variance m (1 - m) / 11.
         assert noise.mean(axis=0) == pytest.approx(1 / 7, abs=0.03)
         assert noise.var(axis=0).mean() == pytest.approx(6 / 49 / 11, rel=0.15)
-        made.advance(slots, np.full(400, 3))
+        search.advance(slots, np.full(400, 3))
 
 
-def test_uct_tries_every_move_before_any_a_second_time():
+def test_uct_visits_every_action_before_revisiting():
     start = Position.start("gobang:5x5:4")
     for simulations in (25, 26, 50):
-        made = run(start.game, mcts_settings(simulations), UniformEvaluator(25), [start])
-        visits = made.visits(np.zeros(1, int))[0]
+        search = run(start.game, mcts_settings(simulations), UniformEvaluator(25), [start])
+        visits = search.visits(np.zeros(1, int))[0]
         assert visits.min() >= 1
         assert visits.sum() == simulations
 
 
-def test_playouts_of_plain_mcts_depend_on_their_stream_alone():
+def test_plain_mcts_playouts_depend_only_on_their_stream():
     positions = some_positions("connect_four:6x7", 3)
     settings = mcts_settings(200)
-    one, same, other = (
+    first, repeated, other = (
         run(positions[0].game, settings, UniformEvaluator(7), positions, key) for key in (1, 1, 2)
     )
     slots = np.arange(3)
-    assert (one.visits(slots) == same.visits(slots)).all()
-    assert (one.visits(slots) != other.visits(slots)).any()
+    assert (first.visits(slots) == repeated.visits(slots)).all()
+    assert (first.visits(slots) != other.visits(slots)).any()
 
 
 def test_sampled_actions_follow_the_visits():
@@ -312,7 +315,7 @@ def test_sampled_actions_follow_the_visits():
     assert shares == pytest.approx([0.1, 0, 0.3, 0.6], abs=0.015)
 
 
-def test_the_most_visited_action_is_chosen_and_ties_are_random():
+def test_most_visited_action_is_chosen_with_random_ties():
     visits = np.tile(np.array([[5, 20, 0, 20]], np.int32), (2000, 1))
     numbers = np.arange(2000)
     keys = streams.streams(3, 1, numbers, numbers * 0, streams.ARENA_MOVE)

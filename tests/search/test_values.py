@@ -1,4 +1,4 @@
-"""Outputs of evaluators beyond priors and values: draws and action values."""
+"""Optional evaluator outputs: draw probabilities and action values."""
 
 from __future__ import annotations
 
@@ -36,45 +36,45 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_naive_search(case):
-    chosen, fpu_value = CASES[case]
+    options, fpu_value = CASES[case]
     settings = validate(
-        SearchSettings, {"simulations": 80, "selection": {"name": "puct", "c": 1.3}, **chosen}
+        SearchSettings, {"simulations": 80, "selection": {"name": "puct", "c": 1.3}, **options}
     )
     positions = some_positions("connect_four:5x5", 4, plies=24)
-    made = run(positions[0].game, settings, DetailedHashEvaluator(5), positions)
-    visits, values = made.root_actions(SLOTS)
-    how = Rules(1.3, fpu_value, settings.discount, settings.draw_value)
+    search = run(positions[0].game, settings, DetailedHashEvaluator(5), positions)
+    visits, values = search.root_actions(SLOTS)
+    naive_rules = Rules(1.3, fpu_value, settings.discount, settings.draw_value)
     for i, position in enumerate(positions):
-        root = naive_search(position, DetailedHashEvaluator(5), 80, how)
+        root = naive_search(position, DetailedHashEvaluator(5), 80, naive_rules)
         for action, child in root.children.items():
             assert visits[i, action] == child.visits
             value = -settings.discount * child.value if child.visits else 0
             assert values[i, action] == pytest.approx(value, abs=1e-5)
-        assert made.root_values(SLOTS)[i] == pytest.approx(root.value, abs=1e-5)
+        assert search.root_values(SLOTS)[i] == pytest.approx(root.value, abs=1e-5)
         if settings.draw_value:
-            assert made.root_draws(SLOTS)[i] == pytest.approx(root.draws, abs=1e-5)
+            assert search.root_draws(SLOTS)[i] == pytest.approx(root.draws, abs=1e-5)
 
 
 @pytest.mark.parametrize("setting", [{"draw_value": 0.1}, {"fpu": "action_values"}])
 @pytest.mark.parametrize("evaluator", [HashEvaluator(5), UniformEvaluator(5)])
-def test_a_search_that_needs_more_than_the_evaluator_knows_is_refused(setting, evaluator):
+def test_missing_evaluator_outputs_are_refused(setting, evaluator):
     game = Position.start("connect_four:5x5").game
     with pytest.raises(UserError, match="expected a network with"):
         Search(game, validate(SearchSettings, setting), evaluator, 1)
 
 
-def test_draws_are_not_known_where_games_are_played_out():
+def test_draw_value_is_refused_with_playouts():
     with pytest.raises(UserError, match=r"draw_value = 0\.1: playouts"):
         validate(SearchSettings, {"draw_value": 0.1, "leaf_evaluator": "playout"})
 
 
 @pytest.mark.parametrize("draw_value", [-1.5, 1.01])
-def test_a_draw_is_worth_no_more_than_a_win(draw_value):
+def test_draw_value_outside_its_range_is_refused(draw_value):
     with pytest.raises(UserError, match="draw_value"):
         validate(SearchSettings, {"draw_value": draw_value})
 
 
-def test_only_what_is_wanted_is_read():
+def test_only_requested_outputs_are_returned():
     states = Position.start("connect_four:5x5").state[None]
     evaluator = DetailedHashEvaluator(5)
     assert evaluate(evaluator, states, ())[2:] == (None, None)

@@ -1,4 +1,4 @@
-"""Several leaves of a tree per step, by virtual loss."""
+"""Virtual loss: several leaves per tree and step."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def settings(leaves, **others):
 @pytest.mark.parametrize("leaves", [2, 5, 40])
 def test_agrees_with_the_naive_search(leaves):
     positions = some_positions(NAME, 4, plies=12)
-    made = run(
+    search = run(
         positions[0].game,
         settings(leaves, selection={"name": "puct", "c": 1.3}),
         HashEvaluator(5),
         positions,
     )
-    visits, values = made.root_actions(np.arange(4))
+    visits, values = search.root_actions(np.arange(4))
     for i, position in enumerate(positions):
         root = naive_search(position, HashEvaluator(5), 90, leaves, 1.3)
         for action, child in zip(position.legal_actions, root.children, strict=True):
@@ -44,11 +44,11 @@ def test_agrees_with_the_naive_search(leaves):
             if child.visits:
                 expected = -child.total / child.visits
                 assert values[i, action] == pytest.approx(expected, abs=1e-5)
-        assert made.root_values(np.array([i]))[0] == pytest.approx(root.total / 91, abs=1e-5)
+        assert search.root_values(np.array([i]))[0] == pytest.approx(root.total / 91, abs=1e-5)
 
 
-def means(tree, b, evaluator, discount):
-    """Return the means that the visits of a tree make, from the evaluations of its nodes."""
+def exact_means(tree, b, evaluator, discount):
+    """Return the exact mean values of all nodes, computed from their evaluations."""
     totals = np.zeros(tree.used[b])
     for node in reversed(range(tree.used[b])):
         outcome, visits = tree.outcome[b, node], tree.visits[b, node]
@@ -57,90 +57,90 @@ def means(tree, b, evaluator, discount):
             totals[node] = outcome * visits
         elif visits:
             assert first, "a visited leaf was expanded"
-            own = evaluator.evaluate(tree.states[b, node][None])[1][0]
-            totals[node] = own - discount * totals[first : first + count].sum()
+            leaf_value = evaluator.evaluate(tree.states[b, node][None])[1][0]
+            totals[node] = leaf_value - discount * totals[first : first + count].sum()
     return totals / np.maximum(tree.visits[b, : len(totals)], 1)
 
 
 @pytest.mark.parametrize("leaves", [3, 64])
 @pytest.mark.parametrize("saving", [False, True])
 @pytest.mark.parametrize("discount", [1.0, 0.9])
-def test_visits_and_means_are_those_of_the_simulations_alone(leaves, saving, discount):
+def test_virtual_losses_leave_no_trace_in_visits_and_means(leaves, saving, discount):
     positions = some_positions(NAME, 3, plies=10)
-    saved = {"cache": 1000} if saving else {"deduplicate": False}
-    chosen = settings(leaves, discount=discount, **saved)
-    made = run(positions[0].game, chosen, HashEvaluator(5), positions)
-    assert (made.visits(np.arange(3)).sum(axis=1) == 90).all()
-    tree = made._tree
+    options = {"cache": 1000} if saving else {"deduplicate": False}
+    search_settings = settings(leaves, discount=discount, **options)
+    search = run(positions[0].game, search_settings, HashEvaluator(5), positions)
+    assert (search.visits(np.arange(3)).sum(axis=1) == 90).all()
+    tree = search._tree
     for b in range(3):
-        check_tree(made, b)
-        expected = means(tree, b, HashEvaluator(5), discount)
+        check_tree(search, b)
+        expected = exact_means(tree, b, HashEvaluator(5), discount)
         assert tree.value[b, : len(expected)] == pytest.approx(expected, abs=1e-5)
-    if not saving:  # no leaf is evaluated twice
+    if not saving:  # every leaf is evaluated once
         expanded = sum((tree.first_child[b, : tree.used[b]] != 0).sum() for b in range(3))
-        assert made.counts["evaluated"] == expanded
+        assert search.counts["evaluated"] == expanded
 
 
 def test_batches_are_filled_and_results_repeat():
     position = some_positions("connect_four:6x7", 1)[0]
     evaluator = HashEvaluator(rules.actions(position.game))
-    chosen = settings(16, simulations=400)
-    made = run(position.game, chosen, evaluator, [position])
+    search_settings = settings(16, simulations=400)
+    search = run(position.game, search_settings, evaluator, [position])
     assert max(evaluator.calls) == 16
     assert np.median(evaluator.calls) == 16
-    again = run(position.game, chosen, HashEvaluator(7), [position])
-    assert (made.visits(SLOT) == again.visits(SLOT)).all()
-    assert made.root_values(SLOT) == again.root_values(SLOT)
+    repeated = run(position.game, search_settings, HashEvaluator(7), [position])
+    assert (search.visits(SLOT) == repeated.visits(SLOT)).all()
+    assert search.root_values(SLOT) == repeated.root_values(SLOT)
 
 
 def test_trees_do_not_influence_each_other():
     positions = some_positions(NAME, 40, plies=9)
-    chosen = settings(4)
-    together = run(positions[0].game, chosen, HashEvaluator(5), positions)
+    search_settings = settings(4)
+    together = run(positions[0].game, search_settings, HashEvaluator(5), positions)
     for i in (0, 7, 39):
-        alone = run(positions[0].game, chosen, HashEvaluator(5), [positions[i]])
+        alone = run(positions[0].game, search_settings, HashEvaluator(5), [positions[i]])
         assert (alone.visits(SLOT)[0] == together.visits(np.array([i]))[0]).all()
 
 
-def test_trees_that_grow_keep_their_waiting_leaves():
+def test_growing_trees_keep_their_waiting_leaves():
     position = some_positions("connect_four:6x7", 1)[0]
-    made = run(position.game, settings(50, simulations=1500), HashEvaluator(7), [position])
-    assert made._tree.used[0] > 1024
-    assert made.visits(SLOT).sum() == 1500
-    check_tree(made, 0)
+    search = run(position.game, settings(50, simulations=1500), HashEvaluator(7), [position])
+    assert search._tree.used[0] > 1024
+    assert search.visits(SLOT).sum() == 1500
+    check_tree(search, 0)
 
 
-def test_probabilities_of_draws_are_means_too():
+def test_draw_probabilities_are_means():
     positions = some_positions("connect_four:4x4", 2, plies=2)
     evaluator = DetailedHashEvaluator(4)
-    made = run(positions[0].game, settings(8, draw_value=0.3), evaluator, positions)
-    tree = made._tree
+    search = run(positions[0].game, settings(8, draw_value=0.3), evaluator, positions)
+    tree = search._tree
     for b in range(2):
         for node in range(tree.used[b]):
             first, count = tree.first_child[b, node], tree.children[b, node]
             if first:
-                own = evaluator.evaluate_more(tree.states[b, node][None], {"draws"})[2][0]
+                leaf_draws = evaluator.evaluate_more(tree.states[b, node][None], {"draws"})[2][0]
                 below = slice(first, first + count)
-                total = own + (tree.draws[b, below] * tree.visits[b, below]).sum()
+                total = leaf_draws + (tree.draws[b, below] * tree.visits[b, below]).sum()
                 expected = total / tree.visits[b, node]
                 assert tree.draws[b, node] == pytest.approx(expected, abs=1e-5)
 
 
 def test_proven_values_stay_exact():
     positions = some_positions("connect_four:4x4", 80, plies=15)
-    chosen = settings(8, proven_values=True, simulations=400)
-    made = run(positions[0].game, chosen, HashEvaluator(4), positions)
-    states, results, _ = proven_positions(made)
+    search_settings = settings(8, proven_values=True, simulations=400)
+    search = run(positions[0].game, search_settings, HashEvaluator(4), positions)
+    states, results, _ = proven_positions(search)
     solver = Solver(positions[0].game)
     assert [np.sign(solver.value(state)) for state in states] == results.tolist()
     assert len(states) > 100
-    tree = made._tree
+    tree = search._tree
     roots = np.flatnonzero(tree.proven[:, 0] != ONGOING)
     assert (tree.value[roots, 0] == tree.proven[roots, 0]).all()
     assert len(roots) > 10
 
 
-def test_a_player_of_a_single_game_evaluates_several_leaves_per_step():
+def test_single_game_player_evaluates_several_leaves_per_step():
     position = some_positions("connect_four:6x7", 1)[0]
     calls = {}
     for simulations in (300, 3000):
@@ -155,7 +155,7 @@ def test_a_player_of_a_single_game_evaluates_several_leaves_per_step():
     assert calls == {300: 1, 3000: 75}
 
 
-def test_rules_that_plan_simulations_take_one_leaf_at_a_time():
+def test_planning_root_rules_evaluate_one_leaf_per_step():
     with pytest.raises(ValueError, match="leaves_per_step = 2"):
         settings(2, root={"name": "gumbel"})
     gumbel = SearchSettings.model_validate({"simulations": 2000, "root": "gumbel"})
@@ -167,12 +167,14 @@ def test_rules_that_plan_simulations_take_one_leaf_at_a_time():
     assert player.search.settings.leaves_per_step == 1
 
 
-def test_fewer_leaves_per_step_where_every_leaf_has_many_playouts():
+def test_leaves_per_step_shrink_with_playouts_per_leaf():
     leaves = {}
     for playouts in (1, 16, 1000):
         leaf = {"name": "playout", "playouts": playouts}
-        chosen = SearchSettings.model_validate({"simulations": 20_000, "leaf_evaluator": leaf})
-        player = SearchPlayer(parse_game(NAME), "name", chosen, HashEvaluator(5))
+        search_settings = SearchSettings.model_validate(
+            {"simulations": 20_000, "leaf_evaluator": leaf}
+        )
+        player = SearchPlayer(parse_game(NAME), "name", search_settings, HashEvaluator(5))
         player.search_with_virtual_loss()
         leaves[playouts] = player.new_search(1).settings.leaves_per_step
     assert leaves == {1: 256, 16: 256, 1000: 4}
