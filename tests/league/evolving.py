@@ -1,4 +1,4 @@
-"""Leagues that are cheap: results that a model draws, and games of plain MCTS."""
+"""Simulated leagues whose results are drawn from a Bradley-Terry model."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from zerolab.league.population import draw_pairs, first_generation
 OPTIMUM = 0.7
 
 
-def without_games(seed, strength, generations=20, **changes):
-    """Return a league of 1,500 games a generation, their results drawn by Bradley and Terry.
+def simulated_league(seed, strength, generations=20, **changes):
+    """Return the settings and final state of a league with simulated results.
 
-    `strength` gives the Elo of parameters float64[N, n].
+    `strength` maps parameters float64[N, n] to Elo ratings.
     """
-    given = {"game": "none", "seed": seed, "parameters": ("check", "c"), **changes}
-    settings = LeagueSettings.model_validate(given)
+    data = {"game": "none", "seed": seed, "parameters": ("check", "c"), **changes}
+    settings = LeagueSettings.model_validate(data)
     state, random = LeagueState(first_generation(settings)), np.random.default_rng(seed)
     while numbers := state.next_games(settings, generations * settings.generation):
-        met = draw_pairs(state.population, settings, numbers)
-        elo = strength(state.population.values[met])
+        pairs = draw_pairs(state.population, settings, numbers)
+        elo = strength(state.population.values[pairs])
         expected = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
-        won = random.random(len(met)) < expected
-        state.rate(settings, met, np.where(won, 1, -1).astype(np.int8))
+        won = random.random(len(pairs)) < expected
+        state.rate(settings, pairs, np.where(won, 1, -1).astype(np.int8))
     return settings, state
 
 
 def distance(state, generation=-1):
-    """Return the mean distance of the active players' first parameter from the optimum."""
+    """Return the mean distance of the active players' first parameter from `OPTIMUM`."""
     active = state.population.active[generation]
     return random_move_probability(state.population.values[active, 0], OPTIMUM).mean() / 2

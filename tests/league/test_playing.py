@@ -1,4 +1,4 @@
-"""Games of a league: each is what its two players would have played alone, clocks included."""
+"""League games: agreement with games played alone, clocks and ratings."""
 
 from __future__ import annotations
 
@@ -38,25 +38,27 @@ CLOCK = {"every": 4, "least": 4, "most": 30, "start": 40, "increment": 5}
 
 
 def settings(parameters, **changes):
-    given = {"game": "connect_four:4x4", "seed": 5, "parameters": parameters, "search": SEARCH,
+    data = {"game": "connect_four:4x4", "seed": 5, "parameters": parameters, "search": SEARCH,
              "clock": CLOCK, "temperature_plies": 4, **changes}  # fmt: skip
-    return LeagueSettings.model_validate(given)
+    return LeagueSettings.model_validate(data)
 
 
 def play(chosen, numbers):
     players = first_generation(chosen)
-    met = draw_pairs(players, chosen, numbers)
-    return play_league_games(GAME, chosen, EVALUATOR, players, met, numbers.start), met, players
+    pairs = draw_pairs(players, chosen, numbers)
+    return play_league_games(GAME, chosen, EVALUATOR, players, pairs, numbers.start), pairs, players
 
 
 def played_alone(values, number):
-    """Play a game move by move, each player with its own search."""
+    """Play one game with a separate search for each player; return actions and policies."""
     searches = []
     for c, fpu, draw_value in values.tolist():
-        own = PerTreeSettings(*(np.array([value]) for value in (c, fpu, draw_value)))
-        made = Search(GAME, SearchSettings.model_validate(SEARCH), EVALUATOR, 1, per_tree=own)
-        made.set_root(np.array([0]), python.start(GAME)[None])
-        searches.append(made)
+        per_tree = PerTreeSettings(*(np.array([value]) for value in (c, fpu, draw_value)))
+        search = Search(
+            GAME, SearchSettings.model_validate(SEARCH), EVALUATOR, 1, per_tree=per_tree
+        )
+        search.set_root(np.array([0]), python.start(GAME)[None])
+        searches.append(search)
     slot, moves = np.array([0]), []
     while searches[0].outcomes(slot)[0] == ONGOING:
         mover = searches[len(moves) % 2]
@@ -69,47 +71,49 @@ def played_alone(values, number):
         mover.run()
         chosen = mover.choose(slot, move, np.array([len(moves) < 4]))
         moves.append((int(chosen[0]), mover.policies(slot)[0].astype(np.float16).tolist()))
-        for each in searches:
-            each.advance(slot, chosen)
+        for search in searches:
+            search.advance(slot, chosen)
     return moves
 
 
-def test_each_game_is_that_of_two_searches_alone():
+def test_games_agree_with_separate_searches():
     chosen = settings(PLAIN)
-    episodes, met, players = play(chosen, range(6, 12))
+    episodes, pairs, players = play(chosen, range(6, 12))
     moves = episodes.examples
-    for game, pair in zip(episodes.games, met, strict=True):
+    for game, pair in zip(episodes.games, pairs, strict=True):
         alone = played_alone(players.values[pair], game.number)
         assert game.actions == tuple(action for action, _ in alone)
-        mine = moves.policies[moves.games == game.number]
-        assert mine.tolist() == [policy for _, policy in alone]
+        batched = moves.policies[moves.games == game.number]
+        assert batched.tolist() == [policy for _, policy in alone]
         assert (game.first, game.second) == tuple(f"player {number}" for number in pair)
     assert (moves.plies_left > 0).all()
     assert moves.full.all()
 
 
-def test_games_do_not_depend_on_how_they_are_laid_out():
+def test_games_do_not_depend_on_batching():
     parameters = ("draw_value", "check", "threshold", "c", "fpu")
-    one, _, players = play(settings(parameters, threads=1, parallel_games=64), range(12))
-    other, _, _ = play(settings(parameters, threads=2, parallel_games=4), range(12))
-    late, met, _ = play(settings(parameters), range(7, 12))
-    assert one.games == other.games
-    assert late.games == one.games[7:]
-    sides = (each.examples.columns().values() for each in (one, other))
-    for mine, others in zip(*sides, strict=True):
-        assert mine.tobytes() == others.tobytes()
-    slips = ~late.examples.full
-    where = late.examples.games - 7, late.examples.plies % 2
-    check = players.values[met[where], 1]
-    assert 0 < slips.mean() < 1
-    likely = random_move_probability(check, OPTIMUM)
-    assert likely[slips].mean() > likely[~slips].mean()
+    sequential, _, players = play(settings(parameters, threads=1, parallel_games=64), range(12))
+    parallel, _, _ = play(settings(parameters, threads=2, parallel_games=4), range(12))
+    late, pairs, _ = play(settings(parameters), range(7, 12))
+    assert sequential.games == parallel.games
+    assert late.games == sequential.games[7:]
+    sides = (episodes.examples.columns().values() for episodes in (sequential, parallel))
+    for expected, actual in zip(*sides, strict=True):
+        assert expected.tobytes() == actual.tobytes()
+    is_random = ~late.examples.full
+    players_of_moves = late.examples.games - 7, late.examples.plies % 2
+    check = players.values[pairs[players_of_moves], 1]
+    assert 0 < is_random.mean() < 1
+    probability = random_move_probability(check, OPTIMUM)
+    assert probability[is_random].mean() > probability[~is_random].mean()
 
 
-def test_who_slips_has_taken_one_simulation_off_the_clock():
+def test_random_moves_take_one_simulation_off_the_clock():
     opposite = (OPTIMUM + 0.5) % 1.0
     chosen = settings(("threshold", "check"), optimum=OPTIMUM)
-    values = np.full((1, 2, 2), [-14.0, opposite])  # who never settles, and always slips
+    values = np.full(
+        (1, 2, 2), [-14.0, opposite]
+    )  # searches to the limit, but always moves at random
     self_play = SelfPlaySettings(budget=chosen.clock)
     player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, LeagueSeating(0, values))
     player.start(1)
@@ -122,12 +126,12 @@ def test_who_slips_has_taken_one_simulation_off_the_clock():
         player.advance(slot, action)
         state = python.apply(GAME, state, int(action[0]))
         assert player.budget.spent[ply % 2] == 1
-        left = CLOCK["start"] + (ply // 2 + 1) * CLOCK["increment"] - ply // 2
-        assert player.budget.left[ply % 2] == left
+        remaining = CLOCK["start"] + (ply // 2 + 1) * CLOCK["increment"] - ply // 2
+        assert player.budget.left[ply % 2] == remaining
 
 
-class Policies:
-    """Stands for a search in whose slots policies change as they like."""
+class RandomPolicies:
+    """Search stub with random policies."""
 
     def __init__(self, seed):
         self._random = np.random.default_rng(seed)
@@ -149,38 +153,38 @@ class Policies:
     seed=st.integers(0, 1000),
 )  # fmt: skip
 @trying(max_examples=40)
-def test_a_clock_is_never_overdrawn_and_every_move_gets_something(clock, thresholds, turns, seed):
+def test_clock_is_never_overdrawn_and_every_move_gets_simulations(clock, thresholds, turns, seed):
     chosen = ClockSettings(**clock)
     slots = np.arange(len(thresholds))
     budget = chosen.new_budget(SearchSettings(), len(slots), 3)
     budget.thresholds[:] = thresholds
-    search = Policies(seed)
+    search = RandomPolicies(seed)
     for game in range(2):
         budget.reset(slots)
         total = np.zeros(len(slots), np.int64)
         for turn in range(turns):
             spent = budget.begin(slots, None).simulations.astype(np.int64)
             assert (spent >= 1).all()
-            asked = slots
-            while asked.size:
-                more = budget.more(asked, search)
-                spent[asked] += more
-                asked = asked[more > 0]
+            active = slots
+            while active.size:
+                more = budget.more(active, search)
+                spent[active] += more
+                active = active[more > 0]
             total += spent
             stock = chosen.start + chosen.increment * (turn + 1)
             assert (total <= stock).all(), game
-            left = stock - (total - spent)
-            assert (spent <= np.minimum(left, chosen.most)).all()
-            assert (spent >= np.minimum(left, chosen.least)).all()
-            assert (budget.left == left).all()
+            available = stock - (total - spent)
+            assert (spent <= np.minimum(available, chosen.most)).all()
+            assert (spent >= np.minimum(available, chosen.least)).all()
+            assert (budget.left == available).all()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_evolution_finds_the_check_parameter_in_real_games(seed):
-    """Of plain MCTS with 16 playouts, for whom a random move costs little more than another.
+    """Plain MCTS with 16 playouts, for which random moves are only slightly worse.
 
-    Without selection a population may come together anywhere: a mean distance below 0.08 has a
-    probability of 0.16, and that of all three 0.004.
+    Without selection, a population can converge anywhere: a mean distance below 0.08 has
+    probability 0.16, and 0.004 for all three seeds.
     """
     chosen = LeagueSettings.model_validate(
         {
@@ -191,38 +195,42 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
     )  # fmt: skip
     game, state = parse_game(chosen.game), LeagueState(first_generation(chosen))
     while numbers := state.next_games(chosen, 6000):
-        met = draw_pairs(state.population, chosen, numbers)
+        pairs = draw_pairs(state.population, chosen, numbers)
         episodes = play_league_games(
-            game, chosen, UniformEvaluator(9), state.population, met, numbers.start
+            game, chosen, UniformEvaluator(9), state.population, pairs, numbers.start
         )
-        state.rate_records(game, chosen, met, episodes.games)
+        state.rate_records(game, chosen, pairs, episodes.games)
     assert distance(state, 0) > distance(state, 4) > distance(state)
     assert distance(state) < 0.08
 
 
 @pytest.mark.parametrize("fitness", ["novelty", "novelty_of_winner"])
-def test_games_that_reach_more_new_positions_are_rated_higher(fitness):
+def test_novelty_ratings_agree_with_a_naive_twin(fitness):
     chosen = settings(PLAIN, fitness=fitness)
     state = LeagueState(first_generation(chosen))
-    episodes, met, _ = play(chosen, range(6))
+    episodes, pairs, _ = play(chosen, range(6))
     results = np.array([game.result for game in episodes.games], np.int8)
-    state.rate_records(GAME, chosen, met, episodes.games)
-    known, expected = set(), LeagueState(first_generation(chosen)).population.ratings
+    state.rate_records(GAME, chosen, pairs, episodes.games)
+    reached_before, expected = set(), LeagueState(first_generation(chosen)).population.ratings
     for game in range(0, 6, 2):
         reached = [
-            {each.tobytes() for each in episodes.examples.states[episodes.examples.games == number]}
+            {
+                state.tobytes()
+                for state in episodes.examples.states[episodes.examples.games == number]
+            }
             for number in (game, game + 1)
         ]
         for side, wins in enumerate((1, -1)):
             one, other = (
-                len(reached[i] - known) * (fitness == "novelty" or results[game + i] == wins)
+                len(reached[i] - reached_before)
+                * (fitness == "novelty" or results[game + i] == wins)
                 for i in range(2)
             )
-            first, second = met[game, side], met[game + 1, side]
+            first, second = pairs[game, side], pairs[game + 1, side]
             score = 0.5 + 0.5 * np.sign(one - other)
-            likely = 1 / (1 + 10 ** ((expected[second] - expected[first]) / 400))
-            expected[first] += 32 * (score - likely) * (first != second)
-            expected[second] -= 32 * (score - likely) * (first != second)
-        known |= reached[0] | reached[1]
+            expected_score = 1 / (1 + 10 ** ((expected[second] - expected[first]) / 400))
+            expected[first] += 32 * (score - expected_score) * (first != second)
+            expected[second] -= 32 * (score - expected_score) * (first != second)
+        reached_before |= reached[0] | reached[1]
     assert state.population.ratings == pytest.approx(expected)
-    assert len(state.seen) == len(known)
+    assert len(state.seen) == len(reached_before)

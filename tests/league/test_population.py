@@ -1,4 +1,4 @@
-"""Mutation, matching and rating of a league's players: by hand, by law, and that they work."""
+"""Mutation, pairing and rating of league players."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from league.evolving import OPTIMUM, distance, without_games
+from league.evolving import OPTIMUM, distance, simulated_league
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
@@ -33,7 +33,7 @@ from zerolab.play.game_files import ReachedPositions
 SETTINGS = LeagueSettings(game="none", parameters=("c", "fpu", "threshold"), seed=3)
 
 
-def test_first_players_fill_their_ranges():
+def test_initial_players_fill_their_ranges():
     settings = SETTINGS.model_copy(update={"active": 4000})
     players = first_generation(settings)
     for column, (low, high) in enumerate([(0.5, 8.0), (-1.0, 1.0), (-14.0, 1.0)]):
@@ -45,7 +45,7 @@ def test_first_players_fill_their_ranges():
         assert np.abs(quarters - 1000).max() < 4 * math.sqrt(750)
 
 
-def test_a_mutant_by_hand():
+def test_mutant_agrees_with_hand_computed_values():
     values, sigmas = np.array([1.0, 0.9, -13.0]), np.array([0.1, 0.4, 5.0])
     moved, changed = mutant(values, sigmas, SETTINGS, 77)
     draws = streams.generator(3, 77, streams.LEAGUE_PLAYER).standard_normal(7)
@@ -61,23 +61,23 @@ def test_a_mutant_by_hand():
 
 
 @given(st.floats(0, 1), st.floats(0, 1e6), st.integers(0, 1 << 40))
-def test_mutants_stay_in_their_range(place, sigma, number):
+def test_mutants_stay_in_their_range(fraction, sigma, number):
     settings = LeagueSettings(game="none", parameters=("threshold",))
-    moved, changed = mutant(np.array([-14 + 15 * place]), np.array([sigma]), settings, number)
+    moved, changed = mutant(np.array([-14 + 15 * fraction]), np.array([sigma]), settings, number)
     assert -14 <= moved[0] <= 1
     assert changed[0] >= 0
 
 
-def test_where_mutants_leave_their_range_they_come_back_with_equal_chances_everywhere():
-    """Kolmogorov and Smirnov's test, of 2,000 mutants that go around the ring many times."""
+def test_large_mutations_wrap_around_uniformly():
+    """Kolmogorov-Smirnov test of 2,000 mutants that wrap around many times."""
     settings = LeagueSettings(game="none", parameters=("threshold",))
     moved = [mutant(np.array([0.9]), np.array([400.0]), settings, n)[0][0] for n in range(2000)]
     assert stats.kstest(np.array(moved), stats.uniform(-14, 15).cdf).pvalue > 0.001
     near = [mutant(np.array([0.9]), np.array([0.5]), settings, n)[0][0] for n in range(200)]
-    assert min(near) < -13  # from the upper end to the lower one
+    assert min(near) < -13  # wrapped from the upper to the lower end
 
 
-def test_the_best_multiply_and_the_best_are_active():
+def test_best_players_have_children_and_stay_active():
     players = first_generation(SETTINGS)
     players.ratings[:] = 1600 + np.arange(50) * 7 % 50
     after = next_generation(players, SETTINGS)
@@ -90,40 +90,40 @@ def test_the_best_multiply_and_the_best_are_active():
     assert set(after.newest()) == set(range(50, 80))
 
 
-def test_the_best_has_played_and_of_equal_ones_more_than_others():
+def test_ranking_prefers_tested_players_and_more_games():
     players = next_generation(first_generation(SETTINGS), SETTINGS)
     players.ratings[:] = 1600
     players.games[:50] = np.arange(50)
     ranked = ranking(players)
     assert sorted(ranked) == sorted(players.active[-1])
     games = players.games[ranked]
-    tried = games >= 20
-    assert tried[: tried.sum()].all()
+    is_tested = games >= 20
+    assert is_tested[: is_tested.sum()].all()
     assert (np.diff(games) <= 0).all()
-    players.ratings[79] = 1900  # a mutant that has not played yet
+    players.ratings[79] = 1900  # a mutant without games
     assert players.games[ranking(players)[0]] == games[0]
 
 
-def test_pairs_have_one_of_the_newest_and_depend_on_their_numbers_alone():
+def test_pairs_include_a_new_player_and_depend_only_on_game_numbers():
     players = next_generation(first_generation(SETTINGS), SETTINGS)
-    met = draw_pairs(players, SETTINGS, range(1500, 3000))
+    pairs = draw_pairs(players, SETTINGS, range(1500, 3000))
     parts = [draw_pairs(players, SETTINGS, part) for part in (range(1500, 1507), range(1507, 3000))]
-    assert (met == np.concatenate(parts)).all()
-    assert (met[:, 0] != met[:, 1]).all()
-    newest = np.isin(met, players.newest())
+    assert (pairs == np.concatenate(parts)).all()
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    newest = np.isin(pairs, players.newest())
     assert newest.any(axis=1).all()
-    assert 0.45 < newest[newest.sum(axis=1) == 1][:, 0].mean() < 0.55  # colours by a coin
-    assert np.isin(met, players.active[-1]).all()
-    games = np.bincount(met.ravel(), minlength=80)[50:]
-    # once as the newest and 30 times in 50 as anybody: 80 games each, give or take 9
+    assert 0.45 < newest[newest.sum(axis=1) == 1][:, 0].mean() < 0.55  # random colours
+    assert np.isin(pairs, players.active[-1]).all()
+    games = np.bincount(pairs.ravel(), minlength=80)[50:]
+    # 50 games as the new player and 30 as the opponent, with a standard deviation of 9
     assert 45 < games.min() <= games.max() < 115
 
 
-def test_elo_by_hand():
+def test_elo_agrees_with_hand_computed_values():
     players = first_generation(SETTINGS)
     players.ratings[:3] = 1600, 2000, 1600
-    met = np.array([[0, 1], [0, 2], [2, 1]])
-    rate_results(players, SETTINGS, met, np.array([1, 0, -1], np.int8))
+    pairs = np.array([[0, 1], [0, 2], [2, 1]])
+    rate_results(players, SETTINGS, pairs, np.array([1, 0, -1], np.int8))
     gain = 32 * 10 / 11
     one, two = 1600 + gain, 2000 - gain
     change = 32 * (0.5 - 1 / (1 + 10 ** ((1600 - one) / 400)))
@@ -134,12 +134,12 @@ def test_elo_by_hand():
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_evolution_finds_the_optimum_of_a_known_strength(seed):
-    """The mean distance of 50 points from another one is 0.25 +- 0.02 if nothing draws them there.
+    """The mean distance of 50 uniform points from the optimum is 0.25 +- 0.02.
 
-    Without selection all descend from few, so that they may come together anywhere: then, too, a
-    mean distance below 0.04 has a probability of 0.08, and that of all three is 1 in 2,000.
+    Without selection, a population can converge anywhere: a mean distance below 0.04 has
+    probability 0.08, and 1 in 2,000 for all three seeds.
     """
-    _, state = without_games(
+    _, state = simulated_league(
         seed, lambda values: -400 * random_move_probability(values[..., 0], OPTIMUM)
     )
     assert distance(state, 0) == pytest.approx(0.25, abs=0.06)
@@ -148,37 +148,37 @@ def test_evolution_finds_the_optimum_of_a_known_strength(seed):
     assert other.std() > 4 * state.population.values[state.population.active[-1], 0].std()
 
 
-def test_new_positions_are_counted_as_a_naive_twin_does():
+def test_new_positions_agree_with_a_naive_twin():
     random = np.random.default_rng(1)
     games = [sorted({0, *random.integers(0, 60, 12).tolist()}) for _ in range(40)]
-    known, expected = set(), []
-    for at in range(0, 40, 2):
-        expected += [len(set(game) - known) for game in games[at : at + 2]]
-        known |= {*games[at], *games[at + 1]}
+    reached_before, expected = set(), []
+    for index in range(0, 40, 2):
+        expected += [len(set(game) - reached_before) for game in games[index : index + 2]]
+        reached_before |= {*games[index], *games[index + 1]}
     for cuts in ([0, 40], [0, 10, 12, 40]):
         seen, counted = np.zeros(0, np.uint64), []
         for begin, end in itertools.pairwise(cuts):
             part = games[begin:end]
-            places = np.array([at for at, game in enumerate(part) for _ in game])
+            game_indices = np.array([index for index, game in enumerate(part) for _ in game])
             hashes = np.array([x for game in part for x in game], np.uint64)
-            found = ReachedPositions(hashes, places, np.zeros_like(places))
-            counts, seen = new_positions(found, len(part), seen)
+            reached = ReachedPositions(hashes, game_indices, np.zeros_like(game_indices))
+            counts, seen = new_positions(reached, len(part), seen)
             counted += counts.tolist()
         assert counted == expected
-        assert len(seen) == len(known)
+        assert len(seen) == len(reached_before)
         assert (np.diff(seen.astype(object)) > 0).all()
 
 
-def test_credit_goes_to_both_or_to_the_winner():
+def test_novelty_credit_goes_to_both_players_or_the_winner():
     counts, results = np.array([5, 3, 2]), np.array([1, -1, 0], np.int8)
     assert novelty_credits(counts, results, False).tolist() == [[5, 5], [3, 3], [2, 2]]
     assert novelty_credits(counts, results, True).tolist() == [[5, 0], [0, 3], [0, 0]]
 
 
-def test_novelty_is_rated_as_a_match_between_two_games():
+def test_novelty_is_rated_by_comparing_two_games():
     players = first_generation(SETTINGS)
-    met = np.array([[0, 1], [2, 3], [4, 5], [4, 6]])
-    rate_novelty(players, SETTINGS, met, np.array([[5, 0], [3, 3], [9, 9], [8, 9]]))
+    pairs = np.array([[0, 1], [2, 3], [4, 5], [4, 6]])
+    rate_novelty(players, SETTINGS, pairs, np.array([[5, 0], [3, 3], [9, 9], [8, 9]]))
     changes = players.ratings[:8] - 1600
     assert changes.tolist() == [16, -16, -16, 16, 0, 0, 0, 0]
 
@@ -211,7 +211,7 @@ def test_novelty_is_rated_as_a_match_between_two_games():
         ({"clock": {"least": 60, "most": 50}}, "least = 60 .* most = 50"),
     ],
 )
-def test_mistakes_are_named(changes, message):
+def test_invalid_settings_are_refused(changes, message):
     data = {"game": "none", "search": {"fpu": "fixed"}, **changes}
     with pytest.raises(UserError, match=message):
         validate(LeagueSettings, data)
