@@ -1,6 +1,6 @@
-"""Agents in files: they play as in their runs, and unsound files are refused in one line.
+"""Agent files: agreement with their runs, and refusal of invalid files.
 
-They are one file, since all of them look at the same runs, which are trained once.
+All tests share runs that are trained once per module.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SMALL = ("--preset", "smoke", "--set", "iterations=1", "--set", "final_evaluatio
 
 @pytest.fixture(scope="module", autouse=True)
 def work(tmp_path_factory):
-    """A folder with the runs `runs/demo` and `runs/next`, and the agent of one as a file."""
+    """Folder with the runs `runs/demo` and `runs/next`, and `agent.zerolab` exported from demo."""
     folder = tmp_path_factory.mktemp("sharing")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["train", "gobang:3x3:3", "--run", "runs/demo", *SMALL]) == 0
-        further = ["--from", "runs/demo@0", "--transfer", "all", "--set=seed=5"]
-        further += ["--set=gate.threshold=0"]
-        assert main(["train", "gobang:3x3:3", "--run", "runs/next", *further, *SMALL]) == 0
+        transfer = ["--from", "runs/demo@0", "--transfer", "all", "--set=seed=5"]
+        transfer += ["--set=gate.threshold=0"]
+        assert main(["train", "gobang:3x3:3", "--run", "runs/next", *transfer, *SMALL]) == 0
         Path("agent.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/demo")), 1))
         yield folder
 
@@ -55,48 +55,48 @@ def content(work):
 
 
 def table_and_arrays(content):
-    """Return the header and the arrays of a file, read by hand."""
+    """Return the header table, parsed without zerolab, and the arrays of an agent file."""
     length = int.from_bytes(content[:8], "little")
-    head = json.loads(content[8 : 8 + length])
-    table = json.loads(head["__metadata__"]["zerolab"])
+    header = json.loads(content[8 : 8 + length])
+    table = json.loads(header["__metadata__"]["zerolab"])
     return table, dict(agent_files.decode_agent(content, "it").weights)
 
 
-def changed(content, **changes):
-    """Return the file with another header, whose digest is right."""
+def with_header(content, **changes):
+    """Return the file with a changed header and a valid digest."""
     table, arrays = table_and_arrays(content)
     del table["digest"]
     return encode_arrays({**table, **changes}, arrays)
 
 
 def with_arrays(content, **changes):
-    """Return the file with other arrays, and a right digest."""
+    """Return the file with changed arrays and a valid digest; None removes an array."""
     table, arrays = table_and_arrays(content)
     del table["digest"]
-    kept = {name: array for name, array in {**arrays, **changes}.items() if array is not None}
-    return encode_arrays(table, kept)
+    merged = {name: array for name, array in {**arrays, **changes}.items() if array is not None}
+    return encode_arrays(table, merged)
 
 
 def refusal(content):
-    """Return the one line with which the content of a file is refused."""
+    """Return the one-line error message for invalid file content."""
     with pytest.raises(UserError) as error:
         checked_agent(content, "it")
     assert len(str(error.value).splitlines()) == 1
     return str(error.value)
 
 
-def test_evaluations_are_those_of_the_run_to_the_bit():
-    states = np.array([each.state for each in ongoing_positions(parse_agent("runs/demo").game)])
+def test_evaluations_are_bitwise_equal_to_those_of_the_run():
+    states = np.array([sample.state for sample in ongoing_positions(parse_agent("runs/demo").game)])
     from_file = checked_agent(Path("agent.zerolab").read_bytes())
     weights = RunFolder.open(Path("runs/demo")).load_weights(1)
     assert set(weights) == set(from_file.weights)
     for name, array in weights.items():
         assert array.tobytes() == from_file.weights[name].tobytes()
-    one = parse_agent("runs/demo@1").evaluator().evaluate(states)
-    # Another process has no evaluator in memory to share; neither has a network of other options.
-    other = fresh_evaluator("agent.zerolab").evaluate(states)
-    for found, expected in zip(other, one, strict=True):
-        assert found.tobytes() == expected.tobytes()
+    from_run = parse_agent("runs/demo@1").evaluator().evaluate(states)
+    # Bypass the evaluators shared in this process.
+    from_agent_file = fresh_evaluator("agent.zerolab").evaluate(states)
+    for actual, expected in zip(from_agent_file, from_run, strict=True):
+        assert actual.tobytes() == expected.tobytes()
 
 
 def fresh_evaluator(spec):
@@ -104,8 +104,8 @@ def fresh_evaluator(spec):
     return evaluator_of(agent.network, agent.game, agent.weights)
 
 
-def test_it_plays_as_its_run_does():
-    """Each has the same games against a third player, move by move."""
+def test_agent_file_plays_the_same_games_as_its_run():
+    """Both play the same moves against a third player."""
     games = []
     for spec in ("runs/demo@1?temperature_plies=2", "agent.zerolab?temperature_plies=2"):
         one, other = parse_agents([spec, "random"])
@@ -115,7 +115,7 @@ def test_it_plays_as_its_run_does():
     assert len({actions for _, actions, _ in games[0]}) > 6
 
 
-def test_it_is_the_same_agent_by_content_wherever_it_is_kept():
+def test_identity_depends_on_content_and_not_on_location():
     shutil.copy("agent.zerolab", "copy.zerolab")
     specs = ["runs/demo@1", "agent.zerolab", "copy.zerolab"]
     agents = [parse_agent(f"{spec}?simulations=7") for spec in specs]
@@ -126,7 +126,7 @@ def test_it_is_the_same_agent_by_content_wherever_it_is_kept():
     assert parse_agent("agent.zerolab").identity != agents[1].identity
 
 
-def test_its_name_says_which_content(work):
+def test_name_includes_the_digest(work):
     digest = checked_agent(Path("agent.zerolab").read_bytes()).digest
     name = parse_agent("./agent.zerolab").name
     assert name == f"agent.zerolab@{digest[:8]}"
@@ -139,7 +139,7 @@ def test_its_name_says_which_content(work):
     assert parse_agent(second.name).name == second.name
 
 
-def test_odd_file_names_are_names_too(work):
+def test_unusual_file_names_are_accepted(work):
     for name in ("at@home.zerolab", "mcts:5.zerolab", "two words.zerolab"):
         shutil.copy("agent.zerolab", name)
         agent = parse_agent(f"./{name}")
@@ -147,7 +147,7 @@ def test_odd_file_names_are_names_too(work):
         assert agent.identity == parse_agent("agent.zerolab").identity
 
 
-def test_another_agent_under_the_same_name_is_not_taken_for_the_former_one(work):
+def test_replaced_agent_file_is_detected(work):
     shutil.copy("agent.zerolab", "replaced.zerolab")
     former = parse_agent("replaced.zerolab?simulations=3")
     Path("replaced.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/next")), 1))
@@ -156,7 +156,7 @@ def test_another_agent_under_the_same_name_is_not_taken_for_the_former_one(work)
     assert former.identity != later.identity
     with pytest.raises(UserError, match="replaced by another agent"):
         parse_agent(former.name)
-    gc.collect()  # what an earlier test has loaded would be used again
+    gc.collect()  # drop evaluators loaded by earlier tests
     with pytest.raises(UserError, match="replaced by another agent"):
         former.evaluator()
 
@@ -181,7 +181,7 @@ def test_another_agent_under_the_same_name_is_not_taken_for_the_former_one(work)
         ("agent.zerolb", '"agent.zerolb" is neither a run nor one of'),
     ],
 )  # fmt: skip
-def test_mistakes_in_specs_get_one_line(spec, expected, work):
+def test_invalid_specs_get_one_line_errors(spec, expected, work):
     Path("folder.zerolab").mkdir(exist_ok=True)
     with pytest.raises(UserError) as error:
         parse_agent(spec)
@@ -189,24 +189,24 @@ def test_mistakes_in_specs_get_one_line(spec, expected, work):
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_a_file_of_another_game_does_not_meet_others():
+def test_agent_file_of_another_game_is_refused():
     with pytest.raises(
         UserError, match=r"agent\.zerolab plays gobang:3x3:3, but the requested game"
     ):
         parse_agents(["agent.zerolab", "random"], parse_game("othello:4x4"))
 
 
-def test_equal_runs_make_equal_bytes(content, work):
+def test_equal_runs_export_equal_bytes(content, work):
     run = RunFolder.open(Path("runs/demo"))
     assert agent_file(run, 1) == content
     shutil.copytree("runs/demo", "elsewhere/demo")
     assert agent_file(RunFolder.open(Path("elsewhere/demo")), 1) == content
 
 
-def test_it_says_where_it_comes_from(content):
+def test_header_describes_the_origin(content):
     origin = checked_agent(content).header.origin
     run = RunFolder.open(Path("runs/demo"))
-    (line,) = [each for each in run.metrics() if each["stage"] == "selfplay"]
+    (line,) = [entry for entry in run.metrics() if entry["stage"] == "selfplay"]
     assert (origin.run, origin.iteration, origin.preset, origin.seed) == ("demo", 1, "smoke", 0)
     assert (origin.games, origin.positions) == (line["games"], line["positions"])
     assert origin.environments[0].torch == torch.__version__
@@ -215,7 +215,7 @@ def test_it_says_where_it_comes_from(content):
     assert (untrained.iteration, untrained.games) == (0, 0)
 
 
-def test_it_says_what_its_run_started_from_without_folders_of_others(work):
+def test_header_names_the_source_run_without_its_folder(work):
     content = agent_file(RunFolder.open(Path("runs/next")), 1)
     source = checked_agent(content).header.origin.started_from
     network = read_network(Path("runs/demo/checkpoints/0000.safetensors"))
@@ -224,7 +224,7 @@ def test_it_says_what_its_run_started_from_without_folders_of_others(work):
     assert str(work).encode() not in content
 
 
-def test_a_checkpoint_of_another_run_is_not_exported_as_this_ones(tmp_path):
+def test_misplaced_checkpoint_is_not_exported(tmp_path):
     shutil.copytree("runs/demo", tmp_path / "run")
     run = RunFolder.open(tmp_path / "run")
     shutil.copy(run.weights_path(0), run.weights_path(1))
@@ -234,7 +234,7 @@ def test_a_checkpoint_of_another_run_is_not_exported_as_this_ones(tmp_path):
         agent_file(run, 7)
 
 
-def test_an_agent_that_comes_twice_is_kept_once(content, tmp_path):
+def test_repeated_upload_is_stored_once(content, tmp_path):
     path = save_upload(tmp_path / "agents", content)
     assert path == tmp_path / "agents" / f"{checked_agent(content).digest}.zerolab"
     assert path.read_bytes() == content
@@ -243,14 +243,14 @@ def test_an_agent_that_comes_twice_is_kept_once(content, tmp_path):
     assert parse_agent(str(path)).identity == parse_agent("runs/demo@1").identity
 
 
-def test_what_is_refused_is_not_kept(content, tmp_path):
-    for bad in (b"", content[:-1], content + b"x", pickle.dumps({}), b"\0" * 100):
+def test_refused_upload_is_not_stored(content, tmp_path):
+    for invalid in (b"", content[:-1], content + b"x", pickle.dumps({}), b"\0" * 100):
         with pytest.raises(UserError):
-            save_upload(tmp_path / "agents", bad)
+            save_upload(tmp_path / "agents", invalid)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_foreign_files_are_named_as_such(content, tmp_path):
+def test_foreign_files_are_refused(content, tmp_path):
     for foreign in (
         b"",
         b"PK\3\4 and so on",
@@ -274,25 +274,25 @@ class Hostile:
 
 
 def test_pickles_are_never_run(content, tmp_path):
-    bare = pickle.dumps(Hostile())
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("archive/data.pkl", bare)
-    torched = io.BytesIO()
-    torch.save({"weight": Hostile()}, torched)
-    objects = io.BytesIO()
-    np.save(objects, np.array([Hostile()], object), allow_pickle=True)
-    for each in (bare, buffer.getvalue(), torched.getvalue(), objects.getvalue()):
-        assert "it is not an agent" in refusal(each)
-        Path(tmp_path / "bad.zerolab").write_bytes(each)
+    pickled = pickle.dumps(Hostile())
+    zip_file = io.BytesIO()
+    with zipfile.ZipFile(zip_file, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+    torch_file = io.BytesIO()
+    torch.save({"weight": Hostile()}, torch_file)
+    numpy_file = io.BytesIO()
+    np.save(numpy_file, np.array([Hostile()], object), allow_pickle=True)
+    for payload in (pickled, zip_file.getvalue(), torch_file.getvalue(), numpy_file.getvalue()):
+        assert "it is not an agent" in refusal(payload)
+        Path(tmp_path / "bad.zerolab").write_bytes(payload)
         with pytest.raises(UserError, match="is not an agent"):
             parse_agent(str(tmp_path / "bad.zerolab"))
 
 
-def test_a_newer_one_asks_for_an_update(content):
-    line = refusal(changed(content, schema=2, something="new"))
+def test_newer_schema_is_refused(content):
+    line = refusal(with_header(content, schema=2, something="new"))
     assert line.startswith("it has schema version 2, newer than")
-    assert "has no schema version" in refusal(changed(content, schema="1"))
+    assert "has no schema version" in refusal(with_header(content, schema="1"))
 
 
 def test_oversized_files_are_refused_unread(content, monkeypatch, tmp_path):
@@ -306,14 +306,14 @@ def test_oversized_files_are_refused_unread(content, monkeypatch, tmp_path):
         parse_agent(str(tmp_path / "huge.zerolab"))
 
 
-def test_a_header_as_long_as_the_file_is_refused(content):
+def test_oversized_header_is_refused(content):
     assert "it is not an agent" in refusal((1 << 60).to_bytes(8, "little") + content[8:])
     assert "it is not an agent" in refusal((2 << 20).to_bytes(8, "little") + b" " * (3 << 20))
 
 
-def test_nesting_without_end_is_refused(content):
-    for head in (b"[" * 100_000, b'{"__metadata__":{"zerolab":"' + b"[" * 100_000 + b'"}}'):
-        assert "damaged" in refusal(len(head).to_bytes(8, "little") + head)
+def test_deep_nesting_is_refused(content):
+    for header in (b"[" * 100_000, b'{"__metadata__":{"zerolab":"' + b"[" * 100_000 + b'"}}'):
+        assert "damaged" in refusal(len(header).to_bytes(8, "little") + header)
 
 
 @pytest.mark.parametrize(
@@ -336,30 +336,31 @@ def test_nesting_without_end_is_refused(content):
         ({"command": "rm"}, 'it: unknown setting "command"'),
     ],
 )
-def test_headers_are_checked_in_full(content, changes, expected):
+def test_all_header_fields_are_checked(content, changes, expected):
     with pytest.raises(UserError) as error:
-        checked_agent(changed(content, **changes), "it")
+        checked_agent(with_header(content, **changes), "it")
     lines = str(error.value).splitlines()
     assert any(expected in line for line in lines), lines
     assert all(line.startswith("it") for line in lines)
 
 
-def test_names_that_would_write_to_the_terminal_are_refused(content):
+def test_terminal_escape_sequences_are_refused(content):
     table, _ = table_and_arrays(content)
-    line = refusal(changed(content, origin={**table["origin"], "run": "a\x1b[2J"}))
+    line = refusal(with_header(content, origin={**table["origin"], "run": "a\x1b[2J"}))
     assert "origin.run" in line
     assert "\x1b" not in line
 
 
-def test_a_network_of_terabytes_is_refused_without_memory_for_it(content):
+def test_huge_network_is_refused_without_allocation(content):
     huge = {"name": "resnet", "blocks": 256, "filters": 4096, "hidden": 65536}
-    assert "these weights belong to another network" in refusal(changed(content, network=huge))
+    assert "these weights belong to another network" in refusal(with_header(content, network=huge))
     wide = {"name": "features", "width": 10**18}
     heads = ["policy", "value", wide]
-    assert refusal(changed(content, network={"name": "conv", "heads": heads})).startswith("it: ")
+    message = refusal(with_header(content, network={"name": "conv", "heads": heads}))
+    assert message.startswith("it: ")
 
 
-def test_weights_have_to_be_those_of_the_network_and_finite(content):
+def test_mismatched_and_non_finite_weights_are_refused(content):
     _, arrays = table_and_arrays(content)
     name = "heads.policy.output.weight"
     weight = arrays[name]
@@ -371,76 +372,76 @@ def test_weights_have_to_be_those_of_the_network_and_finite(content):
     assert "is float64[9, 16], expected float32" in refusal(
         with_arrays(content, **{name: weight.astype(np.float64)})
     )
-    for bad in (np.nan, np.inf):
-        spoilt = weight.copy()
-        spoilt[3, 3] = bad
-        assert refusal(with_arrays(content, **{name: spoilt})) == (
+    for value in (np.nan, np.inf):
+        damaged = weight.copy()
+        damaged[3, 3] = value
+        assert refusal(with_arrays(content, **{name: damaged})) == (
             f"it: {name} is not finite: expected finite weights"
         )
 
 
-def test_types_that_are_no_numbers_are_refused(content):
-    head = {"a": {"dtype": "F8_E5M2", "shape": [1], "data_offsets": [0, 1]}}
-    head["__metadata__"] = {"zerolab": "{}"}
-    text = json.dumps(head).encode()
+def test_unknown_array_types_are_refused(content):
+    header = {"a": {"dtype": "F8_E5M2", "shape": [1], "data_offsets": [0, 1]}}
+    header["__metadata__"] = {"zerolab": "{}"}
+    text = json.dumps(header).encode()
     assert 'arrays of "F8_E5M2"' in refusal(len(text).to_bytes(8, "little") + text + b"x")
 
 
-def test_nothing_is_hidden_beside_the_arrays(content):
-    """Not even what safetensors itself does not look at."""
+def test_extra_header_entries_are_refused(content):
+    """Even entries that safetensors itself ignores."""
     length = int.from_bytes(content[:8], "little")
-    head = json.loads(content[8 : 8 + length])
-    head["heads.policy.output.bias"]["note"] = "hidden"
-    text = json.dumps(head).encode()
-    hiding = len(text).to_bytes(8, "little") + text + content[8 + length :]
-    assert "it is damaged" in refusal(hiding)
+    header = json.loads(content[8 : 8 + length])
+    header["heads.policy.output.bias"]["note"] = "hidden"
+    text = json.dumps(header).encode()
+    tampered = len(text).to_bytes(8, "little") + text + content[8 + length :]
+    assert "it is damaged" in refusal(tampered)
 
 
-def test_a_file_of_another_kind_with_a_right_digest_is_refused(tmp_path):
+def test_valid_file_of_another_kind_is_refused(tmp_path):
     save_arrays(tmp_path / "x", WEIGHTS, {"a": np.zeros(2)}, game="gobang:3x3:3")
     assert 'contains "weights"' in refusal((tmp_path / "x").read_bytes())
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_flipped_byte_goes_unnoticed_or_ends_in_a_traceback(content, data):
-    """Spaces that pad the header mean nothing; every other byte counts."""
-    place = data.draw(st.integers(0, len(content) - 1))
+def test_flipped_bytes_are_detected(content, data):
+    """Only the spaces that pad the header can change."""
+    index = data.draw(st.integers(0, len(content) - 1))
     flip = data.draw(st.integers(1, 255))
-    spoilt = bytearray(content)
-    spoilt[place] ^= flip
+    damaged = bytearray(content)
+    damaged[index] ^= flip
     try:
-        found = checked_agent(bytes(spoilt), "it")
+        agent = checked_agent(bytes(damaged), "it")
     except UserError as error:
         assert str(error)
     else:
-        assert content[place] in b" "
-        assert found.digest == checked_agent(content).digest
+        assert content[index] in b" "
+        assert agent.digest == checked_agent(content).digest
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_flipped_byte_of_the_header_ends_in_a_traceback(content, data):
+def test_random_header_bytes_raise_only_user_errors(content, data):
     length = int.from_bytes(content[:8], "little")
-    spoilt = bytearray(content)
+    damaged = bytearray(content)
     for _ in range(data.draw(st.integers(1, 3))):
-        spoilt[data.draw(st.integers(0, 8 + length))] = data.draw(st.integers(0, 255))
-    if bytes(spoilt) != content:
+        damaged[data.draw(st.integers(0, 8 + length))] = data.draw(st.integers(0, 255))
+    if bytes(damaged) != content:
         try:
-            checked_agent(bytes(spoilt), "it")
+            checked_agent(bytes(damaged), "it")
         except UserError as error:
             assert str(error)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_cut_or_lengthened_file_is_taken(content, data):
-    kept = data.draw(st.integers(0, len(content) - 1))
-    assert refusal(content[:kept])
+def test_truncated_and_extended_files_are_refused(content, data):
+    length = data.draw(st.integers(0, len(content) - 1))
+    assert refusal(content[:length])
     assert refusal(content + data.draw(st.binary(min_size=1, max_size=50)))
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=2000))
-def test_no_bytes_end_in_a_traceback(content):
+def test_arbitrary_bytes_are_refused(content):
     assert "it " in refusal(content)

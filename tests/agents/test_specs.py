@@ -1,4 +1,4 @@
-"""Players by their specs, and every way to get one wrong."""
+"""Player specs: parsing, names, identities and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GAME = parse_game("gobang:3x3:3")
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(tmp_path_factory):
-    """A run in runs/demo, and one of another game in runs/other."""
+    """Folder with runs of two games, in runs/demo and runs/other."""
     folder = tmp_path_factory.mktemp("work")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -37,7 +37,7 @@ def runs(tmp_path_factory):
         yield folder
 
 
-def test_every_kind_makes_the_player_it_names():
+def test_specs_create_players_of_their_kind():
     assert isinstance(parse_agent("random", GAME).new_player(), RandomPlayer)
     assert isinstance(parse_agent("rhea:20", GAME).new_player(), RheaPlayer)
     for spec in ("mcts:20", "runs/demo", "runs/demo@0", "runs/demo?simulations=3"):
@@ -47,7 +47,7 @@ def test_every_kind_makes_the_player_it_names():
     assert greedy.evaluator is not None
 
 
-def test_a_run_brings_its_game_and_others_take_it():
+def test_runs_determine_the_game_of_all_players():
     agents = parse_agents(["random", "runs/other", "mcts:5"])
     assert {agent.game for agent in agents} == {parse_game("gobang:4x4:3")}
 
@@ -67,13 +67,13 @@ def test_a_run_brings_its_game_and_others_take_it():
         ("runs/demo?selection=uct", "runs/demo?selection.name=uct"),
     ],
 )
-def test_equal_players_have_one_name(one, other):
+def test_equivalent_specs_have_one_name(one, other):
     first, second = parse_agent(one, GAME), parse_agent(other, GAME)
     assert first.name == second.name
     assert first.identity == second.identity
 
 
-def test_different_players_have_different_names_which_name_them_again():
+def test_different_players_have_unique_names_that_parse_back():
     specs = [
         "random", "mcts:50", "mcts:51", "mcts:50?selection.c=2", "mcts:50?temperature_plies=2",
         "rhea:50", "rhea:51", "rhea:50?mutation=0.1", "rhea:50?horizon=5&mutation=0.1",
@@ -89,7 +89,7 @@ def test_different_players_have_different_names_which_name_them_again():
     assert [agent.name for agent in parse_agents(names, GAME)] == names
 
 
-def test_a_player_named_twice_takes_part_twice():
+def test_repeated_specs_are_numbered():
     agents = parse_agents(["random", "mcts:5", "random", "random"], GAME)
     names = [agent.name for agent in agents]
     assert names == ["random", "mcts:5", "random #2", "random #3"]
@@ -97,14 +97,14 @@ def test_a_player_named_twice_takes_part_twice():
     assert parse_agent("random #3", GAME).name == "random #3"
 
 
-def test_the_network_in_force_is_named_by_its_iteration(runs):
+def test_default_network_is_named_with_its_iteration(runs):
     name = parse_agent("runs/demo").name
     assert name.startswith("runs/demo@")
     assert name != "runs/demo@"
 
 
-def test_agents_travel_to_other_processes_as_names():
-    """To a spawned process, which shares nothing: closures and weights stay here."""
+def test_agents_are_pickled_as_names():
+    """Spawned processes share nothing, so closures and weights stay behind."""
     names = ["mcts:5?temperature_plies=2 #2", "runs/demo@1?simulations=2"]
     agents = [parse_agent(name, GAME) for name in names]
     assert [agent.name for agent in agents] == names
@@ -115,41 +115,41 @@ def test_agents_travel_to_other_processes_as_names():
 
 
 def identify(agent):
-    """Return what an agent is, having made a player of it."""
+    """Create a player; return the agent's name, identity and game."""
     assert agent.new_player() is not None
     return agent.name, agent.identity, agent.game
 
 
-def test_a_network_is_known_by_its_weights(runs):
-    """Trained again in the same folder, it is another agent, and the former one is refused."""
+def test_identity_depends_on_the_weights(runs):
+    """A run retrained in the same folder is another agent, and the former agent is refused."""
     train = ["train", "gobang:3x3:3", "--preset", "smoke", "--run", "runs/again"]
     small = ["--set", "iterations=1", "--set", "selfplay.episodes=2", "--set", "gate.games=2"]
-    found = []
+    agents = []
     for seed in (1, 1, 2):
         assert main([*train, *small, "--set", f"seed={seed}"]) == 0
-        found.append(parse_agent("runs/again@0"))
-        shutil.rmtree("runs/again") if len(found) < 3 else None
-    one, same, other = found
-    assert one.name == same.name == other.name == "runs/again@0"
-    assert one.identity == same.identity != other.identity
-    assert one == same != other
+        agents.append(parse_agent("runs/again@0"))
+        shutil.rmtree("runs/again") if len(agents) < 3 else None
+    first, repeated, other = agents
+    assert first.name == repeated.name == other.name == "runs/again@0"
+    assert first.identity == repeated.identity != other.identity
+    assert first == repeated != other
     other.evaluator()
     with pytest.raises(UserError, match="runs/again@0 has been retrained"):
-        one.evaluator()
+        first.evaluator()
 
 
-def test_only_agents_that_draw_moves_or_playouts_vary(runs):
+def test_only_randomized_agents_vary(runs):
     varying = ["random", "mcts:5", "runs/demo?temperature_plies=2", "rhea:20"]
     assert all(parse_agent(spec, GAME).varies for spec in varying)
     fixed = ["runs/demo", "runs/demo?simulations=0"]
     assert not any(parse_agent(spec, GAME).varies for spec in fixed)
 
 
-def test_players_of_one_network_share_it():
+def test_players_with_one_network_share_its_evaluator():
     agents = parse_agents(["runs/demo@1", "runs/demo@1?simulations=2", "runs/demo@0"])
-    one, other, earlier = (agent.evaluator() for agent in agents)
-    assert one is other
-    assert one is not earlier
+    first, second, earlier = (agent.evaluator() for agent in agents)
+    assert first is second
+    assert first is not earlier
 
 
 def test_options_change_the_search():
@@ -164,18 +164,18 @@ def test_options_change_the_search():
     assert player.search.visits(np.zeros(1, int)).sum() == 9
 
 
-def test_self_play_noise_stays_at_home(runs):
+def test_players_have_no_self_play_noise(runs):
     settings = parse_agent("runs/demo").new_player().search.settings
     assert settings.noise.fraction == 0
 
 
-def test_a_command_loses_its_quotes_once():
+def test_one_pair_of_quotes_is_removed_from_commands():
     names = [parse_agent(f"gtp:{text}", GAME).name for text in ("a -b", '"a -b"', "'a -b'")]
     assert names == ['gtp:"a -b"'] * 3
 
 
 @pytest.mark.parametrize("text", ['"a ?b"?timeout=2.50', "a ?b?timeout=2.5", "'a ?b'?timeout=2.5"])
-def test_a_program_has_a_time_out(text):
+def test_program_timeout_is_parsed(text):
     assert parse_agent(f"gtp:{text}", GAME).name == 'gtp:"a ?b"?timeout=2.5'
     assert parse_agent('gtp:"a ?b"?timeout=60', GAME).name == 'gtp:"a ?b"'
 
@@ -236,7 +236,7 @@ def test_a_program_has_a_time_out(text):
         ("runs/demo?simulations.x=2", "has no keys"),
     ],
 )
-def test_mistakes_name_the_value_and_what_was_expected(spec, expected):
+def test_invalid_specs_get_one_line_errors(spec, expected):
     with pytest.raises(UserError) as error:
         parse_agent(spec, GAME)
     message = str(error.value)
@@ -245,14 +245,14 @@ def test_mistakes_name_the_value_and_what_was_expected(spec, expected):
     assert len(message) < 6000
 
 
-def test_a_budget_too_small_for_its_population_ends_a_command_with_one_line(capsys):
+def test_command_reports_invalid_spec_in_one_line(capsys):
     assert main(["match", "rhea:15", "random", "--game", "gobang:3x3:3"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert "rhea:15: playouts = 15" in lines[0]
 
 
-def test_options_of_an_evolution_reach_it():
+def test_rhea_options_are_used():
     keys = streams.streams(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
     states = np.repeat(python.start(GAME)[None], 50, axis=0)
     player = parse_agent(
@@ -264,18 +264,18 @@ def test_options_of_an_evolution_reach_it():
     assert chosen.tolist() != rhea_actions(GAME, RheaSettings(), states, keys).tolist()
 
 
-def test_two_games_do_not_meet():
+def test_players_of_different_games_are_refused():
     with pytest.raises(UserError, match="runs/other plays gobang:4x4:3, but runs/demo plays"):
         parse_agents(["random", "runs/demo", "runs/other"])
     with pytest.raises(UserError, match="runs/demo plays gobang:3x3:3, but the requested game is"):
         parse_agent("runs/demo", parse_game("othello:6x6"))
 
 
-def test_somebody_must_bring_the_game():
+def test_missing_game_is_reported():
     with pytest.raises(UserError, match="expected --game, as in --game othello:6x6"):
         parse_agents(["random", "mcts:5"])
 
 
-def test_every_registered_kind_says_how_it_is_written():
+def test_every_registered_kind_has_a_form():
     assert all(kind.form for kind in AGENT_KINDS.values())
     assert {"random", "mcts", "rhea", "perfect", "gtp", "run", "file"} <= set(AGENT_KINDS)
