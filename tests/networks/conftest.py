@@ -26,7 +26,7 @@ SMALL = {
 
 @pytest.fixture(autouse=True)
 def one_core() -> None:
-    """Threads that wait for each other would slow tests that run beside others."""
+    """Use one thread, because parallel test processes share the cores."""
     torch.set_num_threads(1)
 
 
@@ -37,13 +37,13 @@ def game() -> Game:
 
 @pytest.fixture
 def states(game: Game) -> NDArray[np.uint64]:
-    """Distinct positions of random games, uint64[N, words] with N about 150."""
+    """Return about 150 distinct positions of random games, uint64[N, words]."""
     return np.unique([sample.state for sample in ongoing_positions(game)], axis=0)
 
 
 @pytest.fixture(params=SMALL)
 def trained(request: pytest.FixtureRequest, game: Game) -> Network:
-    """A network after some steps on noise, so that no layer is as it began."""
+    """Return a network trained on noise, so that no layer has its initial weights."""
     return copy.deepcopy(_trained(request.param, game))
 
 

@@ -19,7 +19,7 @@ from zerolab.rules.catalogue import parse_game, registered_games
 from zerolab.rules.rules import Game
 
 
-class Choosing(Settings):
+class NetworkSettings(Settings):
     network: variant_among(NETWORKS)
 
 
@@ -36,7 +36,7 @@ def parameters(network: nn.Module) -> int:
 
 @pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
 @pytest.mark.parametrize("name", ["othello", "connect_four", "gobang"])
-def test_outputs_have_the_right_shapes_on_every_board(name, settings):
+def test_outputs_have_correct_shapes_on_every_board(name, settings):
     for game in every_board(name):
         network = build_network(settings, game, seed=0)
         outputs = network(torch.zeros(2, encoding.planes(game), game[0], game[1]))
@@ -47,7 +47,7 @@ def test_outputs_have_the_right_shapes_on_every_board(name, settings):
 @pytest.mark.parametrize(
     ("name", "features"),
     [
-        ("gobang:3x3:3", 9),  # padded, or nothing would be left
+        ("gobang:3x3:3", 9),  # padded, because unpadded convolutions would leave no cells
         ("othello:4x4", 16),
         ("connect_four:4x8", 32),
         ("gobang:5x5", 1),
@@ -55,12 +55,12 @@ def test_outputs_have_the_right_shapes_on_every_board(name, settings):
         ("othello:8x8", 16),
     ],
 )
-def test_conv_takes_two_cells_off_each_side_where_the_board_has_them(name, features):
+def test_conv_trunk_shrinks_boards_that_are_large_enough(name, features):
     network = build_network(SMALL["conv"], parse_game(name), seed=0)
     assert network.trunk.hidden[0].linear.in_features == 16 * features
 
 
-def test_the_papers_network_has_as_many_parameters_as_counted_by_hand():
+def test_published_network_has_the_hand_counted_parameters():
     convolutions = 512 * 9 + 3 * 512 * 512 * 9 + 4 * 2 * 512
     hidden = 512 * 2 * 2 * 1024 + 2 * 1024 + 1024 * 512 + 2 * 512
     heads = 512 * 37 + 37 + 512 + 1
@@ -69,7 +69,7 @@ def test_the_papers_network_has_as_many_parameters_as_counted_by_hand():
     assert parameters(network) == convolutions + hidden + heads == 9_730_598
 
 
-def test_resnet_has_as_many_parameters_as_counted_by_hand():
+def test_resnet_has_the_hand_counted_parameters():
     settings = NETWORKS["resnet"](
         blocks=2, filters=32, squeeze_excite=16, head_filters=8, hidden=64
     )
@@ -83,7 +83,7 @@ def test_resnet_has_as_many_parameters_as_counted_by_hand():
     assert parameters(network) == stem + blocks + gates + readers + policy + value
 
 
-def test_the_gate_multiplies():
+def test_gate_scales_filters():
     gate = SqueezeExcite(filters=2, ratio=1)
     with torch.no_grad():
         gate.squeeze.weight.copy_(torch.eye(2))
@@ -96,10 +96,10 @@ def test_the_gate_multiplies():
     torch.testing.assert_close(gate(planes), expected)
 
 
-def test_the_gate_acts_before_the_skip_connection():
+def test_gate_acts_before_the_skip_connection():
     block = ResidualBlock(filters=4, squeeze_excite=2).eval()
     with torch.no_grad():
-        block.gate.excite.bias.fill_(-1e4)  # shut: the block changes nothing
+        block.gate.excite.bias.fill_(-1e4)  # a closed gate leaves only the skip connection
     planes = torch.rand(3, 4, 5, 5)
     torch.testing.assert_close(block(planes), planes)
 
@@ -110,21 +110,21 @@ def test_squeeze_excite_0_builds_no_gate():
 
 
 @pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
-def test_weights_depend_on_the_seed_alone(settings, game):
+def test_weights_depend_only_on_the_seed(settings, game):
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first, again, other = (build_network(settings, game, seed) for seed in (3, 3, 4))
+    first, repeated, other = (build_network(settings, game, seed) for seed in (3, 3, 4))
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(7)
     later = build_network(settings, game, 3)
     planes = torch.randn(4, 1, 6, 7)
-    logits = [each.eval()(planes)[POLICY] for each in (first, again, later, other)]
+    logits = [network.eval()(planes)[POLICY] for network in (first, repeated, later, other)]
     assert torch.equal(logits[0], logits[1])
     assert torch.equal(logits[0], logits[2])
     assert not torch.equal(logits[0], logits[3])
 
 
-def test_values_stay_finite_and_within_bounds_for_extreme_features():
+def test_extreme_features_give_finite_bounded_values():
     head = LastLayer(HEADS["value"](), 3, 7)
     features = torch.tensor([[1e30, 1e30, 1e30], [-1e30, 1e30, -1e30], [0.0, 0.0, 0.0]])
     values = head(features)
@@ -133,9 +133,11 @@ def test_values_stay_finite_and_within_bounds_for_extreme_features():
 
 
 @pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
-def test_a_network_can_learn_eight_positions_by_heart(settings, game):
-    quiet = settings.model_copy(update={"dropout": 0.0}) if settings.name == "conv" else settings
-    network = build_network(quiet, game, seed=0)
+def test_network_can_memorize_eight_positions(settings, game):
+    without_dropout = (
+        settings.model_copy(update={"dropout": 0.0}) if settings.name == "conv" else settings
+    )
+    network = build_network(without_dropout, game, seed=0)
     generator = torch.Generator().manual_seed(1)
     planes = torch.randint(-1, 2, (8, 1, 6, 7), generator=generator).float()
     policies = torch.eye(7)[torch.arange(8) % 7]
@@ -172,7 +174,7 @@ def test_a_network_can_learn_eight_positions_by_heart(settings, game):
         ({"name": "resnet", "blocks": 0}, "network.blocks = 0: expected at least 1"),
     ],
 )
-def test_mistakes_are_told_in_one_line(given, message):
+def test_invalid_settings_get_one_line_errors(network_data, message):
     with pytest.raises(UserError) as caught:
-        validate(Choosing, {"network": given})
+        validate(NetworkSettings, {"network": network_data})
     assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""Counted operations beside those computed by hand: two for every weight and place."""
+"""Operation counts compared with hand-computed ones: two per weight and cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def linear(inputs, outputs):
     return 2 * inputs * outputs
 
 
-def test_a_convolutional_network():
+def test_conv_flops_agree_with_hand_counts():
     settings = NETWORKS["conv"](channels=16, hidden=(32, 8))
     first = convolution(CELLS, PLANES, 16, 3)
     convolutions = sum(convolution(cells, 16, 16, 3) for cells in (CELLS, 4 * 5, 2 * 3))
@@ -31,11 +31,11 @@ def test_a_convolutional_network():
     heads = linear(8, ACTIONS) + linear(8, 1)
     forward = first + convolutions + hidden + heads
     assert evaluation_flops(settings, GAME) == forward
-    # Backward: as much for the gradients of weights, and again for those of inputs but the planes.
+    # The backward pass costs twice the forward pass, except for the gradient of the input planes.
     assert sample_flops(settings, GAME) == 3 * forward - first
 
 
-def test_games_of_equal_sizes_have_numbers_of_their_own():
+def test_counts_differ_between_games_of_equal_board_size():
     settings = NETWORKS["conv"](channels=4, hidden=(8, 8))
     games = parse_game("connect_four:6x7:4"), parse_game("gobang:6x7:4")
     more_actions = 6 * 7 - ACTIONS
@@ -47,7 +47,7 @@ def test_games_of_equal_sizes_have_numbers_of_their_own():
         assert numbers[1] - numbers[0] == expected
 
 
-def test_a_residual_network_and_the_heads_that_a_search_reads():
+def test_resnet_flops_include_only_the_heads_read_by_the_search():
     heads = ("policy", "outcome", "action_values")
     settings = NETWORKS["resnet"](
         blocks=2, filters=8, squeeze_excite=4, head_filters=4, head_kernel=3, hidden=16, heads=heads
@@ -57,18 +57,20 @@ def test_a_residual_network_and_the_heads_that_a_search_reads():
     reader = convolution(CELLS, 8, 4, 3)
     per_action = reader + linear(4 * CELLS, ACTIONS)
     outcome = reader + linear(4 * CELLS, 16) + linear(16, 3)
-    read = stem + 2 * block + per_action + outcome
-    assert evaluation_flops(settings, GAME) == read
-    more = evaluation_flops(settings, GAME, ("priors", "values", "draws", "action_values"))
-    assert more == read + per_action
-    assert sample_flops(settings, GAME) == 3 * more - stem
-    # With a frozen trunk only the heads have gradients; none flow into their inputs.
+    forward = stem + 2 * block + per_action + outcome
+    assert evaluation_flops(settings, GAME) == forward
+    with_all_outputs = evaluation_flops(
+        settings, GAME, ("priors", "values", "draws", "action_values")
+    )
+    assert with_all_outputs == forward + per_action
+    assert sample_flops(settings, GAME) == 3 * with_all_outputs - stem
+    # With a frozen trunk, gradients stop at the inputs of the heads.
     trunk = stem + 2 * block
-    flowing = 3 * (more - trunk) - 3 * reader
-    assert sample_flops(settings, GAME, is_trunk_frozen=True) == trunk + flowing
+    heads_with_gradients = 3 * (with_all_outputs - trunk) - 3 * reader
+    assert sample_flops(settings, GAME, is_trunk_frozen=True) == trunk + heads_with_gradients
 
 
-def test_a_stem_of_another_width_has_an_adapter():
+def test_stem_of_another_width_has_an_adapter():
     settings = NETWORKS["resnet"](blocks=1, filters=8, stem_filters=24, head_filters=2, hidden=0)
     stem = convolution(CELLS, PLANES, 24, 3)
     trunk = stem + convolution(CELLS, 24, 8, 1) + 2 * convolution(CELLS, 8, 8, 3)
@@ -77,6 +79,6 @@ def test_a_stem_of_another_width_has_an_adapter():
     assert sample_flops(settings, GAME) == 3 * (trunk + heads) - stem
 
 
-def test_an_answer_that_no_head_gives():
+def test_missing_head_is_reported():
     with pytest.raises(UserError, match="no head gives draws"):
         evaluation_flops(NETWORKS["conv"](channels=8), GAME, ("draws",))

@@ -1,4 +1,4 @@
-"""Networks without a size of board: one set of weights for all, and what moves with the board."""
+"""Fully convolutional networks: size-independent weights and translation equivariance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.encoding import ENCODINGS, ActionLayout
 from zerolab.testing.samples import ongoing_positions
 
-HEADS_OF_ALL = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
+ALL_HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
 
 
 def settings(**changes):
@@ -27,8 +27,8 @@ def settings(**changes):
     return NETWORKS["fully_convolutional"](**{**defaults, **changes})
 
 
-def used(name, seed=0, **changes):
-    """Return a network for evaluation whose weights, batch norms included, are all arbitrary."""
+def randomized_network(name, seed=0, **changes):
+    """Return a network in evaluation mode with random weights and batch norm statistics."""
     network = build_network(settings(**changes), parse_game(name), seed)
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -41,43 +41,41 @@ def used(name, seed=0, **changes):
 
 
 @pytest.mark.parametrize(
-    ("trained_on", "others"),
+    ("trained_on", "other_boards"),
     [
         ("gobang:5x5:4", ["gobang:6x6", "gobang:8x8", "gobang:4x7:4"]),
         ("othello:4x4", ["othello:6x6", "othello:8x8"]),
         ("connect_four:4x4", ["connect_four:6x7", "connect_four:8x8"]),
     ],
 )
-def test_the_weights_of_one_size_play_on_all_sizes(trained_on, others):
-    small = used(trained_on, heads=HEADS_OF_ALL, squeeze_excite=2, stem_filters=3)
-    for name in others:
+def test_weights_of_one_board_size_work_on_others(trained_on, other_boards):
+    small = randomized_network(trained_on, heads=ALL_HEADS, squeeze_excite=2, stem_filters=3)
+    for name in other_boards:
         game = parse_game(name)
-        large = build_network(
-            settings(heads=HEADS_OF_ALL, squeeze_excite=2, stem_filters=3), game, 5
-        )
+        large = build_network(settings(heads=ALL_HEADS, squeeze_excite=2, stem_filters=3), game, 5)
         load_weights(large, weights_to_arrays(small))
-        answers = large.eval()(torch.randint(-1, 2, (3, 1, *game[:2])).float())
-        policy = answers["policy"]
+        outputs = large.eval()(torch.randint(-1, 2, (3, 1, *game[:2])).float())
+        policy = outputs["policy"]
         actions = {"g": game[0] * game[1], "o": game[0] * game[1] + 1, "c": game[1]}[name[0]]
         assert policy.shape == (3, actions)
         assert torch.isfinite(policy).all()
-        assert answers["value"].shape == (3,)
+        assert outputs["value"].shape == (3,)
 
 
-def test_a_pattern_that_moves_takes_its_policy_along():
-    """Three convolutions, those of a stem and a block, see three cells far: here no edge."""
-    network = used("gobang:8x8")
+def test_policy_moves_with_a_shifted_pattern():
+    """The three convolutions of stem and block reach three cells, so no edge is involved."""
+    network = randomized_network("gobang:8x8")
     pattern = torch.zeros(1, 1, 8, 8)
     pattern[:, :, :7, :7] = torch.randint(-1, 2, (7, 7)).float()
-    here = network(pattern)["policy"].view(8, 8)[3, 3]
+    original = network(pattern)["policy"].view(8, 8)[3, 3]
     for down, right in ((0, 1), (1, 0), (1, 1)):
         moved = network(pattern.roll((down, right), dims=(2, 3)))["policy"].view(8, 8)
-        torch.testing.assert_close(moved[3 + down, 3 + right], here, atol=1e-5, rtol=1e-5)
-        assert abs(moved[3, 3] - here) > 1e-3
+        torch.testing.assert_close(moved[3 + down, 3 + right], original, atol=1e-5, rtol=1e-5)
+        assert abs(moved[3, 3] - original) > 1e-3
 
 
-def test_columns_move_with_their_pieces():
-    network = used("connect_four:6x8")
+def test_policy_moves_with_shifted_columns():
+    network = randomized_network("connect_four:6x8")
     pattern = torch.zeros(1, 1, 6, 8)
     pattern[:, :, :, :7] = torch.randint(-1, 2, (6, 7)).float()
     before, after = network(pattern)["policy"][0], network(pattern.roll(1, dims=3))["policy"][0]
@@ -85,7 +83,7 @@ def test_columns_move_with_their_pieces():
     assert abs(after[3] - before[3]) > 1e-3
 
 
-def test_what_is_pooled_is_mean_deviation_and_maximum():
+def test_global_pool_is_mean_deviation_and_maximum():
     planes = torch.randn(5, 3, 4, 6).relu().contiguous(memory_format=torch.channels_last)
     board = planes.flatten(2).numpy()
     deviation = np.sqrt(board.var(2) + 1e-5)
@@ -93,8 +91,10 @@ def test_what_is_pooled_is_mean_deviation_and_maximum():
     np.testing.assert_allclose(GlobalPool()(planes).numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 12345.6])  # the last one's variance is rounding
-def test_a_board_of_one_colour_has_a_finite_gradient(level):
+@pytest.mark.parametrize(
+    "level", [0.0, 1.0, 12345.6]
+)  # the variance of 12345.6 is only rounding error
+def test_uniform_board_has_a_finite_gradient(level):
     planes = torch.full((2, 3, 4, 4), level, requires_grad=True)
     GlobalPool()(planes).sum().backward()
     assert planes.grad is not None
@@ -102,34 +102,36 @@ def test_a_board_of_one_colour_has_a_finite_gradient(level):
 
 
 @pytest.mark.parametrize("name", ["connect_four:6x7", "othello:6x6", "gobang:6x6"])
-def test_heads_learn_in_float32_below_a_trunk_in_bfloat16(name):
-    network = used(name).train()
+def test_heads_learn_in_float32_after_a_bfloat16_trunk(name):
+    network = randomized_network(name).train()
     planes = torch.randn(8, 6, *parse_game(name)[:2])
     for reader in network.heads.values():
         with torch.autocast("cpu", torch.bfloat16):
-            answers = reader(planes)
+            outputs = reader(planes)
             reduced = reader.reduced(planes)
-        assert (reduced.dtype, answers.dtype) == (torch.bfloat16, torch.float32)
-        torch.testing.assert_close(answers, reader.head(reduced.float()), atol=1e-6, rtol=1e-5)
-        answers.square().sum().backward()
+        assert (reduced.dtype, outputs.dtype) == (torch.bfloat16, torch.float32)
+        torch.testing.assert_close(outputs, reader.head(reduced.float()), atol=1e-6, rtol=1e-5)
+        outputs.square().sum().backward()
         gradients = [parameter.grad for parameter in reader.parameters()]
         assert all(gradient.dtype == torch.float32 for gradient in gradients)
         assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("name", ["connect_four:6x7", "othello:6x6"])
-def test_in_bfloat16_a_position_is_valued_alike_in_every_batch(name):
+def test_bfloat16_outputs_do_not_depend_on_the_batch(name):
     game = parse_game(name)
-    evaluator = NetworkEvaluator(used(name), game, torch.device("cpu"), torch.bfloat16)
-    states = np.stack([each.state for each in islice(ongoing_positions(game), 100)])
+    evaluator = NetworkEvaluator(
+        randomized_network(name), game, torch.device("cpu"), torch.bfloat16
+    )
+    states = np.stack([sample.state for sample in islice(ongoing_positions(game), 100)])
     together = evaluator.evaluate(states)
     for count in (1, 2, 3, 5, 7, 31, 33, 64, 99):
-        for fewer, all_of_them in zip(evaluator.evaluate(states[:count]), together, strict=True):
-            np.testing.assert_array_equal(fewer, all_of_them[:count])
+        for actual, expected in zip(evaluator.evaluate(states[:count]), together, strict=True):
+            np.testing.assert_array_equal(actual, expected[:count])
 
 
 @pytest.mark.parametrize("over", ["cells", "columns", "rows"])
-def test_every_place_is_read_as_by_hand(over):
+def test_places_layer_agrees_with_hand_computed_outputs(over):
     places = {"cells": 6, "columns": 3, "rows": 2}[over]
     layer = PlacesLayer(HEADS["policy"](), 2, ActionLayout(over, places, 2))
     planes = torch.randn(4, 2, 2, 3)
@@ -137,46 +139,46 @@ def test_every_place_is_read_as_by_hand(over):
     weight, bias = layer.output.weight.detach().numpy()[0], layer.output.bias.item()
     axis = {"cells": None, "columns": 2, "rows": 3}[over]
     if axis is None:
-        read = board.reshape(4, 2, 6)
+        features = board.reshape(4, 2, 6)
     else:
-        read = np.concatenate([board.mean(axis), board.max(axis)], axis=1)
+        features = np.concatenate([board.mean(axis), board.max(axis)], axis=1)
     whole = np.concatenate([board.mean((2, 3)), board.max((2, 3))], axis=1)
     passing = whole @ layer.others.weight.detach().numpy().T + layer.others.bias.detach().numpy()
-    expected = np.concatenate([np.einsum("nfp,f->np", read, weight) + bias, passing], axis=1)
+    expected = np.concatenate([np.einsum("nfp,f->np", features, weight) + bias, passing], axis=1)
     np.testing.assert_allclose(layer(planes).detach().numpy(), expected, atol=1e-5)
 
 
-def test_folded_weights_answer_the_same():
-    network = used("othello:4x4", heads=HEADS_OF_ALL)
+def test_folded_network_has_the_same_outputs():
+    network = randomized_network("othello:4x4", heads=ALL_HEADS)
     planes = torch.randint(-1, 2, (7, 1, 4, 4)).float()
     plain, folded = network(planes), folded_copy(network)(planes)
-    for name, answer in plain.items():
-        torch.testing.assert_close(folded[name], answer, atol=1e-4, rtol=1e-4)
+    for name, output in plain.items():
+        torch.testing.assert_close(folded[name], output, atol=1e-4, rtol=1e-4)
 
 
-def test_weights_have_no_size_of_board_in_them():
+def test_weight_shapes_do_not_depend_on_the_board():
     shapes = [
-        {name: array.shape for name, array in weights_to_arrays(used(name)).items()}
+        {name: array.shape for name, array in weights_to_arrays(randomized_network(name)).items()}
         for name in ("othello:4x4", "othello:8x6")
     ]
     assert shapes[0] == shapes[1]
 
 
-def test_without_a_hidden_layer_heads_read_the_pools():
-    value = used("gobang:3x3:3", hidden=0).heads["value"]
+def test_heads_without_hidden_layer_read_the_pools():
+    value = randomized_network("gobang:3x3:3", hidden=0).heads["value"]
     assert [module.in_features for module in value.modules() if isinstance(module, nn.Linear)] == [
         12
     ]
 
 
-def test_a_game_that_does_not_say_where_its_actions_are_is_refused(monkeypatch):
+def test_game_without_action_layout_is_refused(monkeypatch):
     game = parse_game("gobang:3x3:3")
     monkeypatch.setattr(ENCODINGS.implementation(type(game)), "actions_over", None)
     with pytest.raises(UserError, match=r"actions_over = None.* cells, columns, rows"):
         build_network(settings(), game, 0)
 
 
-def test_a_head_with_other_outputs_for_actions_is_refused():
+def test_head_with_several_outputs_per_action_is_refused():
     class Twice(Head):
         name: str = "twice"
         per_action = True
@@ -184,7 +186,7 @@ def test_a_head_with_other_outputs_for_actions_is_refused():
         def output_size(self, actions):
             return 2 * actions
 
-    chosen = settings()
-    both = chosen.model_copy(update={"heads": (*chosen.heads, Twice())})
+    plain = settings()
+    with_head = plain.model_copy(update={"heads": (*plain.heads, Twice())})
     with pytest.raises(UserError, match='head "twice"'):
-        build_network(both, parse_game("gobang:3x3:3"), 0)
+        build_network(with_head, parse_game("gobang:3x3:3"), 0)

@@ -1,4 +1,4 @@
-"""Heads: targets, errors and gradients by hand, and their outputs for a search."""
+"""Heads: hand-computed targets, errors and gradients, and outputs for search."""
 
 from __future__ import annotations
 
@@ -22,66 +22,71 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import UniformEvaluator, evaluate
 
 NAN = math.nan
-EVERY = ("policy", "value", "outcome", "reply", "action_values", "plies_left", "features")
-GIVEN = {"move": ("moves",), "visits": ("policies",), "values": ("policies", "action_values")}
+ALL_HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left", "features")
+TARGET_COLUMNS = {
+    "move": ("moves",),
+    "visits": ("policies",),
+    "values": ("policies", "action_values"),
+}
 
 
-class Choosing(Settings):
+class HeadSettings(Settings):
     heads: variants_among(HEADS)
 
 
 def target(name, options=VISITS, **columns):
-    made = made_facts(len(next(iter(columns.values()))), **columns)
-    facts = replace(made, **{name: np.asarray(columns[name], np.float32) for name in columns})
-    found = HEADS[name]().target(facts, options)
-    assert found.dtype == np.float32
-    return found.tolist()
+    base = made_facts(len(next(iter(columns.values()))), **columns)
+    facts = replace(base, **{name: np.asarray(columns[name], np.float32) for name in columns})
+    result = HEADS[name]().target(facts, options)
+    assert result.dtype == np.float32
+    return result.tolist()
 
 
-def error_and_gradient(name, prediction, wanted):
-    """Return a head's errors, and the gradient of their sum without those that are masked."""
+def error_and_gradient(name, prediction, expected):
+    """Return the errors of a head and the gradient of their sum, ignoring masked errors."""
     tensor = torch.tensor(prediction, requires_grad=True)
-    errors = HEADS[name]().error(tensor, torch.tensor(wanted))
+    errors = HEADS[name]().error(tensor, torch.tensor(expected))
     errors.nansum().backward()
     return errors.tolist(), tensor.grad.tolist()
 
 
-def test_every_registered_head_is_tested_here():
-    assert set(HEADS) == set(EVERY)
+def test_all_registered_heads_are_tested():
+    assert set(HEADS) == set(ALL_HEADS)
 
 
 @pytest.mark.parametrize("early", ["visits", "values"])
 @pytest.mark.parametrize("late", ["move", "visits", "values"])
-def test_the_policy_target_depends_on_the_ply(early, late):
+def test_policy_target_depends_on_the_ply(early, late):
     columns = {
         "policies": [[0.25, 0.75, 0], [0.25, 0.75, 0], [0.25, 0.75, 0]],
         "action_values": [[0.5, -0.5, NAN]] * 3,
         "moves": [[0, 1, 0]] * 3,
     }
-    by_name = {"move": [0, 1, 0], "visits": [0.25, 0.75, 0], "values": [0.75, 0.25, 0]}
+    expected = {"move": [0, 1, 0], "visits": [0.25, 0.75, 0], "values": [0.75, 0.25, 0]}
     options = VISITS._replace(policy_target=early, late_policy_target=late, temperature_plies=2)
     head = HEADS["policy"]()
     needed = head.columns(options)
-    assert needed == {*GIVEN[early], *GIVEN[late]}
+    assert needed == {*TARGET_COLUMNS[early], *TARGET_COLUMNS[late]}
     facts = made_facts(3, plies=[0, 1, 2], **{name: columns[name] for name in needed})
-    found = head.target(facts, options)
-    assert found.dtype == np.float32
-    assert found.tolist() == [by_name[early], by_name[early], by_name[late]]
+    targets = head.target(facts, options)
+    assert targets.dtype == np.float32
+    assert targets.tolist() == [expected[early], expected[early], expected[late]]
 
 
-def test_value_targets_of_policies_by_hand():
-    """(Q + 1) / 2 of searched actions, normalised; where all of them lose, the visits."""
-    found = target(
+def test_policy_targets_from_action_values():
+    """Normalised (Q + 1) / 2 of searched actions, or visits if all of them lose."""
+    targets = target(
         "policy",
         VISITS._replace(policy_target="values", late_policy_target="values"),
         policies=[[0.25, 0.25, 0.5, 0], [0.75, 0.25, 0, 0], [0.75, 0, 0.25, 0]],
         action_values=[[0.5, -0.5, 0, NAN], [0.5, -1, NAN, NAN], [-1, NAN, -1, NAN]],
     )
     expected = [[1 / 2, 1 / 6, 1 / 3, 0], [1, 0, 0, 0], [3 / 4, 0, 1 / 4, 0]]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(targets, expected, rtol=1e-6)
 
 
-OUTCOMES = {  # (outcome, its draws), (root's value, its draws), weight: value, (win, draw, loss)
+# Outcome (value, draws), root (value, draws), search weight; expected value, (win, draw, loss).
+OUTCOMES = {
     "a win": ((1, 0), (NAN, NAN), 0, 1, (1, 0, 0)),
     "a draw": ((0, 1), (NAN, NAN), 0, 0, (0, 1, 0)),
     "a loss": ((-1, 0), (NAN, NAN), 0, -1, (0, 0, 1)),
@@ -99,19 +104,19 @@ OUTCOMES = {  # (outcome, its draws), (root's value, its draws), weight: value, 
 @pytest.mark.parametrize(
     ("outcome", "root", "weight", "value", "expected"), OUTCOMES.values(), ids=OUTCOMES
 )
-def test_outcomes_and_their_mixes_by_hand(outcome, root, weight, value, expected):
+def test_outcome_targets_agree_with_hand_computed_mixtures(outcome, root, weight, value, expected):
     columns = {
         "values": [outcome[0]], "draws": [outcome[1]],
         "root_values": [root[0]], "root_draws": [root[1]],
     }  # fmt: skip
     options = VISITS._replace(value_target_search_weight=weight)
     assert target("value", options, **columns) == [value]
-    (found,) = target("outcome", options, **columns)
-    assert found == pytest.approx(expected)
-    assert found[0] - found[2] == pytest.approx(value)
+    (probabilities,) = target("outcome", options, **columns)
+    assert probabilities == pytest.approx(expected)
+    assert probabilities[0] - probabilities[2] == pytest.approx(value)
 
 
-def test_the_outcomes_error_and_what_a_search_reads():
+def test_outcome_error_and_search_outputs():
     logits = [[0.0, math.log(2), math.log(5)], [0.0, 0.0, 0.0]]  # 1/8, 2/8, 5/8
     errors, gradient = error_and_gradient("outcome", logits, [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
     assert errors == pytest.approx([math.log(4), math.log(3)])
@@ -122,7 +127,7 @@ def test_the_outcomes_error_and_what_a_search_reads():
     assert read["draws"].tolist() == pytest.approx([1 / 4, 1 / 3])
 
 
-def test_the_reply_is_masked_where_the_game_ends():
+def test_reply_is_masked_at_the_end_of_the_game():
     replies = [[0.5, 0.5, 0.0], [NAN, NAN, NAN]]
     assert target("reply", replies=replies)[0] == replies[0]
     errors, gradient = error_and_gradient("reply", [[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]], replies)
@@ -131,7 +136,7 @@ def test_the_reply_is_masked_where_the_game_ends():
     np.testing.assert_allclose(gradient, [[-1 / 6, -1 / 6, 1 / 3], [0, 0, 0]], atol=1e-6)
 
 
-def test_values_of_actions_are_learnt_where_the_search_visited_them():
+def test_action_values_are_learnt_only_for_visited_actions():
     values = [[0.5, NAN, -1.0], [NAN, NAN, NAN], [NAN, 1.0, NAN]]
     np.testing.assert_array_equal(target("action_values", action_values=values), values)
     predicted = [[1.0, 0.3, 0.0], [0.1, 0.2, 0.3], [0.5, 0.0, 0.5]]
@@ -141,16 +146,15 @@ def test_values_of_actions_are_learnt_where_the_search_visited_them():
     np.testing.assert_allclose(gradient, [[0.5, 0, 1], [0, 0, 0], [0, -2, 0]], atol=1e-6)
 
 
-def test_plies_left_are_learnt_in_units_of_twenty_and_far_misses_count_linearly():
+def test_plies_left_use_a_scaled_huber_loss():
     assert target("plies_left", plies_left=[1, 30]) == pytest.approx([0.05, 1.5])
     errors, gradient = error_and_gradient("plies_left", [0.25, 0.0, 2.0], [0.0, 0.0, 1.0])
     assert errors == pytest.approx([0.25**2 / 2, 0, 0.5 * (1 - 0.25)])
     assert gradient == pytest.approx([0.25, 0, 0.5])
 
 
-def test_features_are_learnt_as_far_as_the_game_goes():
-    """Of two features at two plies; the second sample is its game's last but one, the third one of
-    a game that is over at both plies."""
+def test_features_are_masked_after_the_end_of_the_game():
+    """Two features at two plies; the games of the last two samples end before some of the plies."""
     features = [[1.0, 0.0, 0.5, 2.0], [1.0, 3.0, NAN, NAN], [NAN, NAN, NAN, NAN]]
     np.testing.assert_array_equal(target("features", features=features), features)
     predicted = [[1.5, 0.0, 0.0, 1.0], [0.0, 3.0, 9.0, 9.0], [1.0, 1.0, 1.0, 1.0]]
@@ -169,18 +173,18 @@ def test_features_are_learnt_as_far_as_the_game_goes():
         ([], "plies = []: expected"),
     ],
 )
-def test_wrong_plies_are_told_in_one_line(plies, message):
+def test_invalid_plies_get_one_line_errors(plies, message):
     assert HEADS["features"](plies=(1, 3)).plies == (1, 3)
     with pytest.raises(UserError) as caught:
-        validate(Choosing, {"heads": ["policy", {"name": "features", "plies": plies}]})
+        validate(HeadSettings, {"heads": ["policy", {"name": "features", "plies": plies}]})
     assert f"heads.1: {message}" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["reply", "action_values", "features"])
-def test_targets_that_are_masked_everywhere_teach_nothing(name):
-    """A head may mask a whole batch: its loss and gradient are then 0."""
-    heads = validate(Choosing, {"heads": ["policy", "value", name]}).heads
+def test_fully_masked_targets_have_no_gradient(name):
+    """The loss and gradient of a fully masked batch are 0."""
+    heads = validate(HeadSettings, {"heads": ["policy", "value", name]}).heads
     prediction = torch.zeros(2, 3, requires_grad=True)
     zero = torch.zeros(2)
     masked = heads[2].error(prediction, torch.full((2, 3), NAN))
@@ -192,20 +196,20 @@ def test_targets_that_are_masked_everywhere_teach_nothing(name):
     assert (prediction.grad == 0).all()
 
 
-def test_what_is_minimised_and_logged_by_hand():
-    """l_v is the weighted error of the first head with values; other heads add theirs."""
-    given = [
+def test_total_and_logged_losses_agree_with_hand_computed_values():
+    """The value loss is the weighted error of the first value head; other heads are added."""
+    heads_data = [
         {"name": "policy", "weight": 2}, {"name": "outcome", "weight": 0.5}, "value",
         {"name": "reply", "weight": 0.25},
     ]  # fmt: skip
-    heads = validate(Choosing, {"heads": given}).heads
+    heads = validate(HeadSettings, {"heads": heads_data}).heads
     errors = {
         "policy": torch.tensor([1.0, 3.0, 2.0]), "outcome": torch.tensor([4.0, 0.0, 2.0]),
         "value": torch.tensor([0.0, 3.0, 0.0]), "reply": torch.tensor([8.0, NAN, 4.0]),
     }  # fmt: skip
-    found = HeadErrors(LOSSES["sum"](), heads, errors)
-    assert found.total().item() == pytest.approx(2 * 2 + 0.5 * 2 + 1 + 0.25 * 6)
-    assert {name: each.item() for name, each in found.logged().items()} == pytest.approx(
+    head_errors = HeadErrors(LOSSES["sum"](), heads, errors)
+    assert head_errors.total().item() == pytest.approx(2 * 2 + 0.5 * 2 + 1 + 0.25 * 6)
+    assert {name: value.item() for name, value in head_errors.logged().items()} == pytest.approx(
         {
             "policy": 2, "outcome": 2, "value": 1, "reply": 6,
             "sum": 5, "product": 4, "total": 7.5,
@@ -217,14 +221,14 @@ def test_what_is_minimised_and_logged_by_hand():
 
 @pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
 @pytest.mark.parametrize("name", ["othello:4x5", "connect_four:6x7"])
-def test_every_architecture_builds_every_head(settings, name):
+def test_all_architectures_build_all_heads(settings, name):
     game = parse_game(name)
     actions = rules.actions(game)
-    heads = [*EVERY[:-1], {"name": "features", "width": 5, "plies": (0, 3)}]
-    every = type(settings).model_validate({**settings.model_dump(), "heads": heads})
-    network = build_network(every, game, seed=0)
+    heads = [*ALL_HEADS[:-1], {"name": "features", "width": 5, "plies": (0, 3)}]
+    with_heads = type(settings).model_validate({**settings.model_dump(), "heads": heads})
+    network = build_network(with_heads, game, seed=0)
     planes = torch.from_numpy(python.encode_batch(game, np.array([python.start(game)] * 3)))
-    shapes = {name: tuple(each.shape) for name, each in network(planes).items()}
+    shapes = {name: tuple(output.shape) for name, output in network(planes).items()}
     assert shapes == {
         "policy": (3, actions), "value": (3,), "outcome": (3, 3), "reply": (3, actions),
         "action_values": (3, actions), "plies_left": (3,), "features": (3, 10),
@@ -236,14 +240,16 @@ def test_every_architecture_builds_every_head(settings, name):
         torch.testing.assert_close(folded, plain, atol=1e-5, rtol=1e-4)
 
 
-def test_heads_as_large_as_those_of_clausen(game):
-    """3x3 convolutions to 32 filters, then one fully connected layer."""
+def test_clausen_heads_have_published_shapes(game):
+    """3x3 convolution with 32 filters, then one fully connected layer [Clausen2021]."""
     settings = NETWORKS["resnet"](
         blocks=1, filters=16, head_filters=32, head_kernel=3, hidden=0, heads=("policy", "outcome")
     )
     network = settings.network(game)
     for name, outputs in (("policy", 7), ("outcome", 3)):
-        shapes = {key: tuple(each.shape) for key, each in network.heads[name].named_parameters()}
+        shapes = {
+            key: tuple(parameter.shape) for key, parameter in network.heads[name].named_parameters()
+        }
         assert shapes == {
             "reduce.conv.weight": (32, 16, 3, 3), "reduce.norm.weight": (32,),
             "reduce.norm.bias": (32,), "head.output.weight": (outputs, 32 * 42),
@@ -251,7 +257,7 @@ def test_heads_as_large_as_those_of_clausen(game):
         }  # fmt: skip
 
 
-def test_a_search_is_told_what_it_wants_and_no_other_head_is_computed(game, states):
+def test_only_heads_for_requested_outputs_are_computed(game, states):
     heads = ("policy", "outcome", "value", "action_values", "reply")
     network = build_network(NETWORKS["resnet"](blocks=1, filters=8, heads=heads), game, seed=0)
     evaluator = NetworkEvaluator(network, game, torch.device("cpu"), torch.float32)
@@ -264,34 +270,40 @@ def test_a_search_is_told_what_it_wants_and_no_other_head_is_computed(game, stat
     expected = [
         torch.softmax(outputs["policy"], dim=1), win - loss, draw, outputs["action_values"]
     ]  # fmt: skip
-    for wanted, more in (((), ()), (("draws",), ()), (("draws", "action_values"), EVERY[4:5])):
+    for requested, other_heads in (
+        ((), ()),
+        (("draws",), ()),
+        (("draws", "action_values"), ALL_HEADS[4:5]),
+    ):
         computed.clear()
-        found = evaluator.evaluate_more(states, wanted)
-        assert sorted(computed) == sorted(("policy", "outcome", *more))
-        for name, got, right in zip(("", "", *_MORE), found, expected, strict=True):
-            if name and name not in wanted:
-                assert got is None
+        outputs_of_evaluator = evaluator.evaluate_more(states, requested)
+        assert sorted(computed) == sorted(("policy", "outcome", *other_heads))
+        for name, actual, expected_output in zip(
+            ("", "", *OPTIONAL_OUTPUTS), outputs_of_evaluator, expected, strict=True
+        ):
+            if name and name not in requested:
+                assert actual is None
             else:
-                assert got.dtype == np.float32
-                np.testing.assert_allclose(got, right, atol=1e-5)
+                assert actual.dtype == np.float32
+                np.testing.assert_allclose(actual, expected_output, atol=1e-5)
     priors, values = evaluator.evaluate(states)
     np.testing.assert_allclose(priors, expected[0], atol=1e-5)
     np.testing.assert_allclose(values, expected[1], atol=1e-5)
 
 
-_MORE = ("draws", "action_values")
+OPTIONAL_OUTPUTS = ("draws", "action_values")
 
 
-def test_what_no_head_says_is_told(game, states):
+def test_missing_head_is_reported(game, states):
     evaluator = NetworkEvaluator(build_network(SMALL["conv"], game, seed=0), game)
-    for answer, head in (("draws", "outcome"), ("action_values", "action_values")):
+    for output, head in (("draws", "outcome"), ("action_values", "action_values")):
         with pytest.raises(UserError, match=f'expected "{head}" in network.heads') as caught:
-            evaluator.evaluate_more(states, [answer])
+            evaluator.evaluate_more(states, [output])
         assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("heads_data", "message"),
     [
         (["policy", "valeu"], 'heads.1: unknown head "valeu": expected one of policy, value,'),
         (["policy", {"name": "value", "wait": 3}], 'heads.1: unknown setting "wait"'),
@@ -301,15 +313,15 @@ def test_what_no_head_says_is_told(game, states):
         ("policy", 'heads = "policy": expected a list'),
     ],
 )
-def test_mistakes_in_a_list_are_one_line(given, message):
+def test_invalid_head_lists_get_one_line_errors(heads_data, message):
     with pytest.raises(UserError) as caught:
-        validate(Choosing, {"heads": given})
+        validate(HeadSettings, {"heads": heads_data})
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("heads_data", "message"),
     [
         (("policy", "value", "policy"), 'heads: "policy" is listed twice'),
         (
@@ -321,14 +333,14 @@ def test_mistakes_in_a_list_are_one_line(given, message):
         ((), 'heads: no head gives priors: expected "policy" in network.heads, which has none'),
     ],
 )
-def test_lists_that_no_search_can_use_are_refused(given, message):
+def test_head_lists_without_search_outputs_are_refused(heads_data, message):
     for kind in (NETWORKS["conv"], NETWORKS["resnet"]):
         with pytest.raises(UserError) as caught:
-            validate(kind, {"heads": given})
+            validate(kind, {"heads": heads_data})
         assert str(caught.value).startswith(message)
 
 
-def test_short_and_long_forms_are_the_same():
+def test_short_and_long_forms_are_equal():
     short = validate(NETWORKS["conv"], {"heads": ["policy", "outcome"]})
     long = validate(NETWORKS["conv"], short.model_dump())
     assert short == long
@@ -338,19 +350,19 @@ def test_short_and_long_forms_are_the_same():
     )
 
 
-def test_a_search_reads_more_only_of_evaluators_that_know_more(game, states):
+def test_optional_outputs_are_returned_on_request(game, states):
     heads = ("policy", "outcome", "action_values")
     network = build_network(NETWORKS["resnet"](blocks=1, filters=8, heads=heads), game, seed=0)
     evaluator = NetworkEvaluator(network, game)
-    plain, more = (
+    plain, detailed = (
         evaluate(evaluator, states, ()),
         evaluate(evaluator, states, ("draws", "action_values")),
     )
     assert plain.draws is None
     assert plain.action_values is None
-    np.testing.assert_array_equal(plain.priors, more.priors)
-    np.testing.assert_array_equal(plain.values, more.values)
-    assert (np.abs(more.values) + more.draws <= 1 + 1e-6).all()
-    assert more.action_values.shape == (len(states), 7)
+    np.testing.assert_array_equal(plain.priors, detailed.priors)
+    np.testing.assert_array_equal(plain.values, detailed.values)
+    assert (np.abs(detailed.values) + detailed.draws <= 1 + 1e-6).all()
+    assert detailed.action_values.shape == (len(states), 7)
     with pytest.raises(UserError, match="expected a network with"):
         evaluate(UniformEvaluator(7), states, ["draws"])

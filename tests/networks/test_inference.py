@@ -1,4 +1,4 @@
-"""Inference: the fast path against the plain one, and features computed by hand."""
+"""Inference: agreement of the fast path with the network, and hand-computed features."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}
 PRECISIONS = list(TOLERANCE)
 
 
-def plain(network, game, states):
-    """Return the network's outputs in evaluation mode, float32, without the fast path."""
+def direct_outputs(network, game, states):
+    """Return priors and values of the float32 network in evaluation mode."""
     with torch.no_grad():
         outputs = network.eval()(torch.from_numpy(python.encode_batch(game, states)))
     return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_the_fast_path_agrees_with_the_network(trained, game, states, precision):
+def test_fast_path_agrees_with_the_network(trained, game, states, precision):
     priors, values = NetworkEvaluator(trained, game, CPU, precision).evaluate(states)
-    expected_priors, expected_values = plain(trained, game, states)
+    expected_priors, expected_values = direct_outputs(trained, game, states)
     assert priors.dtype == values.dtype == np.float32
     assert priors.shape == (len(states), 7)
     np.testing.assert_allclose(priors, expected_priors, atol=TOLERANCE[precision])
     np.testing.assert_allclose(values, expected_values, atol=TOLERANCE[precision])
     np.testing.assert_allclose(priors.sum(axis=1), 1, rtol=1e-5)
-    assert min(np.ptp(values), np.ptp(priors)) > 0.1, "all outputs are alike"
+    assert min(np.ptp(values), np.ptp(priors)) > 0.1, "all outputs are equal"
 
 
-def test_folding_leaves_no_batch_norm_and_the_original_alone(trained):
+def test_folding_removes_batch_norms_and_keeps_the_original(trained):
     folded = folded_copy(trained)
     norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)
     assert not [module for module in folded.modules() if isinstance(module, norms)]
@@ -51,7 +51,7 @@ def test_folding_leaves_no_batch_norm_and_the_original_alone(trained):
     assert trained.training
 
 
-def test_folding_by_hand():
+def test_folded_weights_agree_with_hand_computed_values():
     conv, linear = NormedConv(1, 1, size=1).eval(), NormedLinear(1, 1).eval()
     for weight, norm in ((conv.conv.weight, conv.norm), (linear.linear.weight, linear.norm)):
         weight.data.fill_(3.0)
@@ -67,7 +67,7 @@ def test_folding_by_hand():
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_a_position_is_valued_alike_in_every_batch(trained, game, states, precision):
+def test_outputs_do_not_depend_on_the_batch(trained, game, states, precision):
     tolerance = 0 if precision == torch.bfloat16 else 1e-6
     evaluator = NetworkEvaluator(trained, game, CPU, precision)
     priors, values = evaluator.evaluate(states[:100])
@@ -78,7 +78,7 @@ def test_a_position_is_valued_alike_in_every_batch(trained, game, states, precis
         np.testing.assert_allclose(fewer_values, values[:count], rtol=0, atol=tolerance)
 
 
-def test_buckets_are_few_and_hardly_larger():
+def test_buckets_are_few_and_waste_little():
     counts = range(1, 2049)
     buckets = [bucket(count) for count in counts]
     assert all(
@@ -89,7 +89,7 @@ def test_buckets_are_few_and_hardly_larger():
     assert all(bucket(size) == size for size in buckets)
 
 
-def test_an_evaluator_is_a_snapshot(trained, game, states):
+def test_evaluator_is_a_snapshot(trained, game, states):
     evaluator = NetworkEvaluator(trained, game, CPU)
     before = evaluator.evaluate(states)
     with torch.no_grad():
@@ -102,37 +102,37 @@ def test_an_evaluator_is_a_snapshot(trained, game, states):
     assert not np.allclose(before[1], changed[1])
 
 
-def test_an_answer_is_not_overwritten_by_the_next(trained, game, states):
+def test_outputs_are_not_overwritten_by_later_calls(trained, game, states):
     evaluator = NetworkEvaluator(trained, game, CPU)
     priors, values = evaluator.evaluate(states[:20])
-    kept = priors.copy(), values.copy()
+    copies = priors.copy(), values.copy()
     evaluator.evaluate(states[20:40])
-    np.testing.assert_array_equal(priors, kept[0])
-    np.testing.assert_array_equal(values, kept[1])
+    np.testing.assert_array_equal(priors, copies[0])
+    np.testing.assert_array_equal(values, copies[1])
 
 
 @pytest.mark.parametrize(
     ("precision", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 0)], ids=str
 )
-def test_threads_answer_as_one_does(trained, game, states, precision, tolerance):
+def test_outputs_do_not_depend_on_threads(trained, game, states, precision, tolerance):
     evaluator = NetworkEvaluator(trained, game, CPU, precision)
     batches = [states[start : start + size] for start in range(0, 90, 9) for size in (5, 16, 40)]
     alone = [evaluator.evaluate(batch) for batch in batches]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(evaluator.evaluate, batches))
-    for (priors, values), (their_priors, their_values) in zip(alone, together, strict=True):
-        np.testing.assert_allclose(priors, their_priors, rtol=0, atol=tolerance)
-        np.testing.assert_allclose(values, their_values, rtol=0, atol=tolerance)
+    for (priors, values), (threaded_priors, threaded_values) in zip(alone, together, strict=True):
+        np.testing.assert_allclose(priors, threaded_priors, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(values, threaded_values, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])
-def test_boards_of_all_shapes_are_evaluated(name):
+def test_boards_of_various_shapes_are_evaluated(name):
     game = parse_game(name)
     states = np.array([sample.state for sample in ongoing_positions(game)])
     for settings in SMALL.values():
         network = build_network(settings, game, seed=0)
         priors, values = NetworkEvaluator(network, game, CPU, torch.float32).evaluate(states)
-        expected_priors, expected_values = plain(network, game, states)
+        expected_priors, expected_values = direct_outputs(network, game, states)
         assert priors.shape == (len(states), rules.actions(game))
         np.testing.assert_allclose(priors, expected_priors, atol=1e-5)
         np.testing.assert_allclose(values, expected_values, atol=1e-5)
@@ -152,70 +152,71 @@ def test_extreme_logits_give_no_nan(game, states, precision):
 
 
 @pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_bfloat16_is_taken_where_the_processor_has_it(monkeypatch, native, expected):
+def test_bfloat16_is_used_on_processors_with_support(monkeypatch, native, expected):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
     assert best_precision(CPU) == expected
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_a_gpu_says_what_the_processor_says(trained, game, states, precision):
+def test_gpu_agrees_with_cpu(trained, game, states, precision):
     on_gpu = NetworkEvaluator(trained, game, torch.device("cuda"), precision)
     with ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(on_gpu.evaluate, [states] * 4))
-    expected_priors, expected_values = plain(trained, game, states)
-    for priors, values in answers:
+        outputs = list(pool.map(on_gpu.evaluate, [states] * 4))
+    expected_priors, expected_values = direct_outputs(trained, game, states)
+    for priors, values in outputs:
         np.testing.assert_allclose(priors, expected_priors, atol=max(1e-3, TOLERANCE[precision]))
         np.testing.assert_allclose(values, expected_values, atol=max(1e-3, TOLERANCE[precision]))
 
 
-def by_hand(network, planes):
-    """relu(norm(conv(trunk))) of every head, a filter after the other."""
+def head_activations(network, planes):
+    """Return relu(norm(conv(trunk))) of all heads, flattened to [N, features]."""
     network.eval()
     trunk = network.trunk(planes)
     parts = []
     for head in network.heads.values():
-        plain = torch.nn.functional.conv2d(trunk, head.reduce.conv.weight, padding="same")
+        convolved = torch.nn.functional.conv2d(trunk, head.reduce.conv.weight, padding="same")
         norm = head.reduce.norm
-        shaped = [
-            each.reshape(1, -1, 1, 1)
-            for each in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+        statistics = [
+            array.reshape(1, -1, 1, 1)
+            for array in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
         ]
-        mean, variance, weight, bias = shaped
-        normed = (plain - mean) / torch.sqrt(variance + norm.eps) * weight + bias
+        mean, variance, weight, bias = statistics
+        normed = (convolved - mean) / torch.sqrt(variance + norm.eps) * weight + bias
         parts.append(normed.clamp(min=0).reshape(len(planes), -1))
     return torch.cat(parts, dim=1)
 
 
 @pytest.mark.parametrize("trained", ["gated"], indirect=True)
-def test_features_are_the_activations_of_the_heads_convolutions(trained, game, states):
+def test_features_are_head_convolution_activations(trained, game, states):
     reader = FeatureReader(trained, game, CPU)
     assert reader.feature_count == 2 * 8 * 42
-    found = reader.read(states)
-    assert found.dtype == np.float32
+    features = reader.read(states)
+    assert features.dtype == np.float32
     with torch.no_grad():
-        expected = by_hand(trained, torch.from_numpy(python.encode_batch(game, states))).numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert (found.std(axis=0) > 0.01).mean() > 0.3, "hardly a feature depends on the position"
-    twice = reader.read(np.concatenate([states[3:5], states[:4]]))
-    np.testing.assert_allclose(twice, found[[3, 4, 0, 1, 2, 3]], atol=1e-5)
-    assert (twice[0] == twice[5]).all()
+        expected = head_activations(
+            trained, torch.from_numpy(python.encode_batch(game, states))
+        ).numpy()
+    np.testing.assert_allclose(features, expected, atol=1e-5)
+    assert (features.std(axis=0) > 0.01).mean() > 0.3, "most features are constant"
+    repeated = reader.read(np.concatenate([states[3:5], states[:4]]))
+    np.testing.assert_allclose(repeated, features[[3, 4, 0, 1, 2, 3]], atol=1e-5)
+    assert (repeated[0] == repeated[5]).all()
     assert not reader.read(states[:0]).size
 
 
-def test_a_network_without_such_convolutions_is_refused(game):
+def test_network_without_head_convolutions_is_refused(game):
     network = build_network(NETWORKS["conv"](channels=8, hidden=(8, 8)), game, seed=0)
     with pytest.raises(UserError, match="has no convolutions before its heads"):
         FeatureReader(network, game, CPU)
 
 
-def test_the_small_network_of_clausen(game):
-    """About 70,000 parameters by [Clausen2021]; by hand: weights, then two numbers per filter of
-    batch norm, gates with biases, and one filter of 42 features for each of three heads."""
+def test_clausen_network_has_the_published_size(game):
+    """[Clausen2021] reports about 70,000 parameters; the terms below count them exactly."""
     network = resolve_settings(None, "connect4-small").network.network(game)
     stem = 9 * 128 + 2 * 128 + 128 * 32 + 2 * 32
     block = 2 * (9 * 32 * 32 + 2 * 32) + (32 * 2 + 2) + (2 * 32 + 32)
     heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)
     assert stem + 3 * block + heads == 63_335
-    assert sum(each.numel() for each in network.parameters()) == 63_335
+    assert sum(parameter.numel() for parameter in network.parameters()) == 63_335
     assert FeatureReader(network, game, CPU).feature_count == 3 * 42

@@ -17,11 +17,11 @@ from zerolab.networks.head import POLICY, VALUE
 from zerolab.networks.losses import HeadErrors, cross_entropy, squared_error
 
 
-class Choosing(Settings):
+class LossSettings(Settings):
     loss: variant_among(LOSSES)
 
 
-class Heads(Settings):
+class HeadSettings(Settings):
     heads: variants_among(HEADS)
 
 
@@ -29,7 +29,7 @@ L_P, L_V = 3.0, 0.25
 
 
 def some_errors():
-    """Errors of four samples whose means are L_P and L_V."""
+    """Return errors of four samples with means L_P and L_V."""
     return {
         POLICY: torch.tensor([1.0, 2.0, 3.0, 6.0], requires_grad=True),
         VALUE: torch.tensor([0.0, 0.0, 0.0, 1.0], requires_grad=True),
@@ -37,7 +37,7 @@ def some_errors():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "by_policy", "by_value"),
+    ("loss_data", "expected", "policy_gradient", "value_gradient"),
     [
         ({"name": "policy"}, L_P, 1, 0),
         ({"name": "value"}, L_V, 0, 1),
@@ -48,34 +48,38 @@ def some_errors():
         ({"name": "weighted", "balance": 0}, L_V, 0, 1),
     ],
 )
-def test_losses_and_their_gradients_by_hand(given, expected, by_policy, by_value):
+def test_losses_and_gradients_agree_with_hand_computed_values(
+    loss_data, expected, policy_gradient, value_gradient
+):
     errors = some_errors()
-    loss = validate(Choosing, {"loss": given}).loss(errors)
+    loss = validate(LossSettings, {"loss": loss_data}).loss(errors)
     assert loss.item() == pytest.approx(expected)
     gradients = torch.autograd.grad(loss, (errors[POLICY], errors[VALUE]), allow_unused=True)
-    for gradient, by_mean in zip(gradients, (by_policy, by_value), strict=True):
-        found = [0] * 4 if gradient is None else gradient.tolist()
-        assert found == pytest.approx([by_mean / 4] * 4)
+    for gradient, expected_gradient in zip(
+        gradients, (policy_gradient, value_gradient), strict=True
+    ):
+        values = [0] * 4 if gradient is None else gradient.tolist()
+        assert values == pytest.approx([expected_gradient / 4] * 4)
 
 
-def test_every_registered_loss_has_been_checked_by_hand():
+def test_all_registered_losses_are_tested():
     assert set(LOSSES) == {"policy", "value", "sum", "product", "weighted"}
 
 
-def some_heads(*given):
-    return validate(Heads, {"heads": given}).heads
+def validated_heads(*given):
+    return validate(HeadSettings, {"heads": given}).heads
 
 
 @pytest.mark.parametrize("name", ["policy", "value", "sum", "product", "weighted"])
-def test_every_loss_logs_the_four_of_the_papers(name):
-    logged = HeadErrors(LOSSES[name](), some_heads("policy", "value"), some_errors()).logged()
+def test_all_losses_log_the_published_four(name):
+    logged = HeadErrors(LOSSES[name](), validated_heads("policy", "value"), some_errors()).logged()
     assert {name: loss.item() for name, loss in logged.items()} == {
         "policy": L_P, "value": L_V, "sum": L_P + L_V, "product": L_P * L_V,
         **({"weighted": (L_P + L_V) / 2} if name == "weighted" else {}),
     }  # fmt: skip
 
 
-def test_the_product_is_of_batch_means_not_a_mean_of_products():
+def test_product_loss_multiplies_batch_means():
     logits = torch.tensor([[0.0, 0.0], [50.0, 0.0]])
     targets = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
     errors = {
@@ -86,7 +90,7 @@ def test_the_product_is_of_batch_means_not_a_mean_of_products():
     assert LOSSES["product"]()(errors).item() == pytest.approx(math.log(2) / 2 * 0.5)
 
 
-def test_cross_entropy_by_hand():
+def test_cross_entropy_agrees_with_hand_computed_values():
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])) + 3.0
     targets = torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
     first = -math.log(0.25)
@@ -102,7 +106,7 @@ def test_policy_gradient_is_the_prediction_minus_the_target():
     torch.testing.assert_close(logits.grad, expected)
 
 
-def test_squared_error_and_its_gradient_by_hand():
+def test_squared_error_agrees_with_hand_computed_values():
     values = torch.tensor([0.5, -1.0, 0.0], requires_grad=True)
     errors = squared_error(values, torch.tensor([1.0, 1.0, 0.0]))
     assert errors.tolist() == pytest.approx([0.25, 4.0, 0.0])
@@ -111,7 +115,7 @@ def test_squared_error_and_its_gradient_by_hand():
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=2, max_size=9))
-def test_no_prediction_beats_the_target_itself(weights):
+def test_cross_entropy_is_minimal_at_the_target(weights):
     target = torch.tensor([weights]) / sum(weights)
     entropy = -(target * target.log()).sum()
     assert cross_entropy(target.log(), target).item() == pytest.approx(entropy.item(), abs=1e-5)
@@ -127,7 +131,7 @@ def test_extreme_logits_give_finite_losses_and_gradients():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("loss_data", "message"),
     [
         (
             {"name": "produkt"},
@@ -145,29 +149,29 @@ def test_extreme_logits_give_finite_losses_and_gradients():
         (3, "loss = 3: expected one of policy, value, sum, product, weighted"),
     ],
 )
-def test_mistakes_are_one_line(given, message):
+def test_invalid_losses_get_one_line_errors(loss_data, message):
     with pytest.raises(UserError) as caught:
-        validate(Choosing, {"loss": given})
+        validate(LossSettings, {"loss": loss_data})
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
 def run_with_plugin(folder, module, program):
-    """Run a program that finds a module among the plug-ins of networks; return its output."""
+    """Run a program with `module` installed as a network plug-in; return its output lines."""
     (folder / "plugin.py").write_text(module)
-    announcement = folder / "plugin-1.dist-info" / "entry_points.txt"
-    announcement.parent.mkdir()
-    announcement.write_text("[zerolab.networks]\nplugin = plugin\n")
+    entry_points_file = folder / "plugin-1.dist-info" / "entry_points.txt"
+    entry_points_file.parent.mkdir()
+    entry_points_file.write_text("[zerolab.networks]\nplugin = plugin\n")
     path = os.pathsep.join([str(folder), *sys.path])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stderr == ""
-    return done.stdout.split("\n")
+    assert result.stderr == ""
+    return result.stdout.split("\n")
 
 
 PLUGIN = """
@@ -212,8 +216,8 @@ LOSSES.add("clipped", ClippedLoss)
 """
 
 
-def test_a_head_and_losses_of_another_package_are_found_built_and_learnt(tmp_path):
-    """One loss uses the head instead of adding its error, one weighs errors per sample."""
+def test_heads_and_losses_of_plugins_are_used(tmp_path):
+    """One loss uses the new head directly; the other clips errors per sample."""
     program = """
 import torch
 from zerolab.core.config import validate

@@ -1,4 +1,4 @@
-"""ONNX models compute what their networks do, by onnxruntime, and describe themselves."""
+"""ONNX export: agreement of models with their networks, and metadata."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.testing.samples import ongoing_positions
 
 
-def imported(package):
-    """Import a package of the extra; not at the top, since every worker would take seconds."""
+def optional_package(package):
+    """Return an optional package, imported only on use because imports take seconds."""
     return pytest.importorskip(package, reason="the extra onnx is not installed")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def exporter():
-    imported("onnxscript")
+    optional_package("onnxscript")
 
 
 EVERY_HEAD = ("policy", "outcome", "reply", "action_values", "plies_left", "value")
@@ -44,12 +44,12 @@ CASES = {
 
 
 def planes_of(game):
-    states = np.unique([each.state for each in ongoing_positions(game)], axis=0)
+    states = np.unique([sample.state for sample in ongoing_positions(game)], axis=0)
     return python.encode_batch(game, states)
 
 
 def network_of(case):
-    """Return the game and a network whose batch norms have seen positions."""
+    """Return the game and a network with non-trivial batch norm statistics."""
     name, settings = CASES[case]
     game = parse_game(name)
     network = build_network(NETWORKS[settings["name"]].model_validate(settings), game, seed=1)
@@ -68,57 +68,61 @@ def network_of(case):
 def export(case):
     torch.set_num_threads(1)
     game, network = network_of(case)
-    about = {"game": CASES[case][0], "actions": ["ä", "b"]}
-    return game, network, onnx_export.onnx_model(network, planes_of(game), about)
+    model_metadata = {"game": CASES[case][0], "actions": ["ä", "b"]}
+    return game, network, onnx_export.onnx_model(network, planes_of(game), model_metadata)
 
 
-once = cache(export)
+cached_export = cache(export)
 
 
 @pytest.fixture(params=CASES)
 def exported(request):
-    return once(request.param)
+    return cached_export(request.param)
 
 
-def test_outputs_are_those_of_the_network_in_batches_of_any_size(exported):
+def test_outputs_agree_with_the_network_for_all_batch_sizes(exported):
     game, network, content = exported
     planes = planes_of(game)
-    session = imported("onnxruntime").InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = optional_package("onnxruntime").InferenceSession(
+        content, providers=["CPUExecutionProvider"]
+    )
     for count in (1, 2, 31, len(planes)):
         with torch.inference_mode():
             expected = network(torch.from_numpy(planes[:count]))
         outputs = session.run(None, {"planes": planes[:count]})
         assert len(outputs) == len(expected)
-        for output, wanted in zip(outputs, expected.values(), strict=True):
-            assert output.shape == tuple(wanted.shape)
-            np.testing.assert_allclose(output, wanted.numpy(), rtol=1e-5, atol=1e-5)
+        for output, expected_output in zip(outputs, expected.values(), strict=True):
+            assert output.shape == tuple(expected_output.shape)
+            np.testing.assert_allclose(output, expected_output.numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_inputs_and_outputs_have_the_names_of_heads_and_any_batch(exported):
+def test_inputs_and_outputs_have_names_and_dynamic_batches(exported):
     game, network, content = exported
-    session = imported("onnxruntime").InferenceSession(content, providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    assert (given.name, given.type) == ("planes", "tensor(float)")
-    assert given.shape == ["batch", *planes_of(game).shape[1:]]
-    assert [each.name for each in session.get_outputs()] == list(network.kinds)
-    assert {each.shape[0] for each in session.get_outputs()} == {"batch"}
+    session = optional_package("onnxruntime").InferenceSession(
+        content, providers=["CPUExecutionProvider"]
+    )
+    (model_input,) = session.get_inputs()
+    assert (model_input.name, model_input.type) == ("planes", "tensor(float)")
+    assert model_input.shape == ["batch", *planes_of(game).shape[1:]]
+    assert [output.name for output in session.get_outputs()] == list(network.kinds)
+    assert {output.shape[0] for output in session.get_outputs()} == {"batch"}
 
 
-def test_the_models_are_sound_and_contain_nothing_of_the_code_that_made_them(exported):
+def test_models_are_valid_and_contain_no_source_information(exported):
     _, _, content = exported
-    model = imported("onnx").load_model_from_string(content)
-    imported("onnx").checker.check_model(model, full_check=True)
-    about = {each.key: json.loads(each.value) for each in model.metadata_props}
-    assert about["actions"] == ["ä", "b"]
+    model = optional_package("onnx").load_model_from_string(content)
+    optional_package("onnx").checker.check_model(model, full_check=True)
+    model_metadata = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+    assert model_metadata["actions"] == ["ä", "b"]
     assert b".py" not in content
     assert b"stack_trace" not in content
 
 
-def test_equal_networks_make_equal_models():
-    assert once("conv")[2] == export("conv")[2]
+def test_equal_networks_export_equal_models():
+    assert cached_export("conv")[2] == export("conv")[2]
 
 
-def test_the_comparison_finds_agreement_and_a_changed_weight(exported):
+def test_comparison_detects_a_changed_weight(exported):
     game, network, content = exported
     planes = planes_of(game)
     agreement = onnx_export.compare(content, network, planes)
@@ -136,18 +140,20 @@ def test_the_comparison_finds_agreement_and_a_changed_weight(exported):
             weight[0] -= 1
 
 
-def test_a_model_with_an_output_of_nan_does_not_agree():
-    game, network, content = once("conv")
-    model = imported("onnx").load_model_from_string(content)
-    (bias,) = (each for each in model.graph.initializer if each.name.endswith("policy.output.bias"))
-    values = imported("onnx").numpy_helper.to_array(bias).copy()
+def test_comparison_detects_nan_outputs():
+    game, network, content = cached_export("conv")
+    model = optional_package("onnx").load_model_from_string(content)
+    (bias,) = (
+        tensor for tensor in model.graph.initializer if tensor.name.endswith("policy.output.bias")
+    )
+    values = optional_package("onnx").numpy_helper.to_array(bias).copy()
     values[0] = np.nan
-    bias.CopyFrom(imported("onnx").numpy_helper.from_array(values, bias.name))
+    bias.CopyFrom(optional_package("onnx").numpy_helper.from_array(values, bias.name))
     with pytest.raises(UserError, match="policy differs from the network's by inf"):
         onnx_export.compare(model.SerializeToString(), network, planes_of(game))
 
 
-def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
+def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MissingExtraError) as error:
         onnx_export.require_packages()
@@ -156,7 +162,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
     assert "\n" not in str(error.value)
 
 
-def test_a_layer_that_onnx_does_not_know_is_one_line():
+def test_unsupported_layer_is_reported():
     class Odd(nn.Module):
         def forward(self, planes):
             return torch.from_numpy(np.sort(planes.detach().numpy()))

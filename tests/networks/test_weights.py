@@ -12,7 +12,7 @@ from zerolab.networks.network import load_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 
 
-def test_weights_come_back_with_all_they_hold(trained, game):
+def test_loaded_weights_reproduce_the_network(trained, game):
     arrays = weights_to_arrays(trained)
     for settings in SMALL.values():
         other = build_network(settings, game, seed=9)
@@ -26,16 +26,16 @@ def test_weights_come_back_with_all_they_hold(trained, game):
 
 def test_arrays_are_copies(trained):
     arrays = weights_to_arrays(trained)
-    kept = {name: array.copy() for name, array in arrays.items()}
+    copies = {name: array.copy() for name, array in arrays.items()}
     with torch.no_grad():
         for tensor in trained.state_dict().values():
             tensor.add_(1)
-    assert all(np.array_equal(arrays[name], kept[name]) for name in kept)
+    assert all(np.array_equal(arrays[name], copies[name]) for name in copies)
     load_weights(trained, arrays)
     for array in arrays.values():
         array[...] = 0
     assert all(
-        np.array_equal(each, kept[name]) for name, each in weights_to_arrays(trained).items()
+        np.array_equal(array, copies[name]) for name, array in weights_to_arrays(trained).items()
     )
 
 
@@ -50,32 +50,32 @@ def test_read_only_arrays_load(trained):
 BIAS = "heads.policy.output.bias"
 
 
-def without(arrays):
+def remove_bias(arrays):
     del arrays[BIAS]
 
 
-def with_another(arrays):
+def add_array(arrays):
     arrays["heads.reply.bias"] = np.zeros(3, np.float32)
 
 
-def of_another_shape(arrays):
+def change_shape(arrays):
     arrays[BIAS] = np.zeros(8, np.float32)
 
 
-def of_another_type(arrays):
+def change_dtype(arrays):
     arrays[BIAS] = arrays[BIAS].astype(np.float64)
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (without, f"{BIAS} is missing"),
-        (with_another, "heads.reply.bias is unexpected"),
-        (of_another_shape, f"{BIAS} is float32[8], expected float32[7]"),
-        (of_another_type, f"{BIAS} is float64[7], expected float32[7]"),
+        (remove_bias, f"{BIAS} is missing"),
+        (add_array, "heads.reply.bias is unexpected"),
+        (change_shape, f"{BIAS} is float32[8], expected float32[7]"),
+        (change_dtype, f"{BIAS} is float64[7], expected float32[7]"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_whole(game, damage, message):
+def test_mismatched_weights_are_refused_without_partial_loading(game, damage, message):
     network = build_network(SMALL["conv"], game, seed=0)
     before = weights_to_arrays(network)
     arrays = {name: array + 1 for name, array in before.items()}
@@ -89,7 +89,7 @@ def test_weights_that_do_not_fit_are_refused_whole(game, damage, message):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_weights_are_checked_against_settings_alone(name, game):
+def test_weights_are_checked_against_settings(name, game):
     weights = weights_to_arrays(build_network(SMALL[name], game, seed=0))
     require_weights(SMALL[name], game, weights)
     with pytest.raises(UserError, match="more is unexpected"):
@@ -101,7 +101,7 @@ def test_weights_are_checked_against_settings_alone(name, game):
         require_weights(SMALL[name], parse_game("othello:6x6"), weights)
 
 
-def test_checking_weights_takes_no_memory_for_a_network_of_terabytes(game):
+def test_checking_weights_allocates_no_network(game):
     """256 blocks of 4,096 filters have 77 billion weights."""
     huge = NETWORKS["resnet"](blocks=256, filters=4096)
     with pytest.raises(UserError, match="these weights belong to another network"):

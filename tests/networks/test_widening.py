@@ -1,4 +1,4 @@
-"""Growing networks: their sizes by iteration, and wider ones that compute the same function."""
+"""Growing networks: sizes per iteration and function-preserving widening."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GAME = parse_game("connect_four:4x4")
 HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
 
 
-def used(narrow, seed):
-    """Return a network whose weights, batch norms included, are all arbitrary."""
+def randomized_network(narrow, seed):
+    """Return a network with random weights and batch norm statistics."""
     torch.manual_seed(seed)
     network = build_network(narrow, GAME, seed)
     with torch.no_grad():
@@ -54,14 +54,14 @@ def planes(count=16):
     seed=st.integers(0, 99),
 )
 @settings(max_examples=20, deadline=None)
-def test_a_widened_network_computes_the_same(
+def test_widened_network_computes_the_same_function(
     blocks, filters, factor, ratio, kernel, stem, hidden, architecture, seed
 ):
     narrow = NETWORKS[architecture](
         blocks=blocks, filters=filters, squeeze_excite=ratio, head_kernel=kernel, head_filters=3,
         hidden=hidden, heads=HEADS, stem_filters=stem,
     )  # fmt: skip
-    network = used(narrow, seed)
+    network = randomized_network(narrow, seed)
     larger = widened(network, narrow, factor, seed)
     shapes = [
         weights_to_arrays(larger)[f"trunk.{k}.conv.weight"].shape
@@ -70,29 +70,30 @@ def test_a_widened_network_computes_the_same(
     assert shapes[-1][0] == factor * filters
     assert stem is None or (shapes[0][0], shapes[1][1:]) == (stem, (stem, 1, 1))
     boards = planes().double()
-    for mode in (False, True):  # batch statistics of copies are equal, too
+    # In training mode, copied filters have equal batch statistics.
+    for mode in (False, True):
         expected = network.double().train(mode)(boards)
-        found = larger.double().train(mode)(boards)
+        outputs = larger.double().train(mode)(boards)
         for name in HEADS:
-            torch.testing.assert_close(found[name], expected[name], rtol=2e-4, atol=2e-4)
+            torch.testing.assert_close(outputs[name], expected[name], rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("ratio", [0, 2])
-def test_no_two_copies_learn_the_same(ratio):
-    """Their gradients differ from the first step, in every layer that has copies."""
+def test_copied_filters_have_different_gradients(ratio):
+    """Gradients differ from the first step in all layers with copies."""
     narrow = NETWORKS["resnet"](blocks=2, filters=6, squeeze_excite=ratio)
-    larger = widened(used(narrow, 1), narrow, 2, 1).train()
+    larger = widened(randomized_network(narrow, 1), narrow, 2, 1).train()
     predictions = larger(planes(64))
-    sum(each.square().sum() for each in predictions.values()).backward()
+    sum(prediction.square().sum() for prediction in predictions.values()).backward()
     for name, parameter in larger.named_parameters():
         if name.startswith("trunk") and parameter.ndim > 1:
             rows = parameter.grad.flatten(1)
-            same = (rows[:, None] - rows[None]).abs().amax(dim=2) < 1e-6 * rows.abs().max()
-            alive = rows.abs().amax(dim=1) > 0  # a ReLU may have silenced a squeezed unit
-            assert not (same & ~torch.eye(len(rows), dtype=bool) & alive).any(), name
+            is_equal = (rows[:, None] - rows[None]).abs().amax(dim=2) < 1e-6 * rows.abs().max()
+            is_active = rows.abs().amax(dim=1) > 0  # a ReLU can silence a squeezed unit
+            assert not (is_equal & ~torch.eye(len(rows), dtype=bool) & is_active).any(), name
 
 
-def test_sizes_change_after_the_given_iterations():
+def test_sizes_change_after_configured_iterations():
     growth = GROWTHS["reinitialise"]()
     first = NETWORKS["resnet"](filters=16)
     sizes = {k: growth.network(first, k).filters for k in (0, 4, 5, 8, 9, 16, 17, 32, 33, 99)}
@@ -100,22 +101,23 @@ def test_sizes_change_after_the_given_iterations():
     assert GROWTHS["none"]().network(first, 99) is first
 
 
-def test_numbers_of_parameters_by_hand():
-    """Of 3x3 convolutions with batch norm, and heads of one filter that read 16 cells."""
+def test_grown_networks_have_the_hand_counted_parameters():
+    """3x3 convolutions with batch norm, and heads with one filter over 16 cells."""
     growth = GROWTHS["net2net"](after=(1,), factor=3)
     first = NETWORKS["resnet"](blocks=1, filters=2, head_filters=1, hidden=0)
 
-    def by_hand(filters):
+    def expected_count(filters):
         trunk = 9 * filters + 2 * 9 * filters**2 + 3 * 2 * filters
         heads = 2 * (filters + 2) + (16 * 4 + 4) + (16 * 1 + 1)
         return trunk + heads
 
     for iteration, filters in ((1, 2), (2, 6)):
         network = build_network(growth.network(first, iteration), GAME, 0)
-        assert sum(each.numel() for each in network.parameters()) == by_hand(filters)
+        count = sum(parameter.numel() for parameter in network.parameters())
+        assert count == expected_count(filters)
 
 
-def test_what_cannot_grow_is_refused():
+def test_networks_that_cannot_grow_are_refused():
     with pytest.raises(
         UserError, match='"conv" cannot grow: expected "fully_convolutional" or "resnet"'
     ):
@@ -124,7 +126,7 @@ def test_what_cannot_grow_is_refused():
         GROWTHS["net2net"](after=(1, 2)).network(NETWORKS["resnet"](filters=2048), 3)
 
 
-def test_networks_that_are_new_in_different_iterations_differ():
+def test_reinitialised_networks_differ_between_iterations():
     settings = NETWORKS["resnet"](blocks=1, filters=2)
     first, later = (weights_to_arrays(build_network(settings, GAME, 7, k)) for k in (0, 3))
     assert any((first[name] != later[name]).any() for name in first)
