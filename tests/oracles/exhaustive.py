@@ -1,4 +1,4 @@
-"""The values of all moves by exhaustive search, written without the solver."""
+"""Exhaustive search, independent of the solver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zerolab.rules.position import Position
 
 
 def score(position: Position) -> int:
-    """Return the mover's final score, from the drawn board alone."""
+    """Return the final score for the side to move, computed from the displayed board."""
     board = position.board() * (1 if position.first_to_move else -1)
     if type(position.game).__name__ == "Othello":
         return int(board.sum())
@@ -19,7 +19,7 @@ def score(position: Position) -> int:
 
 @cache
 def value(position: Position) -> int:
-    """Return the value of a position for its mover."""
+    """Return the value of a position for the side to move."""
     if position.outcome is not None:
         return score(position)
     return max(-value(position.play(action)) for action in position.legal_actions)
@@ -30,11 +30,11 @@ def move_values(position: Position) -> dict[int, int]:
     return {action: -value(position.play(action)) for action in position.legal_actions}
 
 
-def random_position(name: str, random: np.random.Generator, most_left: int) -> Position:
-    """Play at random until at most `most_left` cells of an ongoing game are empty."""
+def random_position(name: str, random: np.random.Generator, max_empty: int) -> Position:
+    """Return a random ongoing position with at most `max_empty` empty cells."""
     while True:
         position = Position.start(name)
         while position.outcome is None:
-            if (position.board() == 0).sum() <= most_left:
+            if (position.board() == 0).sum() <= max_empty:
                 return position
             position = position.play(int(random.choice(position.legal_actions)))

@@ -1,4 +1,4 @@
-"""The table of bounds: never another position's, never wider than what was kept."""
+"""Transposition table: bounds belong to the probed position and are never looser than stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _probe(table, state):
 
 
 _BOUND = st.integers(-64, 64)
-_NOTES = st.lists(
+_ENTRIES = st.lists(
     st.tuples(
         st.integers(0, 40), _BOUND, st.integers(0, 20), st.integers(0, 64), st.integers(1, 40)
     ),
@@ -29,36 +29,36 @@ _NOTES = st.lists(
 )
 
 
-@given(_NOTES)
-def test_what_is_found_was_kept_for_that_very_state(notes):
+@given(_ENTRIES)
+def test_probed_bounds_were_stored_for_that_state(entries):
     table = tables.empty_table(2, 0)
-    assert len(table.bounds) == 2  # one pair: every state collides with every other
-    kept: dict[int, list[tuple[int, int, int]]] = {}
-    for number, middle, width, move, effort in notes:
+    assert len(table.bounds) == 2  # a single pair, so all states collide
+    stored_bounds: dict[int, list[tuple[int, int, int]]] = {}
+    for number, middle, width, move, effort in entries:
         state = np.array([number, 7], np.uint64)
         _store(table, state, middle - width, middle, move, effort)
-        kept.setdefault(number, []).append((middle - width, middle, move))
-        found = _probe(table, state)
-        assert found.low >= middle - width
-        assert found.high <= middle
+        stored_bounds.setdefault(number, []).append((middle - width, middle, move))
+        probed = _probe(table, state)
+        assert probed.low >= middle - width
+        assert probed.high <= middle
         for other in range(42):
-            known = _probe(table, np.array([other, 7], np.uint64))
-            if known.effort:
-                lows, highs, moves = zip(*kept[other], strict=True)
-                assert known.low in lows
-                assert known.high in highs
-                assert known.move in moves
+            probed_other = _probe(table, np.array([other, 7], np.uint64))
+            if probed_other.effort:
+                lows, highs, moves = zip(*stored_bounds[other], strict=True)
+                assert probed_other.low in lows
+                assert probed_other.high in highs
+                assert probed_other.move in moves
             else:
-                assert (known.low, known.high) == (tables.LOWEST, tables.HIGHEST)
-                assert known.move == tables.NO_MOVE
+                assert (probed_other.low, probed_other.high) == (tables.LOWEST, tables.HIGHEST)
+                assert probed_other.move == tables.NO_MOVE
 
 
-def test_the_larger_effort_stays():
+def test_entry_with_larger_effort_is_kept():
     table = tables.empty_table(2, 0)
     for number, effort in [(1, 30), (2, 3), (3, 5), (4, 1)]:
         _store(table, np.array([number, 0], np.uint64), 0, 1, 9, effort)
     assert _probe(table, np.array([1, 0], np.uint64)).effort == 30
-    assert _probe(table, np.array([4, 0], np.uint64)).effort == 1  # and the latest
+    assert _probe(table, np.array([4, 0], np.uint64)).effort == 1  # the latest entry
 
 
 def test_memory_is_bounded():

@@ -1,4 +1,4 @@
-"""The solver against published values, exhaustive search, BitBully and the laws of its values."""
+"""Solver: agreement with published values, exhaustive search and BitBully, and invariants."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def solve(position, solver=None):
         ("othello:4x4", -8),
     ],
 )
-def test_published_values(name, expected):
+def test_values_agree_with_published_ones(name, expected):
     position = Position.start(name)
     value = Solver(position.game, memory=128).value(position.state)
     assert value == expected if name.startswith("othello") else np.sign(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "most_left"),
+    ("name", "max_empty"),
     [
         ("gobang:3x3:3", 9),
         ("gobang:4x3:3", 8),
@@ -64,11 +64,11 @@ def test_published_values(name, expected):
         ("othello:8x8", 6),
     ],
 )
-def test_every_move_has_the_value_of_exhaustive_search(name, most_left):
+def test_move_values_agree_with_exhaustive_search(name, max_empty):
     random = np.random.default_rng(7)
-    solver = Solver(Position.start(name).game, memory=1)  # and what it remembers stays right
+    solver = Solver(Position.start(name).game, memory=1)  # shared, so its table is reused
     for _ in range(12):
-        position = random_position(name, random, most_left)
+        position = random_position(name, random, max_empty)
         assert solve(position, solver) == move_values(position), position
 
 
@@ -77,15 +77,15 @@ def test_symmetric_positions_have_symmetric_values(name):
     random = np.random.default_rng(3)
     for _ in range(3):
         position = random_position(name, random, 10)
-        own = solve(position)
+        original = solve(position)
         for symmetry in range(1, encoding.symmetries(position.game)):
             image = python.transform(position.game, position.state, symmetry)
             values = Solver(position.game, memory=4).action_values(image[None])[0]
-            for action, value in own.items():
+            for action, value in original.items():
                 assert values[encoding.transform_action(position.game, symmetry, action)] == value
 
 
-def test_values_follow_from_those_one_ply_later():
+def test_values_are_consistent_with_the_next_ply():
     random = np.random.default_rng(5)
     for name in ("othello:6x6", "connect_four:6x7", "gobang:5x5:4"):
         position = random_position(name, random, 12)
@@ -97,32 +97,32 @@ def test_values_follow_from_those_one_ply_later():
                 assert value == -python.score(after.game, after.state)
 
 
-def test_late_positions_have_the_scores_of_bitbully():
+def test_scores_agree_with_bitbully():
     pytest.importorskip("bitbully", reason="the extra oracle is not installed")
     random = np.random.default_rng(11)
     position = Position.start("connect_four:6x7")
     bitbully, solver = oracle_for(position.game), Solver(position.game)
-    states = [random_position("connect_four:6x7", random, left).state for left in range(6, 24)]
+    states = [random_position("connect_four:6x7", random, empty).state for empty in range(6, 24)]
     expected = bitbully.action_values(np.array(states))
     assert np.array_equal(solver.action_values(np.array(states)), expected)
     orders = streams.permutations(np.arange(len(states), dtype=np.uint64), 7)
     best = bitbully.first_best(np.array(states), orders)
-    for order, row, found in zip(orders.tolist(), best_mask(expected), best, strict=True):
-        assert found == next(action for action in order if row[action])
-    early = [random_position("connect_four:6x7", random, left).state for left in range(34, 42)]
+    for order, row, chosen in zip(orders.tolist(), best_mask(expected), best, strict=True):
+        assert chosen == next(action for action in order if row[action])
+    early = [random_position("connect_four:6x7", random, empty).state for empty in range(34, 42)]
     choices = best_mask(bitbully.action_values(np.array(early)))
     assert max(choices.sum(axis=1)) > 1
     for number in range(4):
         orders = streams.permutations(np.arange(8 * number, 8 * number + 8, dtype=np.uint64), 7)
         first = np.take_along_axis(choices, orders, axis=1).argmax(axis=1)
-        found = bitbully.first_best(np.array(early), orders)
-        assert np.array_equal(found, orders[np.arange(8), first])
+        chosen = bitbully.first_best(np.array(early), orders)
+        assert np.array_equal(chosen, orders[np.arange(8), first])
     opening = bitbully.action_values(position.state[None])[0]
     assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
 
 
-def test_orders_choose_among_the_best_moves():
-    """All nine first moves of a drawn game are best."""
+def test_orders_break_ties_between_best_moves():
+    """All nine first moves draw, so the first in each order is chosen."""
     position = Position.start("gobang:3x3:3")
     orders = streams.permutations(np.arange(5, dtype=np.uint64), 9)
     states = np.repeat(position.state[None], 5, axis=0)
@@ -130,7 +130,7 @@ def test_orders_choose_among_the_best_moves():
     assert len(set(orders[:, 0].tolist())) > 1
 
 
-def test_the_missing_extra_is_named(monkeypatch):
+def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "bitbully", None)
     late = random_position("connect_four:6x7", np.random.default_rng(5), 4)
     with pytest.warns(MissingExtraWarning, match=r"zerolab\[oracle\]"):
@@ -140,7 +140,7 @@ def test_the_missing_extra_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("budget", [SolverBudget(nodes=1000), SolverBudget(seconds=1e-9)])
-def test_a_spent_budget_is_reported_and_the_solver_stays_usable(budget):
+def test_exhausted_budget_is_reported_and_solver_stays_usable(budget):
     position = Position.start("othello:6x6")
     solver = Solver(position.game, memory=4, budget=budget)
     with pytest.raises(NotSolvedError, match="not solved within"):
@@ -162,12 +162,12 @@ def test_progress_is_reported(monkeypatch):
     assert all((each.move, each.moves) == (0, 1) for each in reports)
 
 
-def test_a_full_stack_grows():
+def test_full_stack_grows():
     position = Position.start("othello:4x4")
     solver = Solver(position.game, memory=4)
     solver._stack = alpha_beta.empty_stack(3, 2, 17)
     assert solver.value(position.state) == -8
-    assert len(solver._stack.states) > 11  # the shortest games have more plies than that
+    assert len(solver._stack.states) > 11  # fewer than the plies of the shortest game
 
 
 _PROGRAM = """
@@ -182,26 +182,26 @@ print(json.dumps([solver.action_values(position.state[None])[0].tolist(), solver
 
 
 def _solved_as_plain_python(name):
-    """Return the values of all first moves, and the nodes searched, without compiling anything."""
-    done = subprocess.run(
+    """Return the values of all first moves and the number of nodes, without compiled code."""
+    result = subprocess.run(
         [sys.executable, "-c", _PROGRAM.format(name=name)],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stderr == ""
-    return json.loads(done.stdout)
+    assert result.stderr == ""
+    return json.loads(result.stdout)
 
 
-def test_plain_python_finds_the_same_values_and_searches_the_same_positions():
+def test_plain_python_agrees_with_compiled_code():
     position = Position.start("othello:4x4")
     solver = Solver(position.game, memory=1)
     compiled = solver.action_values(position.state[None])[0].tolist()
     assert _solved_as_plain_python("othello:4x4") == [compiled, solver.nodes]
 
 
-def test_a_game_without_hints_is_solved_too():
+def test_game_without_solver_hints_is_solved():
     """The first player wins Hex [Nash1952]; on 3x3, not from the acute corners."""
     values, _ = _solved_as_plain_python("hex:3x3")
     assert set(values) == {-1, 1}
