@@ -10,7 +10,7 @@ from search.naive import Node, Rules, simulate
 
 
 def considered_visits(most, simulations):
-    """Return the visit count of the child to select in count simulation, as a list."""
+    """Return the visit count of the child to select in each simulation, as a list."""
     if most <= 1:
         return list(range(simulations))
     phases = math.ceil(math.log2(most))

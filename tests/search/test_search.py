@@ -280,7 +280,7 @@ def test_fresh_noise_is_added_only_at_roots():
         noise = (priors - 0.75 * clean) / 0.25
         assert priors.sum(axis=1) == pytest.approx(1, abs=1e-4)
         assert noise.min() > -1e-4
-        # Dirichlet distribution of concentration 10 over 7 actions: m = 1/7, variance m (1 - m) / 11.
+        # Dirichlet distribution with concentration 10: mean m = 1/7, variance m (1 - m) / 11.
         assert noise.mean(axis=0) == pytest.approx(1 / 7, abs=0.03)
         assert noise.var(axis=0).mean() == pytest.approx(6 / 49 / 11, rel=0.15)
         search.advance(slots, np.full(400, 3))
