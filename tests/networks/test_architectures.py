@@ -158,7 +158,7 @@ def test_network_can_memorize_eight_positions(settings, game):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("network_data", "message"),
     [
         (
             {"name": "resnat"},
