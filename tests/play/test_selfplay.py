@@ -14,9 +14,7 @@ from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 
-SEARCH = SearchSettings.model_validate(
-    {"simulations": 12, "noise": {"fraction": 0.25}, "fpu": "parent"}
-)
+SEARCH = SearchSettings.model_validate({"simulations": 12, "noise": {"fraction": 0.25}})
 
 
 def play(name, evaluator=None, seed=3, iteration=2, **settings):

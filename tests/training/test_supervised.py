@@ -35,7 +35,7 @@ from zerolab.training.trainer import Trainer
 GAME = parse_game("gobang:3x3:3")
 TINY = ["iterations=3", "network.blocks=1", "network.filters=8", "learn.batch_size=16",
         "learn.learning_rate=0.1", "learn.schedule=constant", "search.simulations=4",
-        "search.fpu=zero", "search.tie_break=first"]  # fmt: skip
+        "search.fpu=zero", "search.tie_break=first", "search.draw_value=0"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
