@@ -5,7 +5,6 @@ Two nodes on this machine work in the study's folder.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import time
@@ -20,6 +19,7 @@ from ray import cluster_utils
 
 from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
+from zerolab.core.processes import fork_server_context
 from zerolab.core.ray_cluster import ray
 from zerolab.store.folder import exclusive
 from zerolab.store.run_folder import RunFolder, is_run
@@ -153,7 +153,8 @@ def test_a_killed_study_leaves_no_process(tmp_path, where, request):
     if where == "cluster":
         address = request.getfixturevalue("cluster").address
     former = working().keys()
-    process = multiprocessing.get_context("spawn").Process(target=_work, args=(tmp_path, address))
+    server = fork_server_context(ray_workers.__name__)
+    process = server.Process(target=_work, args=(tmp_path, address))
     process.start()
     run = study_work_in(tmp_path).folder.run_path(study_work_in(tmp_path).design.runs[0])
     try:
