@@ -10,7 +10,8 @@ def main() -> None:
     agents = ["random", "mcts:10", "mcts:100", "rave:100"]
     report = zerolab.play_tournament(agents, game="gobang:4x4:3", games=20, openings=2)
     for rating in report.ratings.players:
-        print(f"{rating.player:10} {rating.elo:+6.0f}  ({rating.low:+.0f} to {rating.high:+.0f})")
+        elo, low, high = rating.interval
+        print(f"{rating.player:10} {elo:+6.0f}  ({low:+.0f} to {high:+.0f})")
 
     ratings = zerolab.rate(
         [("Ann", "Bob", 1), ("Bob", "Ann", 0), ("Ann", "Cleo", -1), ("Cleo", "Bob", 1)]

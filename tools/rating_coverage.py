@@ -51,7 +51,7 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
         seconds.append(perf_counter() - began)
         for rating in ratings.players:
             true_elo = ratings.model.scale * truth[rating.player]
-            inside.append(rating.low <= true_elo <= rating.high)
+            inside.append(rating.interval.low <= true_elo <= rating.interval.high)
             errors.append(rating.elo_model - truth[rating.player])
         common.append(_common(ratings, setting))
     advantage, draw_elo = np.array(common).transpose(1, 0, 2)

@@ -171,7 +171,7 @@ def test_rating_agrees_with_hand_made_results():
     games = [("strong", "weak", 1), ("weak", "strong", -1)] * 20
     ratings = zerolab.rate(games)
     assert ratings.players[0].player == "strong"
-    assert ratings.difference("strong", "weak").low > 0
+    assert ratings.difference("strong", "weak").interval.low > 0
 
 
 def play(**wrong):

@@ -117,5 +117,4 @@ def test_points_are_means_over_runs_with_the_intervals_of_the_positions():
     assert [(point.hours, point.runs) for point in found] == [(0.25, 2), (0.4, 1)]
     assert [point.by_run for point in found] == [(0.8, 0.9), (0.95,)]
     share = found[0].shares["strong"]
-    assert share.mean == pytest.approx(0.85)
-    assert (share.low, share.high) == pytest.approx(wilson(0.85, 1000))
+    assert share == pytest.approx(wilson(0.85, 1000))

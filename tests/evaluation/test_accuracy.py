@@ -71,25 +71,29 @@ def test_grades_by_hand():
 def test_a_report_by_hand():
     values = np.array([0.5, 0.5, -0.5, -1.0], np.float32)
     found = accuracy_report("x", by_hand(), MoveChoices(np.array([1, 2, 0, 0]), values))
-    assert found.all.strong.mean == 0.5
-    assert found.all.weak.mean == 0.75
-    assert found.all.regret.mean == 0.75
-    assert found.non_trivial.strong.mean == 0.0
-    assert found.non_trivial.weak.mean == 0.5
-    assert {ply: each.weak.mean for ply, each in found.by_ply.items()} == {1: 1.0, 2: 0.5, 4: 1.0}
+    assert found.all.strong.interval.value == 0.5
+    assert found.all.weak.interval.value == 0.75
+    assert found.all.regret.interval.value == 0.75
+    assert found.non_trivial.strong.interval.value == 0.0
+    assert found.non_trivial.weak.interval.value == 0.5
+    assert {ply: each.weak.interval.value for ply, each in found.by_ply.items()} == {
+        1: 1.0,
+        2: 0.5,
+        4: 1.0,
+    }
     assert found.by_ply[2].strong.samples == 2
-    assert found.value.squared_error.mean == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
-    assert found.value.sign.mean == pytest.approx(2 / 3)  # the drawn position has no sign
-    low, high = found.all.weak.low, found.all.weak.high
+    assert found.value.squared_error.interval.value == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
+    assert found.value.sign.interval.value == pytest.approx(2 / 3)  # the drawn position has no sign
+    low, high = found.all.weak.interval.low, found.all.weak.interval.high
     assert (low, high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson's, 3 of 4
 
 
 def test_expectation_of_random_by_hand():
     found = random_accuracy_report(by_hand())
-    assert found.all.strong.mean == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
-    assert found.all.weak.mean == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
-    assert found.all.regret.mean == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
-    assert found.non_trivial.weak.mean == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert found.all.strong.interval.value == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
+    assert found.all.weak.interval.value == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
+    assert found.all.regret.interval.value == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
+    assert found.non_trivial.weak.interval.value == pytest.approx((2 / 3 + 1 / 2) / 2)
 
 
 def agent(player):
@@ -101,8 +105,8 @@ def test_a_perfect_player_never_errs(solved):
         "x", solved, player_choices(agent(lambda: PerfectPlayer(ORACLE)), solved, 1)
     )
     for accuracy in (found.all, found.non_trivial, *found.by_ply.values()):
-        assert accuracy.strong.mean == accuracy.weak.mean == 1.0
-    assert found.all.regret.mean == 0.0
+        assert accuracy.strong.interval.value == accuracy.weak.interval.value == 1.0
+    assert found.all.regret.interval.value == 0.0
     assert found.value is None
 
 
@@ -117,11 +121,11 @@ def test_a_random_player_is_as_good_as_expected(solved):
     ]
     count = len(solved) * len(seeds)
     for kind in ("strong", "weak"):
-        exact = getattr(expected.all, kind).mean
-        mean = np.mean([getattr(each.all, kind).mean for each in found])
+        exact = getattr(expected.all, kind).interval.value
+        mean = np.mean([getattr(each.all, kind).interval.value for each in found])
         assert abs(mean - exact) < 4 * (exact * (1 - exact) / count) ** 0.5
-    lost = np.mean([each.all.regret.mean for each in found])
-    assert lost == pytest.approx(expected.all.regret.mean, rel=0.05)
+    lost = np.mean([each.all.regret.interval.value for each in found])
+    assert lost == pytest.approx(expected.all.regret.interval.value, rel=0.05)
 
 
 def test_search_is_better_than_random_and_knows_who_wins(solved):
@@ -135,9 +139,13 @@ def test_search_is_better_than_random_and_knows_who_wins(solved):
         )
         for n in (5, 400)
     )
-    assert random_accuracy_report(solved).all.weak.mean < few.all.weak.mean < many.all.weak.low
-    assert many.value.sign.mean > 0.9
-    assert many.value.squared_error.mean < few.value.squared_error.mean
+    assert (
+        random_accuracy_report(solved).all.weak.interval.value
+        < few.all.weak.interval.value
+        < many.all.weak.interval.low
+    )
+    assert many.value.sign.interval.value > 0.9
+    assert many.value.squared_error.interval.value < few.value.squared_error.interval.value
 
 
 class Recorder:
@@ -224,8 +232,8 @@ def test_ranges_hold_the_positions_of_their_plies(solved):
     for first, last, accuracy in found.by_ply_range:
         part = [each for ply, each in found.by_ply.items() if first <= ply <= last]
         assert accuracy.weak.samples == sum(each.weak.samples for each in part)
-        total = sum(each.weak.mean * each.weak.samples for each in part)
-        assert accuracy.weak.mean == pytest.approx(total / accuracy.weak.samples)
+        total = sum(each.weak.interval.value * each.weak.samples for each in part)
+        assert accuracy.weak.interval.value == pytest.approx(total / accuracy.weak.samples)
 
 
 def test_the_figure_shows_every_ply_with_enough_positions(solved):

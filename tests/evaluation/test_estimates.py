@@ -26,8 +26,8 @@ def drawn_games(random, games, positions):
 def test_one_position_per_game_has_wilsons_interval():
     hits = np.array([True] * 30 + [False] * 10)
     found = proportion_estimate(hits, np.arange(40))
-    assert found[1:3] == pytest.approx(Score(30, 0, 10).interval())
-    assert (found.mean, found.samples) == (0.75, 40)
+    assert found.interval == pytest.approx(Score(30, 0, 10).interval())
+    assert (found.interval.value, found.samples) == (0.75, 40)
 
 
 @pytest.mark.parametrize(("games", "rate", "alike"), [(20, 0.5, 0.5), (60, 0.8, 0.3)])
@@ -40,8 +40,8 @@ def test_proportions_over_correlated_positions_are_covered(games, rate, alike):
         numbers = drawn_games(random, games, 8)
         hits = random.random(len(numbers)) < random.beta(a, b, games)[numbers]
         found = proportion_estimate(hits, numbers)
-        covered.append(found.low <= rate <= found.high)
-        low, high = wilson(found.mean, len(hits))
+        covered.append(found.interval.low <= rate <= found.interval.high)
+        _, low, high = wilson(found.interval.value, len(hits))
         naive.append(low <= rate <= high)
     assert 0.95 - SLACK < np.mean(covered) < 0.95 + SLACK
     assert np.mean(naive) < 0.85
@@ -54,7 +54,7 @@ def test_means_over_correlated_positions_are_covered():
         numbers = drawn_games(random, 50, 6)
         values = random.normal(2.0, 1.0, 50)[numbers] + random.normal(0.0, 1.0, len(numbers))
         found = mean_estimate(values, numbers)
-        covered.append(found.low <= 2.0 <= found.high)
+        covered.append(found.interval.low <= 2.0 <= found.interval.high)
     assert 0.95 - SLACK < np.mean(covered) < 0.95 + SLACK
 
 
@@ -73,8 +73,8 @@ def test_an_interval_is_the_same_each_time():
 
 def test_where_nothing_varies_games_are_the_trials():
     games = np.arange(100) // 4
-    assert proportion_estimate(np.ones(100), games)[:3] == (1.0, *wilson(1.0, 25))
-    assert proportion_estimate(np.array([1, 0, 1, 1]), np.zeros(4, int))[1:3] == wilson(0.75, 1)
+    assert proportion_estimate(np.ones(100), games).interval == wilson(1.0, 25)
+    assert proportion_estimate(np.array([1, 0, 1, 1]), np.zeros(4, int)).interval == wilson(0.75, 1)
 
 
 def test_too_little_to_say_anything():
@@ -82,4 +82,4 @@ def test_too_little_to_say_anything():
     assert proportion_estimate(nothing, nothing) is exact_estimate(nothing) is None
     assert mean_estimate(np.array([1.0, 2.0]), np.array([7, 7])) is None
     assert mean_estimate(np.array([1.0, np.nan]), np.array([7, 8])) is None
-    assert mean_estimate(np.array([1.0, np.nan, 3.0]), np.array([7, 8, 9])).mean == 2.0
+    assert mean_estimate(np.array([1.0, np.nan, 3.0]), np.array([7, 8, 9])).interval.value == 2.0

@@ -46,9 +46,9 @@ def test_perfect_play_never_blunders():
     )
     report = perfect_play_report(games, moves)
     assert report.pair.score == (0, 6, 0)
-    assert report.blundered.mean == 0
+    assert report.blundered.interval.value == 0
     assert report.blunders_by_ply == {}
-    assert report.regret.mean == 0
+    assert report.regret.interval.value == 0
 
 
 @pytest.mark.parametrize("ply", [1, 3, 4])
@@ -64,8 +64,8 @@ def test_a_blunder_is_found_at_its_ply(ply):
     assert report.pair.score.wins == 0
     part = report.blundered_first if ply % 2 == 0 else report.blundered_second
     other = report.blundered_second if ply % 2 == 0 else report.blundered_first
-    assert part.mean == len(thrown) / 10
-    assert other.mean == 0
+    assert part.interval.value == len(thrown) / 10
+    assert other.interval.value == 0
 
 
 def test_results_are_what_was_kept():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from zerolab.ratings.bayes import Model, Rating, Ratings
-from zerolab.report.interval import Z95
+from zerolab.report.interval import Z95, Interval
 from zerolab.studies.claims import judge
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
@@ -72,7 +72,9 @@ def made_up_tournament(planned, elos, error):
     played = PlayedTournament(planned, [])
     every = {**elos, "random": -300.0}
     played.__dict__["by_name"] = {
-        name: Rating(name, elo, elo - Z95 * error, elo + Z95 * error, 10, 10, 0.5, 0.0, 0.0, elo)
+        name: Rating(
+            name, Interval(elo, elo - Z95 * error, elo + Z95 * error), 10, 10, 0.5, 0.0, 0.0, elo
+        )
         for name, elo in every.items()
     }
     model = Model((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))

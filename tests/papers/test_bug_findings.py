@@ -74,7 +74,9 @@ def test_names_of_one_network_vary_less_than_runs():
     closed = results.tournaments[f"{CLOSURE}-{CLOSED}"]
     rng = np.random.default_rng(4)
     for name, rating in closed.by_name.items():
-        closed.by_name[name] = rating._replace(elo=rating.elo + rng.normal(0, 5.0))
+        closed.by_name[name] = rating._replace(
+            interval=rating.interval._replace(value=rating.elo + rng.normal(0, 5.0))
+        )
     hidden = findings.closure_spread(results)
     assert hidden.value == pytest.approx(5 / 20, abs=0.15)
     assert words(findings.bug_findings(results))["closure-hides-spread"] == "holds"

@@ -29,6 +29,7 @@ from zerolab.papers.hyperparameters.regression import (
 from zerolab.papers.hyperparameters.study import HyperparameterCorrelation
 from zerolab.ratings.bayes import Ratings
 from zerolab.report.claims import ClaimTable
+from zerolab.report.interval import Interval
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import Results
 
@@ -84,7 +85,7 @@ def test_doublings_are_worth_what_they_are(results):
     found = fit(read_grid(results))
     for symbol in SYMBOLS:
         assert found.elo[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
-        assert found.elo[symbol].low < WORTH[symbol] < found.elo[symbol].high
+        assert found.elo[symbol].interval.low < WORTH[symbol] < found.elo[symbol].interval.high
         assert found.time[symbol].value == pytest.approx(COST[symbol], abs=1e-6)
         assert found.work[symbol].value == pytest.approx(COST[symbol], abs=1e-4)
 
@@ -113,7 +114,7 @@ def test_the_lead_is_that_of_both_fits(results):
         difference = lead(grid, symbol)
         expected = found["I"].value - found[symbol].value
         assert difference.value == pytest.approx(expected)
-        assert difference.low < expected < difference.high
+        assert difference.interval.low < expected < difference.interval.high
 
 
 def test_claims_hold_where_they_were_built_in(results):
@@ -181,8 +182,8 @@ def test_time_that_is_nothing_but_iterations_tells_nothing(results):
     made_up = made_up_results("mini", results.design, only_iterations, strength)
     grid = read_grid(made_up)
     assert isinstance(lead(grid, "E"), Missing)
-    assert math.isinf(fit(grid).equal_time["I"].high)
-    assert math.isinf(fit(grid).equal_work["I"].high)
+    assert math.isinf(fit(grid).equal_time["I"].interval.high)
+    assert math.isinf(fit(grid).equal_work["I"].interval.high)
 
 
 def test_noise_of_measured_times_moves_no_claim(results):
@@ -216,12 +217,9 @@ def test_scales_of_tournaments_make_no_difference(results):
     model = replace(results.tournaments["seed-0"].ratings.model, draw_elo=200.0)
     stretched = replace(results.tournaments["seed-0"])
     by_name = {
-        name: rating._replace(
-            elo=model.scale * rating.elo, low=model.scale * rating.low,
-            high=model.scale * rating.high,
-        )
+        name: rating._replace(interval=Interval(*(model.scale * end for end in rating.interval)))
         for name, rating in results.tournaments["seed-0"].by_name.items()
-    }  # fmt: skip
+    }
     stretched.__dict__["by_name"] = by_name
     stretched.__dict__["ratings"] = Ratings([*by_name.values()], model)
     tournaments = {**results.tournaments, "seed-0": stretched}

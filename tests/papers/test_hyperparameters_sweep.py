@@ -87,7 +87,7 @@ def test_parameters_are_ranked_by_what_they_do(results):
     elo = effects(sweep, sweep.elo)
     assert list(elo)[:2] == ["m", "lr"]
     assert elo["m"].size.value == pytest.approx(600, abs=40)
-    assert elo["m"].size.low < 600 < elo["m"].size.high
+    assert elo["m"].size.interval.low < 600 < elo["m"].size.interval.high
     assert {symbol for symbol, each in elo.items() if each.adjusted_p < 0.05} == {"m", "lr"}
     assert elo["m"].best.name == "m = 48"
     # The range of three normal numbers is 1.693 standard deviations; means are of three runs.

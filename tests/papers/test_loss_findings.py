@@ -77,7 +77,7 @@ def test_published_elo_stands_above_the_published_random():
 def test_training_elo_that_says_nothing_is_uncorrelated():
     found = findings.training_elo_correlation(losses_results(0.0))
     assert abs(found.value) < 0.5
-    assert found.low < found.value < found.high
+    assert found.interval.low < found.value < found.interval.high
 
 
 def test_published_elos_add_up_to_zero():

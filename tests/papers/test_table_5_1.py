@@ -27,6 +27,7 @@ from zerolab.report.document import Paragraph
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 from zerolab.studies.results import PlayedTournament, Results
+from zerolab.studies.statistics import BinomialEstimate
 from zerolab.studies.study import SCALES
 from zerolab.studies.work import StudyWork
 
@@ -172,7 +173,7 @@ def test_claims_are_judged_by_decided_games_that_are_not_repeated():
         found = verdicts(Table51().document(results(each)))
         rave, rhea = found["rave-beats-mcts-gobang"], found["rhea-loses-to-mcts-gobang"]
         assert (rave.word, rhea.word) == ("holds", "holds")
-        assert (rave.estimate.successes, rave.estimate.trials) == (40, 50)
+        assert rave.estimate == BinomialEstimate(40, 50).interval
         assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
         nothing_won = found["mcts-beats-random-gobang"]
         assert (nothing_won.word, nothing_won.p) == ("undecided at this scale", 1.0)

@@ -48,7 +48,7 @@ def test_the_lead_is_over_the_best_other_variant():
         ])  # fmt: skip
 
     assert lead.value == pytest.approx(mean("wrora") - mean("wro"))
-    assert lead.low < lead.value < lead.high
+    assert lead.interval.low < lead.value < lead.interval.high
 
 
 def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():

@@ -15,5 +15,5 @@ def test_draws_are_half_points():
 
 def test_wilson_intervals():
     """Values of Wilson's interval for 8 of 10 and 0 of 10 (Wilson 1927)."""
-    assert Score(8, 0, 2).interval() == pytest.approx((0.4902, 0.9433), abs=1e-4)
-    assert Score(0, 0, 10).interval() == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert Score(8, 0, 2).interval() == pytest.approx((0.8, 0.4902, 0.9433), abs=1e-4)
+    assert Score(0, 0, 10).interval() == pytest.approx((0.0, 0.0, 0.2775), abs=1e-4)

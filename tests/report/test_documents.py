@@ -18,7 +18,7 @@ from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document, Heading, Image, Paragraph, Picture, Provenance
 from zerolab.report.figures import new_figure
 from zerolab.report.html import page
-from zerolab.report.interval import cell_text, p_text
+from zerolab.report.interval import Interval, cell_text, p_text
 from zerolab.report.markdown import escaped
 from zerolab.report.save import save
 from zerolab.report.table import Column, Table, csv_text
@@ -53,13 +53,15 @@ VERDICTS = judge(
     }
 )
 
+_WON = BinomialEstimate(9, 10).interval
+
 TABLE = Table(
     "win-rates",
     NASTY,
     ("player", Column("won", ".1%"), "games", Column("Elo | $", "+.1f"), "time"),
     [
-        [NASTY, BinomialEstimate(9, 10), 10, StudentEstimate(-12.34567, 1.0, 8), 0.1 + 0.2],
-        ["plain", BinomialEstimate(0, 0), 1_000_000, StudentEstimate(3.0, math.inf, 0), None],
+        [NASTY, _WON, 10, StudentEstimate(-12.34567, 1.0, 8).interval, 0.1 + 0.2],
+        ["plain", BinomialEstimate(0, 0).interval, 1_000_000, Interval.unknown(3.0), None],
         ["nothing", None, None, None, math.nan],
     ],
 )
@@ -246,10 +248,10 @@ def test_csv_round_trip():
         (-0.04, ".1f", "0.0"),
         (0.125, ".1%", "12.5 %"),
         (math.nan, ".1f", "\N{EN DASH}"),
-        (StudentEstimate(12.3456, 1.0, 1e9), "", "12.3 (10.4 to 14.3)"),
-        (StudentEstimate(1234.56, 100.0, 1e9), "", "1235 (1039 to 1431)"),
-        (StudentEstimate(5.0, math.inf, 0), "", "5 (no interval)"),
-        (BinomialEstimate(5, 10), ".0%", "50 % (24 to 76)"),
+        (StudentEstimate(12.3456, 1.0, 1e9).interval, "", "12.3 (10.4 to 14.3)"),
+        (StudentEstimate(1234.56, 100.0, 1e9).interval, "", "1235 (1039 to 1431)"),
+        (StudentEstimate(5.0, math.inf, 0).interval, "", "5 (no interval)"),
+        (BinomialEstimate(5, 10).interval, ".0%", "50 % (24 to 76)"),
     ],
 )
 def test_cells(cell, number_format, text):

@@ -59,9 +59,9 @@ def scatter():
 def intervals():
     runs = [12.0, -5.0, 40.0, 22.0]
     rows = {
-        "value above policy, $6x6": Row(mean_of(runs), runs, [5.0] * 4),
-        "one run": Row(StudentEstimate(3.0, math.inf, 0), [3.0]),
-        "without runs": Row(mean_of(runs)),
+        "value above policy, $6x6": Row(mean_of(runs).interval, runs, [5.0] * 4),
+        "one run": Row(StudentEstimate(3.0, math.inf, 0).interval, [3.0]),
+        "without runs": Row(mean_of(runs).interval),
     }
     return draw_intervals(rows, "Differences", "Elo", threshold=0.0)
 

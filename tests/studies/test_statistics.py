@@ -39,7 +39,7 @@ def no_warnings():
 
 
 def ends(estimate):
-    return estimate.low, estimate.high
+    return estimate.interval.low, estimate.interval.high
 
 
 def test_a_mean_is_a_t_test():
@@ -47,7 +47,7 @@ def test_a_mean_is_a_t_test():
     assert found.value == pytest.approx(3.9)
     assert ends(found) == pytest.approx(tuple(known.confidence_interval()))
     assert found.p_value(3.0) == pytest.approx(known.pvalue)
-    assert found.p_value(found.low) == pytest.approx(0.05)
+    assert found.p_value(found.interval.low) == pytest.approx(0.05)
 
 
 def test_a_mean_by_hand():
@@ -154,7 +154,7 @@ def test_binomial():
     nothing = BinomialEstimate(0, 0)
     assert (nothing.value, *ends(nothing), nothing.p_value(0.9)) == (0.5, 0.0, 1.0, 1.0)
     for whole in (BinomialEstimate(0, 7), BinomialEstimate(7, 7)):
-        assert whole.low <= whole.value <= whole.high
+        assert whole.interval.low <= whole.value <= whole.interval.high
         assert whole.p_value(whole.value) == 1.0
         assert whole.p_value(1 - whole.value) == 0.0
 
@@ -186,7 +186,7 @@ def test_bootstrap_leaves_out_nan():
 
     found = bootstrap([0, 0, 2, 3], statistic=share)
     assert 0 < len(found.draws) < 4000
-    assert found.low < found.high
+    assert found.interval.low < found.interval.high
     with pytest.raises(ValueError, match="is nan"):
         bootstrap([0, 0], statistic=share)
     with pytest.raises(ValueError, match="without runs"):
@@ -198,7 +198,7 @@ def _covers(make, truth, trials, seed):
     rng, hits = np.random.default_rng(seed), 0
     for _ in range(trials):
         found = make(rng)
-        inside = found.low <= truth <= found.high
+        inside = found.interval.low <= truth <= found.interval.high
         hits += inside
         if isinstance(found, StudentEstimate):
             assert inside is (found.p_value(truth) >= 0.05)
@@ -255,7 +255,7 @@ def test_regression_of_a_factorial_by_hand():
 def test_regression_of_too_few_runs():
     same = linear_regression([[1, 2], [2, 4], [3, 6], [5, 10]], [1.0, 3, 2, 5], ["a", "twice"])
     assert ends(same["a"]) == ends(same["twice"]) == (-math.inf, math.inf)
-    assert math.isfinite(same[INTERCEPT].low)
+    assert math.isfinite(same[INTERCEPT].interval.low)
     few = linear_regression([[1], [2]], [1.0, 3.0], ["a"])
     assert few["a"].value == pytest.approx(2)
     assert few["a"].p_value(0.0) == 1.0

@@ -209,9 +209,9 @@ def test_what_is_measured_is_what_evaluation_finds(fitted, positions):
         agent = parse_agent(str(fitted.path), GAME)
         report = accuracy_report("network", part, network_choices(agent.evaluator(), part))
         assert each.positions == len(part)
-        assert (each.strong, each.strong_low) == (report.all.strong.mean, report.all.strong.low)
-        assert each.weak == report.all.weak.mean
-        assert each.value_error == pytest.approx(report.value.squared_error.mean)
+        assert (each.strong, each.strong_low) == report.all.strong.interval[:2]
+        assert each.weak == report.all.weak.interval.value
+        assert each.value_error == pytest.approx(report.value.squared_error.interval.value)
         assert (each.label, each.label_high) == (each.result, each.result_high)
 
 

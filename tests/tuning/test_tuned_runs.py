@@ -65,7 +65,7 @@ def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
     for number in range(2):
         records = read_records(RunFolder.open(run_path(tmp_path / "whole", number)))
         last = [each for each in records if isinstance(each, AccuracyRecord)][-1]
-        assert last.search_strong == whole.results[number].objective
+        assert last.search_strong == whole.results[number].value
         assert last.iteration == 2
     folder = tmp_path / "whole"
     assert (folder / "tuning.png").read_bytes().startswith(b"\x89PNG")
@@ -73,7 +73,7 @@ def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
     best = str(folder / "best.toml")
     assert main(["train", GAME, "--preset", best, "--run", str(tmp_path / "run")]) == 0
     again = [x for x in read_records(RunFolder.open(tmp_path / "run")) if x.stage == "accuracy"]
-    assert again[-1].search_strong == whole.best.objective
+    assert again[-1].search_strong == whole.best.value
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_stopped_trial_that_learns_from_another_network_is_resumed(
 
 
 def outcome(result):
-    return (result.number, result.state, result.values, result.objective, result.low)
+    return (result.number, result.state, result.values, result.objective)
 
 
 def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positions):
@@ -125,7 +125,7 @@ def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positio
     work_on_trials(store, 10, run)
     assert seen == [False] * 6 + [True, False, True, False]
     pruned = [each for each in results_of(store) if each.state == "pruned"]
-    assert [(each.number, each.objective) for each in pruned] == [(6, 0.4), (8, 0.4)]
+    assert [(each.number, each.value) for each in pruned] == [(6, 0.4), (8, 0.4)]
     assert not plan(*TINY, objective="accuracy", positions=positions, and_time=True).prunes
 
 

@@ -10,6 +10,7 @@ from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.core.processes import fork_server_context
+from zerolab.report.interval import Interval
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.space import Alternatives, Range, SearchSpace
 from zerolab.tuning.trials import Journal, TrialStore
@@ -265,7 +266,7 @@ def test_a_damaged_or_missing_journal_and_another_search_are_refused(tmp_path):
 
 def test_the_front_has_the_trials_that_none_beats():
     def trial(number, objective, hours, state="complete"):
-        return TrialResult(number, state, {}, objective, None, None, hours, "")
+        return TrialResult(number, state, {}, Interval.unknown(objective), hours, "")
 
     trials = [
         trial(0, 0.5, 1.0), trial(1, 0.4, 2.0), trial(2, 0.9, 5.0), trial(3, 0.7, 2.0),

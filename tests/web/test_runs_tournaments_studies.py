@@ -174,7 +174,7 @@ def test_a_tournament_has_the_ratings_of_the_command(client, folder):
     report = TournamentReport.of(tournament)
     assert [each["player"] for each in found["ratings"]] == report.players
     for shown, rating in zip(found["ratings"], report.ratings.players, strict=True):
-        assert (shown["elo"], shown["low"], shown["high"]) == (rating.elo, rating.low, rating.high)
+        assert (shown["elo"], shown["low"], shown["high"]) == rating.interval
     for i, row in enumerate(found["table"]):
         assert row[i] is None
         for j, meeting in enumerate(row):

@@ -234,8 +234,8 @@ def _measure(
         measured = Measured.model_validate(fields)
         measurements.add(measured)
         watcher.message(
-            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {measured.strong.mean:.1%} strong,"
-            f" {measured.weak.mean:.1%} weak, network alone {measured.network_strong.mean:.1%}"
+            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {measured.strong.value:.1%} strong,"
+            f" {measured.weak.value:.1%} weak, network alone {measured.network_strong.value:.1%}"
         )
 
 

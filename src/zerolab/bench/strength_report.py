@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from zerolab.agents.kinds.run import read_playable_run, run_agent
 from zerolab.agents.options import NetworkOptions, parse_options
@@ -33,12 +35,20 @@ _LARGEST = 1 << 26
 _SEED = 0  # same random numbers for all networks, so that only the networks differ
 
 
-class Share(Settings):
-    """A share of moves with its 95 % interval."""
+def _share_dict(share: Interval) -> dict[str, float]:
+    """Return a share of moves as files have it."""
+    return {"mean": share.value, "low": share.low, "high": share.high}
 
-    mean: float
-    low: float
-    high: float
+
+def _parse_share(table: Any) -> Any:
+    """Return the fields of a share from a file."""
+    if not isinstance(table, Mapping):
+        return table
+    return {("value" if key == "mean" else key): number for key, number in table.items()}
+
+
+Share = Annotated[Interval, BeforeValidator(_parse_share), PlainSerializer(_share_dict)]
+"""A share of moves with its 95 % interval."""
 
 
 class Measured(Settings):
@@ -97,7 +107,7 @@ def measure(
     positions: Positions,
     settings: StrengthSettings,
     progress: Progress,
-) -> dict[str, Share]:
+) -> dict[str, Interval]:
     """Return the share fields of `Measured` for one network of a run."""
     agent = run_agent(
         run, checkpoint.network, search_at_test(read_playable_run(run).search, settings)
@@ -111,9 +121,9 @@ def measure(
     }
 
 
-def _share(estimate: Estimate | None) -> Share:
+def _share(estimate: Estimate | None) -> Interval:
     assert estimate is not None  # there are positions
-    return Share(mean=estimate.mean, low=estimate.low, high=estimate.high)
+    return estimate.interval
 
 
 _PUBLISHED_GAME = "connect_four:6x7"
@@ -128,7 +138,7 @@ class Point(NamedTuple):
 
     hours: float
     runs: int
-    shares: dict[str, Share]
+    shares: dict[str, Interval]
     """Shares by field of `Measured`. Intervals cover variation between positions, not runs."""
     by_run: tuple[float, ...]
     """Strong accuracy with search for each run, which shows the variation between runs."""
@@ -147,13 +157,11 @@ def curves(measured: Sequence[Measured], settings: StrengthSettings) -> dict[str
 
 
 def _point(runs: Sequence[Measured], positions: int) -> Point:
-    def mean(kind: str) -> Share:
-        share = statistics.mean(getattr(run, kind).mean for run in runs)
-        low, high = wilson(share, positions)
-        return Share(mean=share, low=low, high=high)
+    def mean(kind: str) -> Interval:
+        return wilson(statistics.mean(getattr(run, kind).value for run in runs), positions)
 
     hours = statistics.mean(run.hours for run in runs)
-    strong = tuple(run.strong.mean for run in sorted(runs, key=lambda run: run.seed))
+    strong = tuple(run.strong.value for run in sorted(runs, key=lambda run: run.seed))
     return Point(hours, len(runs), {kind: mean(kind) for kind in _KINDS}, strong)
 
 
@@ -164,9 +172,8 @@ def table(curves: dict[str, list[Point]], settings: StrengthSettings) -> Table:
         if points:
             last = points[-1]
             shares = [last.shares[kind] for kind in _KINDS]
-            intervals = [Interval(share.mean, share.low, share.high) for share in shares]
             runs = ", ".join(f"{100 * share:.1f}" for share in last.by_run)
-            rows.append([variant, VARIANTS[variant].about, last.hours, *intervals, runs])
+            rows.append([variant, VARIANTS[variant].about, last.hours, *shares, runs])
     return Table(
         "strength",
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
@@ -187,7 +194,7 @@ def as_dict(curves: dict[str, list[Point]]) -> dict[str, Any]:
                 "hours": round(point.hours, 4),
                 "runs": point.runs,
                 "strong_by_run": list(point.by_run),
-                **{kind: share.model_dump() for kind, share in point.shares.items()},
+                **{kind: _share_dict(share) for kind, share in point.shares.items()},
             }
             for point in points
         ]
@@ -228,11 +235,8 @@ def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, num
     shares = [point.shares[kind] for point in points]
     axes.errorbar(
         [point.hours for point in points],
-        [share.mean for share in shares],
-        yerr=[
-            [max(0.0, share.mean - share.low) for share in shares],
-            [max(0.0, share.high - share.mean) for share in shares],
-        ],
+        [share.value for share in shares],
+        yerr=[[share.margins[side] for share in shares] for side in (0, 1)],
         marker=_MARKERS[number // len(COLOURS) % len(_MARKERS)], markersize=4, linewidth=1.2,
         elinewidth=0.7, capsize=2, color=colour(number), label=label,
     )  # fmt: skip

@@ -202,7 +202,7 @@ class AccuracyReport(NamedTuple):
     def is_measured(self) -> bool:
         """True if the numbers have intervals; those of random moves are exact."""
         strong = self.all.strong
-        return strong is not None and strong.low < strong.high
+        return strong is not None and strong.interval.low < strong.interval.high
 
 
 def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> AccuracyReport:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.report.interval import Z95, wilson
+from zerolab.report.interval import Z95, Interval, wilson
 
 RESAMPLES = 1000
 """Bootstrap samples of an interval; its length then varies by about 2 %."""
@@ -25,11 +25,14 @@ _SEED = 0  # the same positions and moves always have the same interval
 class Estimate(NamedTuple):
     """A mean with its 95 % interval."""
 
-    mean: float
-    low: float
-    high: float
+    interval: Interval
     samples: int
     """The number of positions, games or moves."""
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the fields for JSON."""
+        mean, low, high = self.interval
+        return {"mean": mean, "low": low, "high": high, "samples": self.samples}
 
 
 def proportion_estimate(hits: NDArray[Any], games: NDArray[np.int64]) -> Estimate | None:
@@ -41,7 +44,7 @@ def proportion_estimate(hits: NDArray[Any], games: NDArray[np.int64]) -> Estimat
     if not len(hits):
         return None
     rate = float(np.mean(hits))
-    return Estimate(rate, *wilson(rate, _independent_trials(rate, hits, games)), len(hits))
+    return Estimate(wilson(rate, _independent_trials(rate, hits, games)), len(hits))
 
 
 def _independent_trials(rate: float, hits: NDArray[Any], games: NDArray[np.int64]) -> float:
@@ -70,7 +73,7 @@ def mean_estimate(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> Est
         error = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
     else:
         error = bootstrap_error(numbers, games)
-    return Estimate(mean, mean - Z95 * error, mean + Z95 * error, len(numbers))
+    return Estimate(Interval(mean, mean - Z95 * error, mean + Z95 * error), len(numbers))
 
 
 def exact_estimate(numbers: NDArray[Any]) -> Estimate | None:
@@ -78,7 +81,7 @@ def exact_estimate(numbers: NDArray[Any]) -> Estimate | None:
     if not len(numbers):
         return None
     mean = float(numbers.mean())
-    return Estimate(mean, mean, mean, len(numbers))
+    return Estimate(Interval(mean, mean, mean), len(numbers))
 
 
 def bootstrap_error(numbers: NDArray[np.float64], games: NDArray[np.int64]) -> float:

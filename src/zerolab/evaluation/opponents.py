@@ -44,10 +44,10 @@ def play_baseline(
 
 def score_dict(pair: PairResult) -> dict[str, Any]:
     """Return the score of `pair.first` over all games, and its interval, for JSON."""
-    low, high = pair.interval
+    score_rate, low, high = pair.interval
     return {
         **pair.score._asdict(),
-        "score_rate": pair.score.score_rate,
+        "score_rate": score_rate,
         "distinct_games": pair.distinct.games,
         "low": low,
         "high": high,

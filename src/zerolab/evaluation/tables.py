@@ -13,7 +13,7 @@ from zerolab.evaluation.estimates import Estimate
 from zerolab.evaluation.opponents import PerfectPlayReport, score_dict
 from zerolab.play.pair_results import PairResult
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
-from zerolab.report.interval import Cell, Interval
+from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 def as_plain(value: Any) -> Any:
     """Return a value for JSON, with NamedTuples at every depth as dictionaries."""
+    if isinstance(value, Estimate):
+        return value.as_dict()
     if hasattr(value, "_asdict"):
         return {name: as_plain(field) for name, field in value._asdict().items()}
     if isinstance(value, dict):
@@ -80,8 +82,8 @@ def _cell(estimate: Estimate | None) -> Cell:
     """Return an estimate as a cell; without an interval where it is exact."""
     if estimate is None:
         return "unknown"
-    mean, low, high, _ = estimate
-    return Interval(mean, low, high) if low < high else mean
+    value, low, high = estimate.interval
+    return estimate.interval if low < high else value
 
 
 def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
@@ -104,9 +106,9 @@ def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
 
 def describe_score(pair: PairResult) -> str:
     """Return the score of `pair.first` over all games, and the interval from distinct ones."""
-    score, (low, high) = pair.score, pair.interval
+    score, (score_rate, low, high) = pair.score, pair.interval
     return (
-        f"{score.score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
+        f"{score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
         f" {score.draws} drawn, {score.losses} lost, {pair.distinct.games} distinct games"
     )
 
@@ -115,15 +117,16 @@ def percent(estimate: Estimate | None) -> str:
     """Return a proportion in percent, with its interval unless it is exact."""
     if estimate is None:
         return "unknown"
-    mean, low, high, _ = estimate
+    mean, low, high = estimate.interval
     return f"{mean:.1%}" + (f" ({low:.1%} to {high:.1%})" if low < high else "")
 
 
 def _number(estimate: Estimate | None) -> str:
     if estimate is None:
         return "unknown"
-    margin = estimate.high - estimate.mean
-    return f"{estimate.mean:.3f}" + (f" ± {margin:.3f}" if margin > 0 else "")
+    mean, _, high = estimate.interval
+    margin = high - mean
+    return f"{mean:.3f}" + (f" ± {margin:.3f}" if margin > 0 else "")
 
 
 FEWEST = 10
@@ -157,18 +160,16 @@ def save_accuracy(path: Path, title: str, reports: Sequence[AccuracyReport]) -> 
 def _draw(axes: Axes, report: AccuracyReport, kind: str, number: int) -> None:
     """Draw one player, with intervals side by side or, for exact numbers, a dashed line."""
     known = {
-        ply: estimate
+        ply: estimate.interval
         for ply, accuracy in report.by_ply.items()
         if (estimate := getattr(accuracy, kind)) is not None and estimate.samples >= FEWEST
     }
-    means = [each.mean for each in known.values()]
+    means = [each.value for each in known.values()]
     if not report.is_measured:
         axes.plot(list(known), means, linestyle="--", color="0.5", label=report.name)
         return
-    # A rate of 0 or 1 may lie outside its interval by the last bit.
-    below = [max(0.0, each.mean - each.low) for each in known.values()]
-    above = [max(0.0, each.high - each.mean) for each in known.values()]
+    errors = [[each.margins[side] for each in known.values()] for side in (0, 1)]
     axes.errorbar(
-        [ply + _APART * number for ply in known], means, yerr=[below, above], marker=".",
+        [ply + _APART * number for ply in known], means, yerr=errors, marker=".",
         linewidth=1, elinewidth=0.7, capsize=1.5, color=colour(number), label=report.name,
     )  # fmt: skip

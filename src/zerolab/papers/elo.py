@@ -38,7 +38,7 @@ _Any = TypeVar("_Any")
 
 def standard_error(rating: Rating) -> float:
     """Return the standard error of a rating, from its 95 % interval."""
-    return (rating.high - rating.low) / (2 * Z95)
+    return (rating.interval.high - rating.interval.low) / (2 * Z95)
 
 
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> Sample:
@@ -133,7 +133,8 @@ def elo_table(
             found = spread(sample.values, sample.errors)
             rows.append(
                 [
-                    heading, label, len(sample.values), mean_of(sample.values), sample.published,
+                    heading, label, len(sample.values), mean_of(sample.values).interval,
+                    sample.published,
                     found.observed if found else None,
                     found.between if found else None,
                     found.measurement if found else sample.errors[0],

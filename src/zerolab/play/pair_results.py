@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import FORFEIT
 from zerolab.ratings.bayes import ELO, Ratings
 from zerolab.ratings.results import Score, distinct_games, score_of
+from zerolab.report.interval import Interval
 from zerolab.store.games import GameRecord
 
 Floats = NDArray[np.float64]
@@ -37,13 +38,13 @@ class PairResult(NamedTuple):
     """Number of distinct games in which `first` moved first."""
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson 95 % confidence interval of the score rate, from distinct games.
+    def interval(self) -> Interval:
+        """Score rate of all games, with the Wilson 95 % interval from distinct games.
 
         Repeated games do not affect the interval. If some games are repeated more often than
         others, the score rate of all games can therefore be outside it.
         """
-        return self.distinct.interval()
+        return self.distinct.interval()._replace(value=self.score.score_rate)
 
 
 class GameStatistics(NamedTuple):

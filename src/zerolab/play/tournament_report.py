@@ -102,22 +102,21 @@ class MatchReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        low, high = self.pair.interval
-        score = self.pair.score
+        score_rate, low, high = self.pair.interval
         return {
             "players": [self.pair.first, self.pair.second],
             "games": self.overview.games,
             "distinct_games": self.overview.distinct,
-            **score._asdict(),
-            "score_rate": score.score_rate,
+            **self.pair.score._asdict(),
+            "score_rate": score_rate,
             "low": low,
             "high": high,
-            "elo": self.elo.elo,
-            "elo_low": self.elo.low,
-            "elo_high": self.elo.high,
-            "elo_model": self.elo_model.elo,
-            "elo_model_low": self.elo_model.low,
-            "elo_model_high": self.elo_model.high,
+            "elo": self.elo.interval.value,
+            "elo_low": self.elo.interval.low,
+            "elo_high": self.elo.interval.high,
+            "elo_model": self.elo_model.interval.value,
+            "elo_model_low": self.elo_model.interval.low,
+            "elo_model_high": self.elo_model.interval.high,
             "los": self.elo.los,
             "forfeits": self.overview.forfeits,
             "sprt": self.verdict._asdict() if self.verdict else None,
@@ -126,13 +125,13 @@ class MatchReport:
     def lines(self) -> list[str]:
         """Return the lines to print in a terminal."""
         (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
-        low, high = self.pair.interval
+        (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
         has_repeats = self.pair.distinct.games < score.games
         distinct = f", of distinct games {self.pair.distinct.score_rate:.1%}" if has_repeats else ""
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
-            f"score rate {score.score_rate:.1%}{distinct} (95 % interval {low:.1%} to {high:.1%})",
-            f"Elo difference {elo.elo:+.1f} (95 % interval {elo.low:+.1f} to {elo.high:+.1f});"
+            f"score rate {score_rate:.1%}{distinct} (95 % interval {low:.1%} to {high:.1%})",
+            f"Elo difference {lead:+.1f} (95 % interval {lowest:+.1f} to {highest:+.1f});"
             f" likelihood of superiority {elo.los:.1%}",
             f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
             *_forfeits(counts),
@@ -203,7 +202,7 @@ class TournamentReport:
             "games_played": self.overview.games,
             "distinct_games": self.overview.distinct,
             "moving_first": _score_dict(
-                self.overview.moving_first, *_moving_first_interval(self.overview)
+                self.overview.moving_first, _moving_first_interval(self.overview)
             ),
             "forfeits": self.overview.forfeits,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
@@ -266,8 +265,7 @@ class TournamentReport:
     def _pair_table(self) -> Table:
         rows: list[list[Cell]] = [
             [
-                pair.first, pair.second, *pair.score,
-                Interval(pair.score.score_rate, *pair.interval),
+                pair.first, pair.second, *pair.score, pair.interval,
                 f"{pair.distinct.games} of {pair.score.games}",
             ]
             for pair in self.pairs
@@ -280,11 +278,10 @@ class TournamentReport:
 
     def _describe_games(self) -> list[str]:
         counts = self.overview
-        low, high = _moving_first_interval(counts)
+        score_rate, low, high = _moving_first_interval(counts)
         return [
             f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
-            f"moving first: {counts.moving_first.score_rate:.1%} of the points"
-            f" (95 % interval {low:.1%} to {high:.1%})",
+            f"moving first: {score_rate:.1%} of the points (95 % interval {low:.1%} to {high:.1%})",
             *_forfeits(counts),
         ]
 
@@ -324,15 +321,16 @@ class TournamentReport:
         return lines
 
 
-def _moving_first_interval(counts: GameStatistics) -> tuple[float, float]:
+def _moving_first_interval(counts: GameStatistics) -> Interval:
     return wilson(counts.moving_first.score_rate, counts.distinct)
 
 
-def _score_dict(score: Score, low: float, high: float) -> dict[str, Any]:
-    return {**score._asdict(), "score_rate": score.score_rate, "low": low, "high": high}
+def _score_dict(score: Score, interval: Interval) -> dict[str, Any]:
+    score_rate, low, high = interval
+    return {**score._asdict(), "score_rate": score_rate, "low": low, "high": high}
 
 
 def _pair_dict(pair: PairResult) -> dict[str, Any]:
     names = {"first": pair.first, "second": pair.second}
-    score = _score_dict(pair.score, *pair.interval)
+    score = _score_dict(pair.score, pair.interval)
     return {**names, **score, "distinct_games": pair.distinct.games}

@@ -23,7 +23,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError
 from zerolab.ratings.posterior import Floats, Posterior, posterior_of
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
-from zerolab.report.interval import Z95
+from zerolab.report.interval import Z95, Interval
 
 LARGEST = 4000.0
 """Largest accepted magnitude of advantage and draw_elo."""
@@ -59,11 +59,8 @@ class Rating(NamedTuple):
     """Strength of a player on BayesElo's scale; the mean over all players is 0."""
 
     player: str
-    elo: float
-    low: float
-    """Lower end of the 95 % interval."""
-    high: float
-    """Upper end of the 95 % interval."""
+    interval: Interval
+    """Elo with its 95 % interval."""
     games: int
     """All games, including repetitions."""
     distinct_games: int
@@ -77,19 +74,34 @@ class Rating(NamedTuple):
     elo_model: float
     """Elo on the model scale."""
 
+    @property
+    def elo(self) -> float:
+        """Elo without its interval."""
+        return self.interval.value
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON and CSV."""
+        elo, low, high = self.interval
+        fields = {"player": self.player, "elo": elo, "low": low, "high": high, **self._asdict()}
+        del fields["interval"]
+        return fields
+
 
 class Difference(NamedTuple):
     """Lead of one player over another in Elo, with a 95 % interval."""
 
-    elo: float
-    low: float
-    high: float
+    interval: Interval
     los: float
     """Likelihood of superiority: the probability that the first of the two is stronger."""
 
+    @property
+    def elo(self) -> float:
+        """The lead itself."""
+        return self.interval.value
+
     def times(self, factor: float) -> Difference:
         """Return the difference on a scale `factor` times as fine."""
-        return Difference(self.elo * factor, self.low * factor, self.high * factor, self.los)
+        return Difference(Interval(*(factor * each for each in self.interval)), self.los)
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,7 @@ class Model:
         c = self.covariance
         error = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
         los = _NORMAL.cdf(elo / error) if error else 0.5
-        return Difference(elo, elo - Z95 * error, elo + Z95 * error, los)
+        return Difference(Interval(elo, elo - Z95 * error, elo + Z95 * error), los)
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
@@ -286,12 +298,13 @@ def _player_ratings(model: Model, played: Tally, counted: Tally) -> list[Rating]
     distinct = counted.meetings.sum(axis=1)[order]
     elos = model.scale * model.elos
     margin = Z95 * model.scale * np.sqrt(np.diag(model.covariance)[: len(order)])
+    intervals = zip(*(ends.tolist() for ends in (elos, elos - margin, elos + margin)), strict=True)
     columns = (
-        elos, elos - margin, elos + margin, games, distinct,
+        games, distinct,
         (wins + 0.5 * draws) / games, draws / games, meetings @ elos / games, model.elos,
     )  # fmt: skip
-    rows = zip(model.names, *(column.tolist() for column in columns), strict=True)
-    return [Rating(*row) for row in rows]
+    rows = zip(model.names, intervals, *(column.tolist() for column in columns), strict=True)
+    return [Rating(name, Interval(*interval), *row) for name, interval, *row in rows]
 
 
 def _require_within(name: str, value: float | None, smallest: float) -> None:

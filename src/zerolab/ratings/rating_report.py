@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zerolab.ratings.bayes import Rating, Ratings
+from zerolab.ratings.bayes import Ratings
 from zerolab.report.figures import new_figure, save_figure, shortened
-from zerolab.report.interval import Cell, Interval
+from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table, csv_rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     figure = new_figure(8, 1.4 + 0.26 * len(players))
     axes = figure.subplots()
     elos = [rating.elo for rating in players]
-    margins = [rating.high - rating.elo for rating in players]
+    margins = [rating.interval.high - rating.elo for rating in players]
     rows = range(len(players))
     axes.errorbar(elos, rows, xerr=margins, fmt="o", markersize=4, capsize=3)
     # Without parse_math=False, a dollar sign in a name would begin a formula.
@@ -56,7 +56,7 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
     """
     likelihoods = ratings.los().tolist()
     players = [
-        {**rating._asdict(), "los": likelihood}
+        {**rating.as_dict(), "los": likelihood}
         for rating, likelihood in zip(ratings.players, likelihoods, strict=True)
     ]
     model = ratings.model
@@ -67,10 +67,10 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
 def ratings_csv(ratings: Ratings) -> str:
     """Return CSV text with a header line and one line per player."""
     rows = (
-        [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating)]
+        [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating.as_dict().values())]
         for rank, rating in enumerate(ratings.players, start=1)
     )
-    return csv_rows([["rank", *Rating._fields], *rows])
+    return csv_rows([["rank", *ratings.players[0].as_dict()], *rows])
 
 
 def ratings_table(ratings: Ratings) -> Table:
@@ -79,7 +79,7 @@ def ratings_table(ratings: Ratings) -> Table:
     last = len(ratings.players) - 1
     rows: list[list[Cell]] = [
         [
-            i + 1, rating.player, Interval(rating.elo, rating.low, rating.high),
+            i + 1, rating.player, rating.interval,
             float(likelihoods[i, i + 1]) if i < last else None, rating.games,
             rating.distinct_games, rating.score_rate, rating.draw_rate, rating.opponents,
         ]

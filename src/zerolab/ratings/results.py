@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.report.interval import Z95, wilson
+from zerolab.report.interval import Z95, Interval, wilson
 
 
 class Score(NamedTuple):
@@ -34,8 +34,8 @@ class Score(NamedTuple):
         """Points per game; a draw counts half. 0.5 if there are no games."""
         return (self.wins + 0.5 * self.draws) / self.games if self.games else 0.5
 
-    def interval(self, z: float = Z95) -> tuple[float, float]:
-        """Return the Wilson interval of the score rate, at 95 % by default.
+    def interval(self, z: float = Z95) -> Interval:
+        """Return the score rate with its Wilson interval, at 95 % by default.
 
         The interval assumes independent games, so the score of a match should cover only its
         distinct games (`distinct_games`).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from zerolab.report.interval import Cell, IntervalLike
+from zerolab.report.interval import Cell, Interval
 from zerolab.report.table import Table
 
 Direction = Literal["above", "below"]
@@ -38,7 +38,7 @@ class Verdict:
     """Result of testing a claim."""
 
     claim: Claim
-    estimate: IntervalLike | None
+    estimate: Interval | None
     """Estimate of the statistic; None without data."""
     p: float | None
     """Two-sided p-value for a true statistic equal to the threshold; None without data."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError, printable, quoted
 from zerolab.core.files import atomic_replace
-from zerolab.report.interval import Z95, IntervalLike
+from zerolab.report.interval import Z95, Interval
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -136,7 +136,7 @@ class Sample(NamedTuple):
     """Standard error of each value due to measurement; empty if values are exact."""
     published: float | None = None
     """Published value, if any."""
-    mean: IntervalLike | None = None
+    mean: Interval | None = None
     """Mean of the values with its 95 % interval over runs; None without values."""
 
 

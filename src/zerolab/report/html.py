@@ -11,7 +11,7 @@ from itertools import count
 
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
-from zerolab.report.interval import Cell, IntervalLike, cell_text, p_text
+from zerolab.report.interval import Cell, Interval, cell_text, p_text
 from zerolab.report.table import Table, csv_text
 
 _MAX_SVG_BYTES = 400_000  # larger figures, with thousands of dots, are included as PNG
@@ -128,7 +128,7 @@ def _cell(cell: Cell, number_format: str = "") -> str:
     if isinstance(cell, str):
         return text
     text = text.replace("-", "\N{MINUS SIGN}")
-    if not isinstance(cell, IntervalLike):
+    if not isinstance(cell, Interval):
         return text
     value, _, interval = text.partition("(")
     return f'{value}<span class="interval">({interval}</span>'
@@ -156,7 +156,7 @@ def _verdict(verdict: Verdict) -> list[str]:
     ]
 
 
-def _bar(claim: Claim, estimate: IntervalLike, css_class: str) -> str:
+def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
     """Return an SVG drawing of an interval, with the side for which the claim holds shaded.
 
     The threshold is in the centre. Infinite intervals extend beyond the drawing.

@@ -4,27 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import NamedTuple, Protocol, runtime_checkable
-
-
-@runtime_checkable
-class IntervalLike(Protocol):
-    """Any object with a value and the ends of its 95 % interval, such as an estimate."""
-
-    @property
-    def value(self) -> float:
-        """Point estimate."""
-        ...
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-        ...
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
-        ...
+from typing import NamedTuple
 
 
 class Interval(NamedTuple):
@@ -34,8 +14,28 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def unknown(cls, value: float) -> Interval:
+        """Return a number without a known interval."""
+        return cls(value, -math.inf, math.inf)
 
-Cell = str | int | float | IntervalLike | None
+    @property
+    def is_known(self) -> bool:
+        """True if both ends are finite."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """Lengths of the error bars below and above the value; 0 if the interval is unknown.
+
+        A rate of 0 or 1 can lie outside its interval by a rounding error.
+        """
+        if not self.is_known:
+            return 0.0, 0.0
+        return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
+
+
+Cell = str | int | float | Interval | None
 """Content of a table cell; None is empty."""
 
 P_VALUE = "p"
@@ -61,7 +61,7 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
         return p_text(cell) if number_format == P_VALUE else _number(cell, number_format)
     number_format = number_format or _interval_format(cell)
     value = _number(cell.value, number_format)
-    if not (math.isfinite(cell.low) and math.isfinite(cell.high)):
+    if not cell.is_known:
         return f"{value} (no interval)"
     low, high = (_number(end, number_format).removesuffix(" %") for end in (cell.low, cell.high))
     return f"{value} ({low} to {high})"
@@ -85,7 +85,7 @@ def _number(number: float, number_format: str) -> str:
     return text if any(digit in unsigned for digit in "123456789") else unsigned
 
 
-def _interval_format(estimate: IntervalLike) -> str:
+def _interval_format(estimate: Interval) -> str:
     """Return the format in which half the width of the interval has two significant digits."""
     margin = (estimate.high - estimate.low) / 2
     if not math.isfinite(margin) or margin <= 0.0:
@@ -97,7 +97,7 @@ Z95 = NormalDist().inv_cdf(0.975)
 """Number of standard errors from an estimate to the ends of its 95 % interval, about 1.96."""
 
 
-def wilson(rate: float, trials: float, z: float = Z95) -> tuple[float, float]:
+def wilson(rate: float, trials: float, z: float = Z95) -> Interval:
     """Return the Wilson interval of a probability, at 95 % by default [Wilson1927].
 
     If p is the observed rate and n is the number of trials, the ends are::
@@ -105,8 +105,8 @@ def wilson(rate: float, trials: float, z: float = Z95) -> tuple[float, float]:
         (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """
     if not trials:
-        return 0.0, 1.0
+        return Interval(rate, 0.0, 1.0)
     centre = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
     spread = math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
     margin = z / (1 + z * z / trials) * spread
-    return max(0.0, centre - margin), min(1.0, centre + margin)
+    return Interval(rate, max(0.0, centre - margin), min(1.0, centre + margin))

@@ -23,7 +23,7 @@ from zerolab.report.figures import (
     new_figure,
     with_minus,
 )
-from zerolab.report.interval import IntervalLike, cell_text
+from zerolab.report.interval import Interval, cell_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -150,7 +150,7 @@ _RUN_OFFSETS = (0.15, 0.37)  # of the first and the last run below an estimate, 
 class Row(NamedTuple):
     """A row of the figure."""
 
-    estimate: IntervalLike
+    estimate: Interval
     """Estimate with its 95 % interval."""
     runs: Sequence[float] = ()
     """Values of the individual runs, if they are on the same scale as the estimate."""
@@ -206,12 +206,11 @@ def _draw_row(axes: Axes, y: float, row: Row) -> None:
             row.runs, run_y, xerr=margins(row.errors) or None,
             linestyle="", color="0.55", **RUN, **ERROR,
         )  # fmt: skip
-    has_interval = math.isfinite(estimate.low) and math.isfinite(estimate.high)
-    if has_interval:
+    if estimate.is_known:
         axes.plot([estimate.low, estimate.high], [y] * 2, color=colour(0), linewidth=2.2)
     axes.plot(
         [estimate.value], [y], marker="s", markersize=6, color=colour(0),
-        mfc=colour(0) if has_interval else "white",
+        mfc=colour(0) if estimate.is_known else "white",
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zerolab.report.interval import Cell, IntervalLike
+from zerolab.report.interval import Cell, Interval
 
 
 def csv_text(table: Table) -> str:
@@ -95,8 +95,7 @@ class Table:
         A column TITLE with intervals becomes three columns TITLE, TITLE_low and TITLE_high.
         """
         have_intervals = [
-            any(isinstance(row[i], IntervalLike) for row in self.rows)
-            for i in range(len(self.columns))
+            any(isinstance(row[i], Interval) for row in self.rows) for i in range(len(self.columns))
         ]
         return [
             {
@@ -109,6 +108,6 @@ class Table:
 
 
 def _plain_values(title: str, cell: Cell, split: bool) -> dict[str, str | int | float | None]:
-    if isinstance(cell, IntervalLike):
+    if isinstance(cell, Interval):
         return {title: cell.value, f"{title}_low": cell.low, f"{title}_high": cell.high}
     return {title: cell, f"{title}_low": None, f"{title}_high": None} if split else {title: cell}

@@ -42,7 +42,7 @@ def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
     for claim, estimate in found.items():
         if claim in known:
             word = _word(claim, known[claim].value, adjusted[claim])
-            verdict = Verdict(claim, known[claim], p_values[claim], adjusted[claim], word)
+            verdict = Verdict(claim, known[claim].interval, p_values[claim], adjusted[claim], word)
         else:
             note = estimate.note if isinstance(estimate, Missing) else "nothing was measured"
             verdict = Verdict(claim, None, None, None, "no data", note)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zerolab.report.interval import Interval
 from zerolab.studies.statistics import LEVEL, StudentEstimate
 
 
@@ -33,15 +34,17 @@ class SmallestEstimate(NamedTuple):
         return min(each.value for each in self.estimates)
 
     @property
-    def low(self) -> float:
-        """Lower end of the 95 % interval: the lowest of the lower ends."""
-        return min(each.low for each in self.estimates)
+    def interval(self) -> Interval:
+        """The smallest estimate with its 95 % interval.
 
-    @property
-    def high(self) -> float:
-        """Upper end: the lowest of the upper ends of intervals widened for their number."""
+        It extends from the lowest of the lower ends to the lowest of the upper ends of intervals
+        widened for their number.
+        """
         level = LEVEL / len(self.estimates)
-        return min(each.value + each.margin(level) for each in self.estimates)
+        low = min(each.interval.low for each in self.estimates)
+        return Interval(
+            self.value, low, min(each.value + each.margin(level) for each in self.estimates)
+        )
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the smallest is the threshold."""
@@ -68,14 +71,10 @@ class LargestEstimate(NamedTuple):
         return -self.negated.value
 
     @property
-    def low(self) -> float:
-        """Lower end of the 95 % interval."""
-        return -self.negated.high
-
-    @property
-    def high(self) -> float:
-        """Upper end of the 95 % interval."""
-        return -self.negated.low
+    def interval(self) -> Interval:
+        """The largest estimate with its 95 % interval."""
+        value, low, high = self.negated.interval
+        return Interval(-value, -high, -low)
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the largest is the threshold."""
@@ -109,14 +108,11 @@ class RangeEstimate(NamedTuple):
     freedom: int
 
     @property
-    def low(self) -> float:
-        """Lower end of the 95 % interval, at least 0."""
-        return max(0.0, self.value - self._half()) if self.freedom else -math.inf
-
-    @property
-    def high(self) -> float:
-        """Upper end of the 95 % interval."""
-        return self.value + self._half()
+    def interval(self) -> Interval:
+        """The range with its 95 % interval, whose lower end is at least 0."""
+        half = self._half()
+        low = max(0.0, self.value - half) if self.freedom else -math.inf
+        return Interval(self.value, low, self.value + half)
 
     @property
     def by_chance(self) -> float | None:
@@ -203,14 +199,11 @@ class SpreadRatio(NamedTuple):
     """Degrees of freedom of the divisor."""
 
     @property
-    def low(self) -> float:
-        """Lower end of the 95 % interval."""
-        return self.value / math.sqrt(_f_quantile(self.freedom, self.other_freedom))
-
-    @property
-    def high(self) -> float:
-        """Upper end of the 95 % interval."""
-        return self.value * math.sqrt(_f_quantile(self.other_freedom, self.freedom))
+    def interval(self) -> Interval:
+        """The ratio with its 95 % interval."""
+        down = math.sqrt(_f_quantile(self.freedom, self.other_freedom))
+        up = math.sqrt(_f_quantile(self.other_freedom, self.freedom))
+        return Interval(self.value, self.value / down, self.value * up)
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value; thresholds must be above 0.

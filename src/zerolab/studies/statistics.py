@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.report.figures import Sample
-from zerolab.report.interval import Z95, IntervalLike, wilson
+from zerolab.report.interval import Z95, Interval, wilson
 
 LEVEL = 0.05
 """Significance level of tests; the coverage of intervals is 1 - LEVEL."""
@@ -35,8 +35,18 @@ _MAX_EXACT_SPLITS = 50_000  # of the rank test; two groups of 9 runs have 48,620
 _Run = TypeVar("_Run")
 
 
-class Estimate(IntervalLike, Protocol):
+class Estimate(Protocol):
     """A number with its 95 % interval, and a test of hypotheses about it."""
+
+    @property
+    def value(self) -> float:
+        """The number itself."""
+        ...
+
+    @property
+    def interval(self) -> Interval:
+        """The number with its 95 % interval."""
+        ...
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the true number is the threshold."""
@@ -53,14 +63,10 @@ class StudentEstimate(NamedTuple):
     """Degrees of freedom; 0 or less if the error is unknown."""
 
     @property
-    def low(self) -> float:
-        """Lower end of the 95 % interval."""
-        return self.value - self.margin()
-
-    @property
-    def high(self) -> float:
-        """Upper end of the 95 % interval."""
-        return self.value + self.margin()
+    def interval(self) -> Interval:
+        """The number with its 95 % interval."""
+        margin = self.margin()
+        return Interval(self.value, self.value - margin, self.value + margin)
 
     def margin(self, level: float = LEVEL) -> float:
         """Return half the length of the interval with coverage 1 - level."""
@@ -93,14 +99,12 @@ class BootstrapEstimate(NamedTuple):
     """Runs less groups; p is at least 2^-freedom, as in a sign test, for any number of draws."""
 
     @property
-    def low(self) -> float:
-        """Lower end of the percentile interval."""
-        return float(np.quantile(self.draws, LEVEL / 2)) if len(self.draws) else -math.inf
-
-    @property
-    def high(self) -> float:
-        """Upper end of the percentile interval."""
-        return float(np.quantile(self.draws, 1 - LEVEL / 2)) if len(self.draws) else math.inf
+    def interval(self) -> Interval:
+        """The number with its percentile interval."""
+        if not len(self.draws):
+            return Interval(self.value, -math.inf, math.inf)
+        low, high = (float(np.quantile(self.draws, end)) for end in (LEVEL / 2, 1 - LEVEL / 2))
+        return Interval(self.value, low, high)
 
     def p_value(self, threshold: float) -> float:
         """Return twice the share of draws beyond the threshold, at least 1 / (draws + 1)."""
@@ -125,14 +129,10 @@ class BinomialEstimate(NamedTuple):
         return self.successes / self.trials if self.trials else 0.5
 
     @property
-    def low(self) -> float:
-        """Lower end of Wilson's interval [Wilson1927]."""
-        return min(self.value, wilson(self.value, self.trials)[0])  # rounding: 0 may lie outside
-
-    @property
-    def high(self) -> float:
-        """Upper end of Wilson's interval [Wilson1927]."""
-        return max(self.value, wilson(self.value, self.trials)[1])
+    def interval(self) -> Interval:
+        """The share with Wilson's interval [Wilson1927]."""
+        value, low, high = wilson(self.value, self.trials)
+        return Interval(value, min(value, low), max(value, high))  # rounding: 0 may lie outside
 
     def p_value(self, threshold: float) -> float:
         """Return the p-value of the exact binomial test; thresholds lie in [0, 1]."""
@@ -152,7 +152,7 @@ def sample_of_runs(
     values: Sequence[float], errors: Sequence[float] = (), published: float | None = None
 ) -> Sample:
     """Return one number per run, as plots show it, with its mean; see `Sample`."""
-    return Sample(values, errors, published, mean_of(values) if len(values) else None)
+    return Sample(values, errors, published, mean_of(values).interval if len(values) else None)
 
 
 def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:

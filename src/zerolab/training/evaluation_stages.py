@@ -128,7 +128,8 @@ def measure_part(context: TrainingContext, name: str, positions: Positions) -> S
 
 def _interval_fields(name: str, estimate: Estimate | None) -> dict[str, float]:
     assert estimate is not None  # there are positions
-    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    mean, low, high = estimate.interval
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
 class AccuracyStage(Stage):
@@ -172,11 +173,9 @@ class AccuracyStage(Stage):
 def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
     fields: dict[str, float] = {}
     for measure in ("strong", "weak"):
-        estimate = getattr(report.all, measure)
-        key = f"{report.name}_{measure}"
-        fields |= {key: estimate.mean, f"{key}_low": estimate.low, f"{key}_high": estimate.high}
+        fields |= _interval_fields(f"{report.name}_{measure}", getattr(report.all, measure))
     error = report.value and report.value.squared_error
-    return fields | ({f"{report.name}_value_error": error.mean} if error else {})
+    return fields | ({f"{report.name}_value_error": error.interval.value} if error else {})
 
 
 _MOST_DIGITS = 10
@@ -283,7 +282,7 @@ def _against(context: TrainingContext, baseline: Baseline) -> Record:
             reason=one_line(error),
         )
     pair = pair_result(match.a, match.b, match.games)
-    low, high = pair.interval
+    score_rate, low, high = pair.interval
     return BaselineRecord(
         iteration=context.iteration,
         wall_seconds=seconds(),
@@ -292,7 +291,7 @@ def _against(context: TrainingContext, baseline: Baseline) -> Record:
         asked=baseline.asked,
         **match.score._asdict(),
         distinct_games=pair.distinct.games,
-        score_rate=match.score.score_rate,
+        score_rate=score_rate,
         low=low,
         high=high,
     )

@@ -264,8 +264,8 @@ def _play_gate(context: TrainingContext) -> dict[str, float]:
         "accepted": gate.accepts(match.score, gained.los),
         "distinct_games": match.distinct,
         "candidate_elo": progress.elo + gained.elo,
-        "candidate_elo_low": progress.elo + gained.low,
-        "candidate_elo_high": progress.elo + gained.high,
+        "candidate_elo_low": progress.elo + gained.interval.low,
+        "candidate_elo_high": progress.elo + gained.interval.high,
         "los": gained.los,
     }
 

@@ -19,6 +19,7 @@ from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import ProgressBar, claim_cores, map_in_processes, shares_of_cores
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
+from zerolab.report.interval import Interval
 from zerolab.report.markdown import titled_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_findings
@@ -52,14 +53,6 @@ class TrialDisplay(NamedTuple):
     training: Callable[[int], AbstractContextManager[Reporter]]
     """Returns a reporter of a run's training, from its number of iterations."""
     progress_bar: ProgressBar
-
-
-class MeasuredObjective(NamedTuple):
-    """Objective of a trial with its 95 % interval, if it has one."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: TrialDisplay) -> None:
@@ -126,7 +119,7 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
             Trainer(run, settings, reporter, check).train()
 
 
-def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> MeasuredObjective | None:
+def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval | None:
     """Return the objective of a trained run; None if it was never measured."""
     if plan.settings.objective == "elo":
         return _elo(run, plan, display)
@@ -136,24 +129,22 @@ def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Measure
     return _last_accuracy(records)
 
 
-def _last_accuracy(records: Sequence[Record]) -> MeasuredObjective | None:
+def _last_accuracy(records: Sequence[Record]) -> Interval | None:
     for each in reversed(records):
         if isinstance(each, AccuracyRecord):
-            return MeasuredObjective(
-                each.search_strong, each.search_strong_low, each.search_strong_high
-            )
+            return Interval(each.search_strong, each.search_strong_low, each.search_strong_high)
     return None
 
 
-def _last_loss(records: Sequence[Record]) -> MeasuredObjective | None:
+def _last_loss(records: Sequence[Record]) -> Interval | None:
     """Return the sum of the errors of all heads: the same measure for every loss function."""
     for each in reversed(records):
         if isinstance(each, LearnRecord):
-            return MeasuredObjective(sum(each.loss[head] for head in each.heads))
+            return Interval.unknown(sum(each.loss[head] for head in each.heads))
     return None
 
 
-def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> MeasuredObjective:
+def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
     """Return the Elo difference of the best network to the opponent.
 
     Both play each random opening with both colours; the openings are the same in all trials.
@@ -167,14 +158,13 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> MeasuredObj
             plan.game, agent, plan.opponent, settings.games, settings.seed,
             progress=update, openings=OPENINGS,
         )  # fmt: skip
-    found = match.difference()
-    return MeasuredObjective(found.elo, found.low, found.high)
+    return match.difference().interval
 
 
-def _facts(run: RunFolder, measured: MeasuredObjective | None) -> dict[str, float]:
+def _facts(run: RunFolder, measured: Interval | None) -> dict[str, float]:
     """Return facts that reports need besides the objectives."""
     facts = {"hours": _hours(read_records(run))}
-    if measured is not None and measured.low is not None and measured.high is not None:
+    if measured is not None and measured.is_known:
         facts |= {"low": measured.low, "high": measured.high}
     return facts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from zerolab.core.errors import one_line
 from zerolab.report.figures import colour, legend_below, new_figure, shortened
-from zerolab.report.interval import Cell
+from zerolab.report.interval import Cell, Interval
 from zerolab.report.table import Column, Table
 from zerolab.tuning.plan import Objective, TuningPlan, TuningSettings
 from zerolab.tuning.space import Value, Values
@@ -47,11 +47,8 @@ class TrialResult(NamedTuple):
     """Number of the trial, from 0."""
     state: State
     values: Values
-    objective: float | None
+    objective: Interval | None
     """Objective, for pruned trials at its last measurement; None if never measured."""
-    low: float | None
-    """Lower end of the 95 % interval of the objective; None without an interval."""
-    high: float | None
     hours: float | None
     """Hours of training."""
     reason: str
@@ -61,13 +58,28 @@ class TrialResult(NamedTuple):
     def value(self) -> float:
         """Objective of a measured trial."""
         assert self.objective is not None
-        return self.objective
+        return self.objective.value
 
     @property
     def time(self) -> float:
         """Hours of training of a measured trial."""
         assert self.hours is not None
         return self.hours
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON; unknown numbers are None."""
+        objective = self.objective
+        low, high = objective[1:] if objective and objective.is_known else (None, None)
+        return {
+            "number": self.number,
+            "state": self.state,
+            "values": self.values,
+            "objective": objective and objective.value,
+            "low": low,
+            "high": high,
+            "hours": self.hours,
+            "reason": self.reason,
+        }
 
     def summary(self, objective: Objective) -> str:
         """Return the outcome in one line."""
@@ -93,12 +105,16 @@ def _result(trial: FrozenTrial) -> TrialResult:
         trial.number,
         "refused" if reason and trial.state == TrialState.PRUNED else _STATES[trial.state],
         dict(trial.params),
-        trial.values[0] if trial.values else None,
-        facts.get("low"),
-        facts.get("high"),
+        _objective(trial.values[0], facts) if trial.values else None,
         facts.get("hours"),
         reason,
     )
+
+
+def _objective(value: float, facts: Mapping[str, Any]) -> Interval:
+    if "low" not in facts:
+        return Interval.unknown(value)
+    return Interval(value, facts["low"], facts["high"])
 
 
 def best_of(results: Sequence[TrialResult], settings: TuningSettings) -> TrialResult | None:
@@ -164,7 +180,7 @@ class TuningReport:
             "game": self.settings.game,
             "objective": self.settings.objective,
             "and_time": self.settings.and_time,
-            "trials": [each._asdict() for each in self.results],
+            "trials": [each.as_dict() for each in self.results],
             "best": None if self.best is None else self.best.number,
             "front": [each.number for each in self.front],
             "importance": self.importance,
@@ -221,10 +237,8 @@ def _shown(result: TrialResult, objective: Objective) -> str:
     """Return the objective with its interval, rounded."""
     if result.objective is None:
         return "not measured"
-    shown = _number(result.objective, objective)
-    if result.low is None or result.high is None:
-        return shown
-    return f"{shown} ({_number(result.low, objective)} to {_number(result.high, objective)})"
+    value, low, high = (_number(number, objective) for number in result.objective)
+    return f"{value} ({low} to {high})" if result.objective.is_known else value
 
 
 def _number(value: float, objective: Objective) -> str:
@@ -323,13 +337,9 @@ def _draw_points(
     axes: Axes, x: Sequence[float], results: Sequence[TrialResult], shade: str, label: str
 ) -> Any:
     """Draw objectives with their intervals, if any; return the handle for a legend."""
-    y = [each.value for each in results]
-    low = [value if each.low is None else each.low for each, value in zip(results, y, strict=True)]
-    high = [
-        value if each.high is None else each.high for each, value in zip(results, y, strict=True)
-    ]
-    below = [max(0.0, value - end) for value, end in zip(y, low, strict=True)]
-    above = [max(0.0, end - value) for value, end in zip(y, high, strict=True)]
+    measured = [each.objective for each in results if each.objective is not None]
+    errors = [[each.margins[side] for each in measured] for side in (0, 1)]
+    y = [each.value for each in measured]
     return axes.errorbar(
-        x, y, yerr=[below, above], fmt="o", markersize=4, capsize=2.5, color=shade, label=label
+        x, y, yerr=errors, fmt="o", markersize=4, capsize=2.5, color=shade, label=label
     )

@@ -246,7 +246,9 @@ def _effects(runs: Steps) -> Iterator[Block]:
         if name in runs and EXTENDED in runs
     }
     rows = {
-        title: Row(each) for title, each in differences.items() if not isinstance(each, Missing)
+        title: Row(each.interval)
+        for title, each in differences.items()
+        if not isinstance(each, Missing)
     }
     if rows:
         yield Picture(
@@ -269,9 +271,9 @@ def _costs(runs: Steps) -> Table:
     for name, each in runs.items():
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(each)]
-        row.append(mean_of([run[-1].cost for run in each.values()]))
+        row.append(mean_of([run[-1].cost for run in each.values()]).interval)
         peaks = [100 * highest for highest in _peaks(each).values() if highest is not None]
-        row.append(mean_of(peaks) if peaks else None)
+        row.append(mean_of(peaks).interval if peaks else None)
         row += [_cost_cell(list(each.values()), level / 100) for level in shown]
         row += [published.hours.get(level) if published else None for level in _LEVELS]
         row.append(published.peak if published else None)
@@ -297,7 +299,7 @@ def _cost_cell(runs: Sequence[Sequence[Step]], level: float) -> Cell:
     costs = [cost_to_reach(run, level) for run in runs]
     known = [cost for cost in costs if cost is not None]
     if len(known) == len(costs):
-        return mean_of(known)
+        return mean_of(known).interval
     return f"{len(known)} of {len(costs)} runs" if known else "not reached"
 
 

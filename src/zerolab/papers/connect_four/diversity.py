@@ -135,10 +135,10 @@ def _diversity_table(shown: Diversities) -> Table:
             [
                 title,
                 len(runs),
-                mean_of([run.games for run in runs]),
-                mean_of([run.distinct / run.positions for run in runs]),
-                mean_of([run.within(least) / least for run in runs]),
-                mean_of(hours) if hours else None,
+                mean_of([run.games for run in runs]).interval,
+                mean_of([run.distinct / run.positions for run in runs]).interval,
+                mean_of([run.within(least) / least for run in runs]).interval,
+                mean_of(hours).interval if hours else None,
             ]
         )
     return Table(

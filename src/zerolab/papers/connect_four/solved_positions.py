@@ -158,7 +158,7 @@ def _table(results: Results) -> Table:
 
 
 def _cell(values: Sequence[float]) -> Cell:
-    return mean_of(values) if values else None
+    return mean_of(values).interval if values else None
 
 
 def _bars(results: Results) -> Iterator[Block]:
@@ -256,7 +256,7 @@ class _Easy:
         strong = accuracy_report("search", self._positions, choices).all.strong
         if strong is None:
             raise UserError(f"{run.path}: no easy positions to measure it on")
-        return {"strong": strong.mean}
+        return {"strong": strong.interval.value}
 
 
 def easy_findings(results: Results, accuracies: ByVariant) -> dict[Claim, Estimate | Missing]:
@@ -277,8 +277,8 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
         hard = [_final_hard(run) for run in results.where(TRAINING, variant=name)]
         rows.append(
             [
-                VARIANTS[name].title, len(by_seed), mean_of(list(by_seed.values())),
-                _PUBLISHED_EASY[name] / 100, mean_of(hard),
+                VARIANTS[name].title, len(by_seed), mean_of(list(by_seed.values())).interval,
+                _PUBLISHED_EASY[name] / 100, mean_of(hard).interval,
             ]
         )  # fmt: skip
     if rows:

@@ -84,10 +84,10 @@ def time_ratio(runs: Sequence[TrainedRun], default: Sequence[TrainedRun]) -> Boo
 
 
 def _agreement(sweep: Sweep) -> str:
-    found = published_exponent(sweep)
+    exponent = cell_text(published_exponent(sweep).interval, ".2f")
     return (
         "Measured ratios grow as the published ones to the power of"
-        f" {cell_text(found, '.2f')}, fitted to the logarithms of {len(sweep.others)} ratios; 1"
+        f" {exponent}, fitted to the logarithms of {len(sweep.others)} ratios; 1"
         " means as published, 0 unrelated. The interval is over runs."
     )
 
@@ -124,14 +124,14 @@ def _hours_row(sweep: Sweep, setting: Setting, unit: TimeUnit) -> list[Cell]:
     return [
         f"{setting.symbol}, {FACTORS[setting.symbol].title}", f"{setting.value:g}",
         len(setting.runs), *_times(setting.runs, unit),
-        time_ratio(setting.runs, sweep.default) if sweep.default else None,
+        time_ratio(setting.runs, sweep.default).interval if sweep.default else None,
         setting.published_hours, setting.published_ratio,
     ]  # fmt: skip
 
 
 def _times(runs: Sequence[TrainedRun], unit: TimeUnit) -> list[Cell]:
     stages = [mean(run.seconds[stage] for run in runs) / unit.seconds for stage in STAGES]
-    return [*stages, mean_of([seconds(run) / unit.seconds for run in runs])]
+    return [*stages, mean_of([seconds(run) / unit.seconds for run in runs]).interval]
 
 
 _RULE = (
@@ -212,7 +212,7 @@ def _picture(measured: Mapping[str, Mapping[str, Effect]]) -> Picture:
     for symbol, effect in found.items():
         chance = effect.size.by_chance
         beside = "" if chance is None else f" (chance: {chance:{_FORMATS[name]}})"
-        rows[f"{_title(symbol)}{beside}"] = Row(effect.size)
+        rows[f"{_title(symbol)}{beside}"] = Row(effect.size.interval)
     figure = draw_intervals(
         rows, f"Effect on {name}: largest difference between three values", name,
         number_format=_FORMATS[name],
@@ -245,7 +245,8 @@ def _importance_table(measured: Mapping[str, Mapping[str, Effect]]) -> Table:
         row: list[Cell] = [_title(symbol)]
         for name, found in measured.items():
             each = found[symbol]
-            row += [ranks[name][symbol], each.size, each.size.by_chance, each.adjusted_p]
+            size = each.size
+            row += [ranks[name][symbol], size.interval, size.by_chance, each.adjusted_p]
         hours = (*FACTORS[symbol].hours, DEFAULT_HOURS)
         row.append((max(hours) - min(hours)) / DEFAULT_HOURS)
         row.append(next(iter(measured.values()))[symbol].best.name)

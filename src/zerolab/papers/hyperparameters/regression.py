@@ -255,7 +255,7 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
         ("at equal time, measured", found.equal_time),
     )
     rows = {
-        f"{symbol}, {name}": Row(estimates[symbol]) for name, estimates in sets
+        f"{symbol}, {name}": Row(estimates[symbol].interval) for name, estimates in sets
         for symbol in SYMBOLS
     }  # fmt: skip
     yield Picture(
@@ -294,8 +294,7 @@ def _fit_table(found: Fits) -> Table:
             Column("Elo at equal time, measured", "+.0f"),
         ],
         [
-            [f"{symbol}, {FACTORS[symbol].title}", found.elo[symbol], found.work[symbol],
-             found.time[symbol], found.equal_work[symbol], found.equal_time[symbol]]
+            [f"{symbol}, {FACTORS[symbol].title}", *(effects[symbol].interval for effects in found)]
             for symbol in SYMBOLS
         ],
     )  # fmt: skip

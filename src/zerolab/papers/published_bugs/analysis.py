@@ -104,7 +104,7 @@ def _rates(results: Results) -> Iterator[Block]:
             for code, rate in pair
         )
         if one and other:
-            rows.append([title, difference_of_means(one, other)])
+            rows.append([title, difference_of_means(one, other).interval])
     if not rows:
         return
     yield Paragraph(

@@ -37,6 +37,7 @@ from zerolab.report.interval_plots import Row, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import judge
+from zerolab.studies.design import Level
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import mean_of
 from zerolab.studies.study import scale_caveats
@@ -106,7 +107,7 @@ def _gains(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
         ("gain", whole, "Area between the learning curves, fine-tuned and from scratch"),
     ):
         lines = {
-            pair.title: Row(mean_of(list(by_seed.values())), list(by_seed.values()))
+            pair.title: _row(by_seed)
             for pair in every
             if (by_seed := gains(results, pair, FINE_TUNED, measure))
         }
@@ -129,12 +130,18 @@ def _gains(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
         )
 
 
+def _row(by_seed: Mapping[Level, float]) -> Row:
+    """Return the numbers of all seeds, and their mean."""
+    numbers = list(by_seed.values())
+    return Row(mean_of(numbers).interval, numbers)
+
+
 def _gain_row(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
     """Yield the gain of a way over scratch, if runs of equal seeds are finished."""
     measured = [gains(results, pair, way, each) for each in _MEASURES.values()]
     if all(measured):
         boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
-        means = (mean_of(list(by_seed.values())) for by_seed in measured)
+        means = (mean_of(list(by_seed.values())).interval for by_seed in measured)
         yield [boards, WAY_TITLES[way], len(measured[0]), *means]
 
 
@@ -152,11 +159,11 @@ def _times(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
             rows.append(
                 [
                     pair.title, WAY_TITLES[way], wanted, *_taken(results, pair, way, wanted),
-                    mean_of(list(by_seed.values())) if by_seed else None,
+                    _row(by_seed).estimate if by_seed else None,
                 ]
             )  # fmt: skip
             if way == FINE_TUNED and by_seed:
-                lines[pair.title] = Row(mean_of(list(by_seed.values())), list(by_seed.values()))
+                lines[pair.title] = _row(by_seed)
     if lines:
         yield Picture(
             "saved",
@@ -236,7 +243,7 @@ def _intervals(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
         ("elo-in-the-end", FINE_TUNED, "Elo of fine-tuned networks in the end", -1),
     ):
         lines = {
-            pair.title: Row(mean_of(list(by_seed.values())), list(by_seed.values()))
+            pair.title: _row(by_seed)
             for pair in every
             if (by_seed := elo_gains(results, pair, way, stages(results, pair.target)[place]))
         }
@@ -266,8 +273,7 @@ def _rows(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
     boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
     for stage in stages(results, pair.target):
         if by_seed := elo_gains(results, pair, way, stage):
-            gained = mean_of(list(by_seed.values()))
-            yield [boards, WAY_TITLES[way], stage, len(by_seed), gained]
+            yield [boards, WAY_TITLES[way], stage, len(by_seed), _row(by_seed).estimate]
 
 
 def transfer_report(results: Results) -> Document:

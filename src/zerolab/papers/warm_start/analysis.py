@@ -106,7 +106,7 @@ def _pairs(results: Results, game: str, variant: str, tournament: str) -> Row | 
     gain = paired_difference([one.elo for one, _ in pairs], [other.elo for _, other in pairs])
     differences = [one.elo - other.elo for one, other in pairs]
     errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
-    return Row(gain, differences, errors)
+    return Row(gain.interval, differences, errors)
 
 
 def _tests(results: Results) -> Iterator[Block]:
@@ -125,8 +125,8 @@ def _tests(results: Results) -> Iterator[Block]:
             elos, base = (_elos(results, game, each, name).values for each in (variant, BASELINE))
             rows.append(
                 [
-                    GAME_TITLES[game], VARIANT_TITLES[variant], difference_of_means(elos, base),
-                    line.estimate,
+                    GAME_TITLES[game], VARIANT_TITLES[variant],
+                    difference_of_means(elos, base).interval, line.estimate,
                 ]
             )  # fmt: skip
             signs.append(sign_test(line.runs))
@@ -180,7 +180,8 @@ def _iterations(results: Results) -> Iterator[Block]:
             if not base or not warm:
                 continue
             groups[f"{GAME_TITLES[game]}, {iteration}"] = samples
-            rows.append([GAME_TITLES[game], iteration, difference_of_means(warm, base)])
+            gain = difference_of_means(warm, base)
+            rows.append([GAME_TITLES[game], iteration, gain.interval])
     if not groups:
         return
     yield Heading("Gain during training")

@@ -15,7 +15,7 @@ from zerolab.report.figures import (
     new_figure,
     with_minus,
 )
-from zerolab.report.interval import Z95, wilson
+from zerolab.report.interval import Z95, Interval, wilson
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,32 +50,26 @@ class Comparison(NamedTuple):
     published_games: int
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the measured share."""
+    def interval(self) -> Interval:
+        """The measured share with Wilson's 95 % interval."""
         return self.score.interval()
 
     @property
-    def published_interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the published share."""
+    def published_interval(self) -> Interval:
+        """The published share with Wilson's 95 % interval."""
         return wilson(self.published, self.published_games)
 
     @property
-    def difference(self) -> float:
-        """The measured share less the published one."""
-        return self.score.score_rate - self.published
-
-    @property
-    def difference_interval(self) -> tuple[float, float]:
-        """Newcombe's 95 % interval of the difference."""
-        p1, (l1, u1) = self.score.score_rate, self.interval
-        p2, (l2, u2) = self.published, self.published_interval
+    def difference(self) -> Interval:
+        """The measured share less the published one, with Newcombe's 95 % interval."""
+        (p1, l1, u1), (p2, l2, u2) = self.interval, self.published_interval
         down, up = math.hypot(p1 - l1, u2 - p2), math.hypot(u1 - p1, p2 - l2)
-        return self.difference - down, self.difference + up
+        return Interval(p1 - p2, p1 - p2 - down, p1 - p2 + up)
 
     @property
     def z(self) -> float:
         """The difference in standard errors."""
-        d, (low, high) = self.difference, self.difference_interval
+        d, low, high = self.difference
         return Z95 * d / (d - low if d > 0.0 else high - d)
 
     @property
@@ -119,14 +113,10 @@ def draw_comparisons(
 
 def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
     rows = range(len(shown))
-    measured = [each.score.score_rate for each in shown]
-    intervals = [each.interval for each in shown]
-    _draw_shares(axes, [row - _APART for row in rows], measured, intervals, "measured", _MEASURED)
-    published = [each.published for each in shown]
-    intervals = [each.published_interval for each in shown]
-    _draw_shares(
-        axes, [row + _APART for row in rows], published, intervals, "published", _PUBLISHED
-    )
+    measured = [each.interval for each in shown]
+    _draw_shares(axes, [row - _APART for row in rows], measured, "measured", _MEASURED)
+    published = [each.published_interval for each in shown]
+    _draw_shares(axes, [row + _APART for row in rows], published, "published", _PUBLISHED)
     for row, each in enumerate(shown):
         if not each.agrees:
             axes.axhspan(row - 0.5, row + 0.5, color=_SHADE, zorder=0)
@@ -141,8 +131,8 @@ def _draw_panel(axes: Axes, shown: Sequence[Comparison]) -> None:
 
 def _widest_gap(compared: Comparison) -> float:
     """Return the middle, in percent, of the widest space outside both intervals."""
-    taken = sorted([compared.interval, compared.published_interval])
-    ends = [0.0, *(end for interval in taken for end in interval), 1.0]
+    intervals = sorted(each[1:] for each in (compared.interval, compared.published_interval))
+    ends = [0.0, *(end for interval in intervals for end in interval), 1.0]
     gaps = [(ends[i + 1] - ends[i], ends[i] + ends[i + 1]) for i in range(0, len(ends), 2)]
     return 50 * max(gaps)[1]
 
@@ -150,16 +140,10 @@ def _widest_gap(compared: Comparison) -> float:
 def _draw_shares(
     axes: Axes,
     rows: Sequence[float],
-    shares: Sequence[float],
-    intervals: Sequence[tuple[float, float]],
+    shares: Sequence[Interval],
     label: str,
     style: Mapping[str, Any],
 ) -> None:
-    # A share of 0 or 1 may lie outside its interval by the last bit.
-    pairs = list(zip(shares, intervals, strict=True))
-    below = [100 * max(0.0, share - low) for share, (low, _) in pairs]
-    above = [100 * max(0.0, high - share) for share, (_, high) in pairs]
-    percents = [100 * share for share in shares]
-    axes.errorbar(
-        percents, rows, xerr=[below, above], linestyle="", capsize=2.5, label=label, **style
-    )
+    errors = [[100 * share.margins[side] for share in shares] for side in (0, 1)]
+    percents = [100 * share.value for share in shares]
+    axes.errorbar(percents, rows, xerr=errors, linestyle="", capsize=2.5, label=label, **style)

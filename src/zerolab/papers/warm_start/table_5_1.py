@@ -22,7 +22,7 @@ from zerolab.papers.warm_start.study import (
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Z95, Interval
+from zerolab.report.interval import Z95
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import PlayedTournament, Results, provenance
@@ -164,7 +164,7 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table
     rows = [
         [
             GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
-            Interval(pair.result.score.score_rate, *pair.result.score.interval()),
+            pair.result.score.interval(),
             *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
         ]
         for part, each in found.items()

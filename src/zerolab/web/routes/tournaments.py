@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.tournament import TOURNAMENT, Tournament
@@ -38,8 +38,6 @@ class TournamentResponse(BaseModel):
 
 class RatingResponse(BaseModel):
     """Player's rating; the mean over all players is 0."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     player: str
     elo: float
@@ -167,7 +165,7 @@ def _rate(tournament: Tournament) -> TournamentDetails:
         games_per_pair=settings.games,
         openings=settings.openings,
         seed=settings.seed,
-        ratings=[RatingResponse.model_validate(each) for each in report.ratings.players]
+        ratings=[RatingResponse.model_validate(each.as_dict()) for each in report.ratings.players]
         if report
         else [],
         table=_cross_table(report) if report else [],
@@ -190,7 +188,7 @@ def _cross_table(report: TournamentReport) -> list[list[Meeting | None]]:
     number = {name: i for i, name in enumerate(report.players)}
     table: list[list[Meeting | None]] = [[None] * len(number) for _ in number]
     for pair in report.pairs:
-        (low, high), points = pair.interval, pair.score.score_rate
+        points, low, high = pair.interval
         counts = {"games": pair.score.games, "distinct_games": pair.distinct.games}
         i, j = number[pair.first], number[pair.second]
         table[i][j] = Meeting(points=points, low=low, high=high, **counts)
