@@ -1,4 +1,4 @@
-"""A folder with a tiny run, and servers of it, for all tests of the server."""
+"""Fixtures for the server tests: a folder with a tiny run, and a server for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same folder as the working directory."""
+    """The folder with the tiny run as the working directory."""
     monkeypatch.chdir(place)
     return place
 
@@ -46,7 +46,7 @@ def search_threads() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def served(place: Path, search_threads: None) -> Iterator[TestClient]:
-    """A client of one server for all tests."""
+    """A client of the server that all tests share."""
     page = new_page()
     with ExitStack() as stack:
         with chdir(place):
@@ -56,5 +56,5 @@ def served(place: Path, search_threads: None) -> Iterator[TestClient]:
 
 @pytest.fixture
 def client(served: TestClient, here: Path) -> TestClient:
-    """A client of a server of the folder, which is the working directory."""
+    """A client of the shared server, in the server's working directory."""
     return served

@@ -1,4 +1,4 @@
-"""Stand-ins for search processes: some that read nothing, and threads."""
+"""Replacements for search processes: unresponsive processes and threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from zerolab.web.search_process import serve_searches
 
 _SECONDS = 60
-MARK = Path("search-at-last")
+MARK = Path("respond")
 
 
 def read_nothing(connection: Connection) -> None:
@@ -26,7 +26,7 @@ def read_nothing(connection: Connection) -> None:
 
 
 def read_nothing_at_first(connection: Connection) -> None:
-    """Sleep for a long time, but search if MARK is in the folder."""
+    """Serve searches if the file MARK exists, and sleep for a long time otherwise."""
     if MARK.exists():
         serve_searches(connection)
     else:
@@ -34,12 +34,12 @@ def read_nothing_at_first(connection: Connection) -> None:
 
 
 class SearchThread:
-    """A thread in place of a search process, which finds everything imported and compiled."""
+    """A thread that replaces a search process, with all modules imported and kernels compiled."""
 
     def __init__(
         self, target: Callable[[Connection], None], args: tuple[Connection], daemon: bool
     ) -> None:
-        self._connection = Connection(os.dup(args[0].fileno()))  # the worker closes its own
+        self._connection = Connection(os.dup(args[0].fileno()))  # the worker closes the original
         self._thread = threading.Thread(target=self._serve, daemon=daemon)
 
     def _serve(self) -> None:
@@ -52,9 +52,12 @@ class SearchThread:
         self._thread.start()
 
     def kill(self) -> None:
-        """End the thread: both ends of its connection are shut down, not closed."""
-        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as both:
-            both.shutdown(socket.SHUT_RDWR)
+        """End the thread by shutting down its connection in both directions."""
+        with (
+            suppress(OSError),
+            socket.socket(fileno=os.dup(self._connection.fileno())) as connected,
+        ):
+            connected.shutdown(socket.SHUT_RDWR)
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended."""
@@ -62,5 +65,5 @@ class SearchThread:
 
 
 def thread_context(method: str) -> Any:
-    """Stand in for `multiprocessing.get_context`."""
+    """Replace `multiprocessing.get_context`."""
     return SimpleNamespace(Pipe=multiprocessing.Pipe, Process=SearchThread)

@@ -1,4 +1,4 @@
-"""Agents' files that pages bring and take away, and ratings for lessons."""
+"""Uploads and downloads of agent files, and ratings for lessons."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from zerolab.store.run_folder import RunFolder
 
 
 @pytest.fixture
-def kept(here: Path) -> Iterator[Path]:
-    """The folder of agents that pages have brought, emptied afterwards."""
+def uploads(here: Path) -> Iterator[Path]:
+    """The folder of uploaded agents, which is removed after the test."""
     folder = here / "runs" / "agents"
     yield folder
     for path in folder.glob("*"):
@@ -28,43 +28,44 @@ def kept(here: Path) -> Iterator[Path]:
 
 
 def _file(client: TestClient) -> bytes:
-    answer = client.get("/api/v1/agents/file", params={"network": f"{RUN}@2"})
-    assert answer.status_code == 200
-    assert answer.headers["content-disposition"] == 'attachment; filename="tiny-2.zerolab"'
-    return answer.content
+    response = client.get("/api/v1/agents/file", params={"network": f"{RUN}@2"})
+    assert response.status_code == 200
+    assert response.headers["content-disposition"] == 'attachment; filename="tiny-2.zerolab"'
+    return response.content
 
 
-@pytest.mark.usefixtures("kept")
-def test_an_agent_comes_back_and_plays_the_same(client: TestClient) -> None:
-    answer = client.post("/api/v1/agents", content=_file(client))
-    assert answer.status_code == 200, answer.text
-    spec = answer.json()["spec"]
-    assert answer.json()["game"] == GAME
+@pytest.mark.usefixtures("uploads")
+def test_uploaded_agent_plays_the_same_as_run(client: TestClient) -> None:
+    response = client.post("/api/v1/agents", content=_file(client))
+    assert response.status_code == 200, response.text
+    spec = response.json()["spec"]
+    assert response.json()["game"] == GAME
     again = client.post("/api/v1/agents", content=_file(client)).json()
     assert again["spec"] == spec
     listed = client.get("/api/v1/agents", params={"game": GAME}).json()
     assert [each["spec"] for each in listed].count(spec) == 1
-    asked = {"position": {"game": GAME, "moves": ["1"]}, "simulations": 40, "seed": 3}
-    played = [
-        client.post("/api/v1/move", json={**asked, "agent": agent}).json()["analysis"]
+    request = {"position": {"game": GAME, "moves": ["1"]}, "simulations": 40, "seed": 3}
+    analyses = [
+        client.post("/api/v1/move", json={**request, "agent": agent}).json()["analysis"]
         for agent in (spec, f"{RUN}@2")
     ]
-    assert played[0]["moves"] == played[1]["moves"]
+    assert analyses[0]["moves"] == analyses[1]["moves"]
 
 
-def test_files_that_are_no_agents_leave_nothing(client: TestClient, kept: Path) -> None:
+def test_invalid_agent_files_are_refused_and_not_stored(client: TestClient, uploads: Path) -> None:
     content = _file(client)
     flipped = bytearray(content)
     flipped[len(flipped) // 2] ^= 1
-    wrong = [b"", b"x" * 100, pickle.dumps({"a": 1}), content[:-1], content + b"x", bytes(flipped)]
-    for each in wrong:
-        answer = client.post("/api/v1/agents", content=each)
-        assert answer.status_code == 400
-        assert "\n" not in answer.json()["error"]
-    assert not list(kept.glob("*"))
+    invalid = [b"", b"x" * 100, pickle.dumps({"a": 1})]
+    invalid += [content[:-1], content + b"x", bytes(flipped)]
+    for each in invalid:
+        response = client.post("/api/v1/agents", content=each)
+        assert response.status_code == 400
+        assert "\n" not in response.json()["error"]
+    assert not list(uploads.glob("*"))
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("uploads")
 @pytest.mark.parametrize(
     ("setting", "value", "reason"),
     [
@@ -74,36 +75,36 @@ def test_files_that_are_no_agents_leave_nothing(client: TestClient, kept: Path) 
         ("simulations", 1_000_000, "expected at most 100,000 on"),
     ],
 )
-def test_what_a_file_says_of_its_search_is_held_to_the_bounds_of_pages(
+def test_search_settings_of_uploaded_agent_are_bounded(
     client: TestClient, setting: str, value: object, reason: str
 ) -> None:
     shared = run_as_shared(RunFolder.open(Path(RUN)), 2)
     search = {**shared.header.search, setting: value}
     content = encode_agent(shared.header.model_copy(update={"search": search}), shared.weights)
     spec = client.post("/api/v1/agents", content=content).json()["spec"]
-    asked = {"position": {"game": GAME}, "agent": spec}
+    request = {"position": {"game": GAME}, "agent": spec}
     for path in ("move", "analysis"):
-        answer = client.post(f"/api/v1/{path}", json=asked)
-        assert answer.status_code == 400
-        assert reason in answer.json()["error"]
-        assert "\n" not in answer.json()["error"]
+        response = client.post(f"/api/v1/{path}", json=request)
+        assert response.status_code == 400
+        assert reason in response.json()["error"]
+        assert "\n" not in response.json()["error"]
     assert client.post("/api/v1/agent", json={"agent": spec, "game": GAME}).status_code == 400
-    if isinstance(value, int):  # a spec may say otherwise, for which it is then held to account
-        modest = {**asked, "agent": f"{spec}?{setting}=9"}
+    if isinstance(value, int):  # a spec can override the file's setting
+        modest = {**request, "agent": f"{spec}?{setting}=9"}
         assert client.post("/api/v1/move", json=modest).status_code == 200
 
 
 @pytest.mark.parametrize("network", ["/etc", "../x", "runs/none", f"{RUN}@99", "runs/tiny@x", ""])
-def test_only_networks_of_served_runs_are_given_away(client: TestClient, network: str) -> None:
-    answer = client.get("/api/v1/agents/file", params={"network": network})
-    assert answer.status_code in (400, 403)
-    assert answer.json()["error"]
+def test_only_networks_of_served_runs_can_be_downloaded(client: TestClient, network: str) -> None:
+    response = client.get("/api/v1/agents/file", params={"network": network})
+    assert response.status_code in (400, 403)
+    assert response.json()["error"]
 
 
-def test_lessons_know_the_ratings_of_a_tournament(client: TestClient, here: Path) -> None:
+def test_ratings_come_from_tournaments_of_the_game(client: TestClient, here: Path) -> None:
     assert client.get("/api/v1/ratings", params={"game": "hex:3x3"}).json() == []
     command = ["tournament", RUN, "random", "mcts:50", "--games", "4", "--openings", "1"]
     assert main([*command, "--folder", "tournaments/first"]) == 0
-    found = client.get("/api/v1/ratings", params={"game": GAME}).json()
-    assert {each["spec"] for each in found} >= {"random", "mcts:50"}
-    assert [each["elo"] for each in found] == sorted((e["elo"] for e in found), reverse=True)
+    ratings = client.get("/api/v1/ratings", params={"game": GAME}).json()
+    assert {each["spec"] for each in ratings} >= {"random", "mcts:50"}
+    assert [each["elo"] for each in ratings] == sorted((e["elo"] for e in ratings), reverse=True)

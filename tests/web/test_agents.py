@@ -1,4 +1,4 @@
-"""Agents that pages suggest."""
+"""Agents suggested for a game."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerolab.cli.main import main
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """A server of two runs, one of which is damaged, and of one of another game."""
+    """A server with a finished run, a damaged run and a run of another game."""
     folder = tmp_path_factory.mktemp("agents")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -28,27 +28,27 @@ def client(tmp_path_factory):
             yield client
 
 
-def test_a_game_has_its_runs_best_networks_first_then_what_needs_no_network(client):
-    found = client.get("/api/v1/agents", params={"game": "gobang:3x3:3"}).json()
-    of_runs = [each for each in found if each["run"]]
-    assert [each["spec"] for each in of_runs] == [
+def test_networks_of_runs_precede_agents_without_network(client):
+    suggestions = client.get("/api/v1/agents", params={"game": "gobang:3x3:3"}).json()
+    from_runs = [each for each in suggestions if each["run"]]
+    assert [each["spec"] for each in from_runs] == [
         "runs/one", "runs/one@2", "runs/one@1", "runs/one@0",
     ]  # fmt: skip
-    assert [each["iteration"] for each in of_runs] == [2, 2, 1, 0]
-    assert {each["group"] for each in of_runs} == {"runs/one"}
-    assert of_runs[-1]["elo"] == 0
-    others = [each["spec"] for each in found if not each["run"]]
-    assert others == ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"]
+    assert [each["iteration"] for each in from_runs] == [2, 2, 1, 0]
+    assert {each["group"] for each in from_runs} == {"runs/one"}
+    assert from_runs[-1]["elo"] == 0
+    without_run = [each["spec"] for each in suggestions if not each["run"]]
+    assert without_run == ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"]
 
 
-def test_every_suggestion_can_play(client):
+def test_every_suggested_agent_is_accepted(client):
     for each in client.get("/api/v1/agents", params={"game": "gobang:4x4:3"}).json():
-        asked = {"agent": each["spec"], "game": "gobang:4x4:3"}
-        assert client.post("/api/v1/agent", json=asked).status_code == 200, each
+        request = {"agent": each["spec"], "game": "gobang:4x4:3"}
+        assert client.post("/api/v1/agent", json=request).status_code == 200, each
 
 
-def test_no_game_is_an_error(client):
-    answer = client.get("/api/v1/agents", params={"game": "chess:8x8"})
-    assert answer.status_code == 400
-    assert "chess" in answer.json()["error"]
+def test_unknown_or_missing_game_is_refused(client):
+    response = client.get("/api/v1/agents", params={"game": "chess:8x8"})
+    assert response.status_code == 400
+    assert "chess" in response.json()["error"]
     assert client.get("/api/v1/agents").status_code == 422

@@ -1,4 +1,4 @@
-"""Moves of agents, analyses that grow, trees and exact values, through the interface of pages."""
+"""Agents' moves, live analyses, search trees and exact values through the HTTP interface."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from zerolab.web.laboratory import Laboratory
 WON = {"game": GAME, "moves": ["0", "3", "1", "3"]}  # X wins with 2
 
 
-def test_an_agent_moves_as_it_does_elsewhere(client: TestClient) -> None:
+def test_agent_plays_the_same_move_as_in_python(client: TestClient) -> None:
     for agent in (f"{RUN}?simulations=40", "mcts:60", "random", "rhea:100", f"{RUN}?simulations=0"):
-        asked = {"position": {"game": GAME, "moves": ["1"]}, "agent": agent, "seed": 5}
-        answer = client.post("/api/v1/move", json=asked)
-        assert answer.status_code == 200, answer.text
+        request = {"position": {"game": GAME, "moves": ["1"]}, "agent": agent, "seed": 5}
+        response = client.post("/api/v1/move", json=request)
+        assert response.status_code == 200, response.text
         expected = analyse(parse_agent(agent, parse_game(GAME)), Position.start(GAME).play("1"), 5)
-        assert answer.json()["move"] == expected.best.name
-        assert answer.json()["position"]["moves"] == ["1", expected.best.name]
+        assert response.json()["move"] == expected.best.name
+        assert response.json()["position"]["moves"] == ["1", expected.best.name]
 
 
-def test_a_search_finds_the_win(client: TestClient) -> None:
+def test_search_finds_winning_move(client: TestClient) -> None:
     for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
-        answer = client.post("/api/v1/move", json={"position": WON, "agent": agent}).json()
-        assert answer["move"] == "2"
-        assert answer["position"]["outcome"] == "first"
+        response = client.post("/api/v1/move", json={"position": WON, "agent": agent}).json()
+        assert response["move"] == "2"
+        assert response["position"]["outcome"] == "first"
 
 
-def test_simulations_and_seconds_are_what_was_asked_for(client: TestClient) -> None:
-    asked = {"position": {"game": GAME}, "agent": RUN}
-    counted = client.post("/api/v1/move", json={**asked, "simulations": 37}).json()
-    assert counted["analysis"]["simulations"] == 37
-    timed = client.post("/api/v1/move", json={**asked, "seconds": 0.2}).json()
-    assert timed["analysis"]["simulations"] >= 1
+def test_requested_simulations_and_seconds_are_used(client: TestClient) -> None:
+    request = {"position": {"game": GAME}, "agent": RUN}
+    by_simulations = client.post("/api/v1/move", json={**request, "simulations": 37}).json()
+    assert by_simulations["analysis"]["simulations"] == 37
+    by_seconds = client.post("/api/v1/move", json={**request, "seconds": 0.2}).json()
+    assert by_seconds["analysis"]["simulations"] >= 1
 
 
 @pytest.mark.parametrize(
@@ -64,31 +64,31 @@ def test_simulations_and_seconds_are_what_was_asked_for(client: TestClient) -> N
         ({"game": "gobang:99x99"}, "mcts:9", "rows = 99: expected at most 8; "),
     ],
 )
-def test_what_cannot_be_played_is_said_in_one_line(
+def test_impossible_moves_get_one_line(
     client: TestClient, position: dict[str, object], agent: str, reason: str
 ) -> None:
-    answer = client.post("/api/v1/move", json={"position": position, "agent": agent})
-    assert answer.status_code == 400
-    assert reason in answer.json()["error"]
-    assert "\n" not in answer.json()["error"]
+    response = client.post("/api/v1/move", json={"position": position, "agent": agent})
+    assert response.status_code == 400
+    assert reason in response.json()["error"]
+    assert "\n" not in response.json()["error"]
 
 
-def test_positions_that_were_set_up_can_be_searched(client: TestClient) -> None:
+def test_set_up_positions_can_be_searched(client: TestClient) -> None:
     rows = ["....", "....", "...O", "XX.O"]
     position = {"game": GAME, "set_up": {"board": rows, "first_to_move": True}}
     for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
-        answer = client.post("/api/v1/analysis", json={"position": position, "agent": agent})
-        assert answer.json()["best"] == "2", answer.text
+        response = client.post("/api/v1/analysis", json={"position": position, "agent": agent})
+        assert response.json()["best"] == "2", response.text
 
 
-def test_exact_values_are_those_of_the_solver(client: TestClient) -> None:
+def test_solution_has_best_move_and_scores(client: TestClient) -> None:
     solution = client.post("/api/v1/solution", json={"position": WON, "seconds": 20}).json()
     assert solution["best"] == ["2"]
     assert solution["scores"]["2"] > 0
     assert solution["reason"] == ""
 
 
-def test_what_is_not_solved_in_time_says_so(client: TestClient) -> None:
+def test_unsolved_position_is_reported(client: TestClient) -> None:
     hard = {"position": {"game": "gobang:8x8:5"}, "seconds": 0.2}
     solution = client.post("/api/v1/solution", json=hard).json()
     assert solution["scores"] is None
@@ -105,7 +105,7 @@ def _until_done(socket: WebSocketTestSession, number: int) -> list[dict[str, obj
                 return messages
 
 
-def test_an_analysis_grows_and_its_tree_can_be_walked(client: TestClient) -> None:
+def test_live_analysis_and_tree_have_all_simulations(client: TestClient) -> None:
     with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
         agents = [f"{RUN}?simulations=9", "mcts:9"]
         socket.send_json(
@@ -132,12 +132,12 @@ def test_an_analysis_grows_and_its_tree_can_be_walked(client: TestClient) -> Non
         assert node["node"]["first_to_move"] is False
 
 
-def test_searches_that_nobody_waits_for_make_room(client: TestClient) -> None:
+def test_replaced_searches_are_stopped(client: TestClient) -> None:
     lab: Laboratory = client.app.state.laboratory  # type: ignore[attr-defined]
-    asked = {"do": "analyse", "position": {"game": GAME}, "simulations": 100_000}
+    request = {"do": "analyse", "position": {"game": GAME}, "simulations": 100_000}
     with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
         for number in range(20):
-            socket.send_json({"id": number, "agents": ["mcts:5", "mcts:5", "mcts:9"], **asked})
+            socket.send_json({"id": number, "agents": ["mcts:5", "mcts:5", "mcts:9"], **request})
         while socket.receive_json()["id"] < 19:
             pass
         assert lab.searches.in_progress <= 2
@@ -149,13 +149,13 @@ def test_searches_that_nobody_waits_for_make_room(client: TestClient) -> None:
     assert lab.searches.in_progress == 0
 
 
-def test_mistakes_on_the_socket_get_one_line_and_leave_it_open(client: TestClient) -> None:
+def test_invalid_messages_leave_websocket_open(client: TestClient) -> None:
     with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
         for text in ("", "{", "[]", "7", '"do"', '{"do":"x"}', "[" * 5000, "nul", '{"id":-1}'):
             socket.send_text(text)
             assert socket.receive_json()["error"]
-        asked = {"id": 4, "do": "analyse", "position": {"game": GAME, "moves": ["9"]}}
-        socket.send_json({**asked, "agents": ["random"]})
+        request = {"id": 4, "do": "analyse", "position": {"game": GAME, "moves": ["9"]}}
+        socket.send_json({**request, "agents": ["random"]})
         assert socket.receive_json()["id"] == 4
         socket.send_json({"id": 5, "do": "look", "agent": "random", "path": []})
         assert "is not searching" in socket.receive_json()["error"]
@@ -163,7 +163,7 @@ def test_mistakes_on_the_socket_get_one_line_and_leave_it_open(client: TestClien
         assert socket.receive_json() == {"id": 6, "done": True}
 
 
-def test_two_thousand_random_frames_do_not_end_the_server(
+def test_random_frames_do_not_stop_server(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zerolab.web.sockets._BURST", 10_000)

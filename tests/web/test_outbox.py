@@ -1,4 +1,4 @@
-"""Messages that wait for a process: their order, their bound, and drops."""
+"""Order, capacity and dropped messages of the outbox for a search process."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from zerolab.web.requests import BusyError, Client
 from zerolab.web.search_process import Begin, Drop, Look
 from zerolab.web.search_worker import Outbox
 
-WANTED = SearchRequest("random", Position.start(GAME), Folders())
+REQUEST = SearchRequest("random", Position.start(GAME), Folders())
 
 
 def begin(number: int) -> Begin:
-    return Begin(number, Client("a"), WANTED, False)
+    return Begin(number, Client("a"), REQUEST, False)
 
 
-def taken(box: Outbox) -> list[Begin | Look | Drop | None]:
-    found = []
+def drain(box: Outbox) -> list[Begin | Look | Drop | None]:
+    messages = []
     while not box.is_empty:
-        found.append(box.take())
-    return found
+        messages.append(box.take())
+    return messages
 
 
-def test_messages_are_handed_over_in_order() -> None:
+def test_messages_are_taken_in_order() -> None:
     box, look = Outbox(), Look(2, 1, ())
     messages = [begin(1), look, begin(3)]
     for each in messages:
         box.put(each)
-    assert taken(box) == messages
+    assert drain(box) == messages
     box.drop(3)
     box.put(begin(4))
     box.drop(1)
-    assert taken(box) == [Drop(3), begin(4), Drop(1)]
+    assert drain(box) == [Drop(3), begin(4), Drop(1)]
 
 
-def test_what_is_dropped_before_it_was_handed_over_is_forgotten() -> None:
+def test_searches_dropped_before_sending_are_forgotten() -> None:
     box = Outbox()
     for number in (1, 2, 3):
         box.put(begin(number))
@@ -49,29 +49,29 @@ def test_what_is_dropped_before_it_was_handed_over_is_forgotten() -> None:
     box.drop(2)
     box.withdraw(4)
     box.withdraw(4)
-    assert taken(box) == [begin(1), begin(3)]
+    assert drain(box) == [begin(1), begin(3)]
 
 
-def test_drops_are_taken_however_full_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_outbox_accepts_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_worker, "MAX_WAITING", 2)
     box = Outbox()
     for number in (1, 2):
         box.put(begin(number))
     with pytest.raises(BusyError):
         box.put(begin(3))
-    for number in (7, 8, 9, 9):  # have been handed over before
+    for number in (7, 8, 9, 9):  # sent earlier
         box.drop(number)
     assert box.is_full
     box.drop(2)
     box.put(begin(4))
-    assert taken(box) == [begin(1), Drop(7), Drop(8), Drop(9), begin(4)]
+    assert drain(box) == [begin(1), Drop(7), Drop(8), Drop(9), begin(4)]
     assert not box.is_full
 
 
-def test_who_waits_for_a_message_is_told_of_the_end() -> None:
-    box, found = Outbox(), []
-    waiting = threading.Thread(target=lambda: found.append(box.take()))
-    waiting.start()
+def test_closing_wakes_waiting_reader() -> None:
+    box, taken = Outbox(), []
+    reader = threading.Thread(target=lambda: taken.append(box.take()))
+    reader.start()
     box.close()
-    waiting.join(20)
-    assert found == [None]
+    reader.join(20)
+    assert taken == [None]

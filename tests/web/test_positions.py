@@ -1,4 +1,4 @@
-"""Positions as pages see them: boards, legal moves, results, and what is wrong with a request."""
+"""Boards, legal moves, results and errors of the positions interface."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ from zerolab.web.routes.positions import PositionRequest, line_response, positio
 GAMES = ["othello:6x6", "connect_four:6x7", "gobang:5x5:4", "hex:4x4"]
 
 
-def _played(game: str, draws: list[int]) -> Position:
-    at = Position.start(game)
+def _position(game: str, draws: list[int]) -> Position:
+    position = Position.start(game)
     for number in draws:
-        legal = at.legal_actions
+        legal = position.legal_actions
         if not legal:
             break
-        at = at.play(legal[number % len(legal)])
-    return at
+        position = position.play(legal[number % len(legal)])
+    return position
 
 
 @given(st.sampled_from(GAMES), st.lists(st.integers(0, 1000), max_size=60))
-def test_a_position_comes_back_from_its_moves(game: str, draws: list[int]) -> None:
-    at = _played(game, draws)
-    made = position_response(at)
-    again = PositionRequest(game=made.game, moves=made.moves).position()
-    assert again == at
-    assert made.board == at.board().tolist()
-    assert [move.name for move in made.legal] == at.legal_moves
-    assert (made.outcome is None) == bool(at.legal_moves)
+def test_position_is_restored_from_its_moves(game: str, draws: list[int]) -> None:
+    position = _position(game, draws)
+    response = position_response(position)
+    again = PositionRequest(game=response.game, moves=response.moves).position()
+    assert again == position
+    assert response.board == position.board().tolist()
+    assert [move.name for move in response.legal] == position.legal_moves
+    assert (response.outcome is None) == bool(position.legal_moves)
 
 
 @given(st.sampled_from(GAMES), st.lists(st.integers(0, 1000), max_size=60))
-def test_the_last_piece_is_where_the_board_changed(game: str, draws: list[int]) -> None:
-    at = _played(game, draws)
-    for made in line_response(at):
-        if made.last is None or made.last == "pass":
-            assert made.last_cell is None
+def test_last_cell_is_where_piece_was_placed(game: str, draws: list[int]) -> None:
+    position = _position(game, draws)
+    for response in line_response(position):
+        if response.last is None or response.last == "pass":
+            assert response.last_cell is None
             continue
-        row, column = divmod(made.last_cell, made.columns)
-        assert made.board[row][column] == (-1 if made.first_to_move else 1)
+        row, column = divmod(response.last_cell, response.columns)
+        assert response.board[row][column] == (-1 if response.first_to_move else 1)
         if game.startswith("connect_four"):
-            assert made.last == str(column)
+            assert response.last == str(column)
         else:
-            assert made.last == f"{'abcdefgh'[column]}{row + 1}"
+            assert response.last == f"{'abcdefgh'[column]}{row + 1}"
 
 
 @given(st.sampled_from(GAMES[:3]), st.lists(st.integers(0, 1000), max_size=60))
-def test_pieces_set_up_as_on_a_board_play_on_in_the_same_way(game: str, draws: list[int]) -> None:
-    at = _played(game, draws)
-    if at.outcome is not None:
+def test_set_up_position_continues_like_played_one(game: str, draws: list[int]) -> None:
+    position = _position(game, draws)
+    if position.outcome is not None:
         return
-    again = Position.set_up(game, at.board(), at.first_to_move)
-    assert np.array_equal(again.board(), at.board())
-    assert again.legal_moves == at.legal_moves
-    assert again.first_to_move == at.first_to_move
-    move = at.legal_moves[0]
-    assert again.play(move) == at.play(move)
-    assert again.play(move).first_player_outcome == at.play(move).first_player_outcome
+    again = Position.set_up(game, position.board(), position.first_to_move)
+    assert np.array_equal(again.board(), position.board())
+    assert again.legal_moves == position.legal_moves
+    assert again.first_to_move == position.first_to_move
+    move = position.legal_moves[0]
+    assert again.play(move) == position.play(move)
+    assert again.play(move).first_player_outcome == position.play(move).first_player_outcome
 
 
 @pytest.mark.parametrize(
@@ -75,25 +75,27 @@ def test_pieces_set_up_as_on_a_board_play_on_in_the_same_way(game: str, draws: l
         ("gobang:3x3:3", ["XX?", "OO.", "..."], True, "3 rows of 3 cells"),
     ],
 )
-def test_pieces_that_no_game_leads_to_are_refused(
+def test_unreachable_boards_are_refused(
     client: TestClient, game: str, rows: list[str], first: bool, reason: str
 ) -> None:
     set_up = {"board": rows, "first_to_move": first}
-    answer = client.post("/api/v1/position", json={"game": game, "set_up": set_up})
-    assert answer.status_code == 400
-    assert reason in answer.json()["error"]
+    response = client.post("/api/v1/position", json={"game": game, "set_up": set_up})
+    assert response.status_code == 400
+    assert reason in response.json()["error"]
 
 
-def test_a_forced_pass_is_explained(client: TestClient) -> None:
-    rows = ["XO..", "....", "....", "...."]  # O moves: it encloses nothing, X can at c1
+def test_forced_pass_is_explained(client: TestClient) -> None:
+    rows = ["XO..", "....", "....", "...."]  # O to move has no capture; X has one at c1
     set_up = {"board": rows, "first_to_move": False}
-    made = client.post("/api/v1/position", json={"game": "othello:4x4", "set_up": set_up}).json()
-    assert [move["name"] for move in made["legal"]] == ["pass"]
-    assert "no move" in made["note"] and "pass" in made["note"]
+    response = client.post(
+        "/api/v1/position", json={"game": "othello:4x4", "set_up": set_up}
+    ).json()
+    assert [move["name"] for move in response["legal"]] == ["pass"]
+    assert "no move" in response["note"] and "pass" in response["note"]
     after = {"game": "othello:4x4", "set_up": set_up, "moves": ["pass"]}
-    made = client.post("/api/v1/position", json=after).json()
-    assert "O had no move" in made["note"]
-    assert made["last_cell"] is None
+    response = client.post("/api/v1/position", json=after).json()
+    assert "O had no move" in response["note"]
+    assert response["last_cell"] is None
 
 
 @pytest.mark.parametrize(
@@ -108,26 +110,26 @@ def test_a_forced_pass_is_explained(client: TestClient) -> None:
         ({"game": 7}, 422, "game = 7"),
     ],
 )
-def test_a_wrong_request_gets_one_line(
+def test_invalid_request_gets_one_line(
     client: TestClient, body: dict[str, object], status: int, reason: str
 ) -> None:
-    answer = client.post("/api/v1/position", json=body)
-    assert answer.status_code == status
-    assert reason in answer.json()["error"]
-    assert "\n" not in answer.json()["error"]
+    response = client.post("/api/v1/position", json=body)
+    assert response.status_code == status
+    assert reason in response.json()["error"]
+    assert "\n" not in response.json()["error"]
 
 
-def test_an_opening_is_drawn_again_with_its_seed(client: TestClient) -> None:
-    asked = {"game": "gobang:5x5:4", "plies": 4, "seed": 3}
-    first, again = (client.post("/api/v1/opening", json=asked).json() for _ in range(2))
+def test_opening_is_reproducible_from_seed(client: TestClient) -> None:
+    request = {"game": "gobang:5x5:4", "plies": 4, "seed": 3}
+    first, again = (client.post("/api/v1/opening", json=request).json() for _ in range(2))
     assert first == again
     assert len(first["moves"]) == 4
     assert first["outcome"] is None
-    other = client.post("/api/v1/opening", json={**asked, "seed": 4}).json()
+    other = client.post("/api/v1/opening", json={**request, "seed": 4}).json()
     assert other["moves"] != first["moves"]
 
 
-def test_games_of_plug_ins_are_listed(client: TestClient) -> None:
+def test_games_include_plugins(client: TestClient) -> None:
     games = {each["name"]: each for each in client.get("/api/v1/games").json()}
     assert {"othello", "connect_four", "gobang", "hex"} <= games.keys()
     assert games["gobang"]["defaults"] == {"length": 4}

@@ -1,4 +1,4 @@
-"""Counts of work in progress: in total, per address, per page."""
+"""Limits on work in progress: in total, per address and per page."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from zerolab.web.requests import BusyError, Client, Quota
 from zerolab.web.solving import Solvers
 
 
-def test_pages_share_what_their_address_has() -> None:
-    counted = Quota("things", total=4, per_address=3, per_page=2)
+def test_pages_share_quota_of_their_address() -> None:
+    quota = Quota("things", total=4, per_address=3, per_page=2)
     for page in ("x", "x", "y"):
-        counted.acquire(Client("a", page))
-    for page, most in (("x", 2), ("y", 3), ("z", 3)):
-        with pytest.raises(BusyError, match=f"{most} things"):
-            counted.acquire(Client("a", page))
-    counted.acquire(Client("b", "x"))
+        quota.acquire(Client("a", page))
+    for page, limit in (("x", 2), ("y", 3), ("z", 3)):
+        with pytest.raises(BusyError, match=f"{limit} things"):
+            quota.acquire(Client("a", page))
+    quota.acquire(Client("b", "x"))
     with pytest.raises(BusyError, match="the server is busy with things"):
-        counted.acquire(Client("b", "x"))
-    counted.release(Client("a", "x"))
-    with counted.held(Client("a", "z")):
-        assert counted.in_use == 4
-    assert counted.in_use == 3
+        quota.acquire(Client("b", "x"))
+    quota.release(Client("a", "x"))
+    with quota.held(Client("a", "z")):
+        assert quota.in_use == 4
+    assert quota.in_use == 3
 
 
-def test_solutions_are_counted_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solutions_are_limited_per_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solving, "_MAX_PER_ADDRESS", 2)
 
-    async def ask() -> None:
+    async def solve_three() -> None:
         solvers = Solvers()
         positions = [Position.start(GAME).play(move) for move in ("1", "2", "3")]
-        asked = [
+        tasks = [
             asyncio.create_task(solvers.solve(Client("a", at.name(at.history[-1])), at, 1.0))
             for at in positions
         ]
         with pytest.raises(BusyError, match="2 solutions"):
-            await asked[2]
-        for each in asked:
-            each.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+            await tasks[2]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(solvers.close)
 
-    asyncio.run(ask())
+    asyncio.run(solve_three())
 
 
-def test_a_solver_that_died_while_idle_is_replaced() -> None:
+def test_dead_idle_solver_is_replaced() -> None:
     async def solve_twice() -> None:
         solvers, before = Solvers(), multiprocessing.active_children()
         start, client = Position.start(GAME), Client("a", "x")

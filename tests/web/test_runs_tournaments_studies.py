@@ -1,4 +1,4 @@
-"""Runs, tournaments and studies through the server, and news of runs over a websocket."""
+"""Runs, tournaments and studies through the server, and run updates over a websocket."""
 
 from __future__ import annotations
 
@@ -58,36 +58,36 @@ def client(folder):
 
 
 def get(client, path, **params):
-    answer = client.get(API + path, params=params)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = client.get(API + path, params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
-def test_runs_are_listed_as_the_command_lists_them(client, capsys):
+def test_runs_agree_with_command(client, capsys):
     assert main(["runs", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    found = get(client, "/runs")
-    assert [each["run"] for each in found] == ["runs/one", "runs/two"]
-    for shown, one in zip(found, listed, strict=True):
-        assert shown["elo"] == one["training_elo"]
+    served = get(client, "/runs")
+    assert [each["run"] for each in served] == ["runs/one", "runs/two"]
+    for run, expected in zip(served, listed, strict=True):
+        assert run["elo"] == expected["training_elo"]
         for key in ("game", "preset", "iteration", "iterations", "stage", "status"):
-            assert shown[key] == one[key]
+            assert run[key] == expected[key]
 
 
-def test_a_run_in_detail(client, folder):
-    found = get(client, "/runs/one", run="runs/two")
+def test_run_details_agree_with_folder(client, folder):
+    details = get(client, "/runs/one", run="runs/two")
     run = RunFolder.open(folder / "runs/two")
-    assert found["settings"]["learn.epochs"] == 1
-    assert found["settings"]["search.simulations"] == run.config["search"]["simulations"]
-    assert [each["iteration"] for each in found["networks"]] == run.networks()
-    (best,) = [each for each in found["networks"] if each["is_best"]]
+    assert details["settings"]["learn.epochs"] == 1
+    assert details["settings"]["search.simulations"] == run.config["search"]["simulations"]
+    assert [each["iteration"] for each in details["networks"]] == run.networks()
+    (best,) = [each for each in details["networks"] if each["is_best"]]
     assert (best["iteration"], best["elo"]) == (run.progress.best, run.progress.elo)
-    assert found["games"] == run.games.count()
-    assert found["environments"][0]["iteration"] == 1
-    assert {each["wins"] + each["draws"] + each["losses"] for each in found["baselines"]} == {2}
+    assert details["games"] == run.games.count()
+    assert details["environments"][0]["iteration"] == 1
+    assert {each["wins"] + each["draws"] + each["losses"] for each in details["baselines"]} == {2}
 
 
-def test_curves_are_the_numbers_of_the_metrics(client, folder):
+def test_curves_agree_with_metrics(client, folder):
     panels = {each["key"]: each for each in get(client, "/runs/curves", run="runs/one")["runs/one"]}
     records = read_records(RunFolder.open(folder / "runs/one"))
     learned = [each for each in records if isinstance(each, LearnRecord)]
@@ -102,7 +102,7 @@ def test_curves_are_the_numbers_of_the_metrics(client, folder):
     assert seconds["learn"][1] == pytest.approx(learned[0].wall_seconds)
     memory = [y for _, y in panels["memory"]["series"][0]["points"]]
     assert memory == sorted(memory)
-    assert memory[0] > 20  # MiB: an interpreter with torch
+    assert memory[0] > 20  # MiB, at least an interpreter with torch
     hours = get(client, "/runs/curves", run="runs/one", x="hours")["runs/one"]
     ends = list(accumulate(each.wall_seconds / 3600 for each in records))
     (loss,) = [each for each in hours if each["key"] == "loss"]
@@ -111,9 +111,9 @@ def test_curves_are_the_numbers_of_the_metrics(client, folder):
     )
 
 
-def test_differences_are_those_and_no_others(client):
-    found = get(client, "/runs/differences", run=["runs/one", "runs/two"])
-    assert {each["key"]: each["values"] for each in found} == {
+def test_only_different_settings_are_listed(client):
+    differences = get(client, "/runs/differences", run=["runs/one", "runs/two"])
+    assert {each["key"]: each["values"] for each in differences} == {
         "learn.epochs": [2, 1], "seed": [0, 3],
     }  # fmt: skip
     alone = client.get(f"{API}/runs/differences", params={"run": ["runs/one"]})
@@ -124,14 +124,14 @@ def test_differences_are_those_and_no_others(client):
     ("run", "status"),
     [("runs/none", 404), ("../x", 403), ("/", 403), ("tournaments/first", 403), ("runs/\0", 400)],
 )
-def test_what_is_no_run_of_the_folders_is_refused(client, run, status):
+def test_runs_outside_served_folders_are_refused(client, run, status):
     for path in ("/runs/one", "/runs/curves"):
-        answer = client.get(API + path, params={"run": run})
-        assert answer.status_code == status
-        assert len(answer.json()["error"].splitlines()) == 1
+        response = client.get(API + path, params={"run": run})
+        assert response.status_code == status
+        assert len(response.json()["error"].splitlines()) == 1
 
 
-def test_pages_are_told_when_a_run_goes_on(client, folder):
+def test_progress_of_run_is_sent_to_pages(client, folder):
     shutil.copytree(folder / "runs/one", folder / "runs/growing")
     address = "ws://localhost/api/v1/runs/live?run=runs/growing&run=runs/two"
     with client.websocket_connect(address) as socket:
@@ -142,77 +142,77 @@ def test_pages_are_told_when_a_run_goes_on(client, folder):
         with run.locked():
             line = read_records(run)[-1].line()
             run.commit(run.progress, [line])
-            news = socket.receive_json()
-        assert news["run"]["run"] == "runs/growing"
-        assert news["records"] == first["records"] + 1
+            update = socket.receive_json()
+        assert update["run"]["run"] == "runs/growing"
+        assert update["records"] == first["records"] + 1
     shutil.rmtree(folder / "runs/growing")
 
 
 @pytest.mark.parametrize("query", ["", "?run=runs/none", "?run=../x", "?" + "run=a&" * 20])
-def test_a_websocket_for_nothing_says_so(client, query):
+def test_websocket_without_valid_runs_gets_error(client, query):
     with client.websocket_connect(f"ws://localhost/api/v1/runs/live{query}") as socket:
         assert "error" in socket.receive_json()
 
 
-def test_a_damaged_run_is_listed_with_its_problem(client, folder):
+def test_damaged_run_is_listed_with_problem(client, folder):
     shutil.copytree(folder / "runs/one", folder / "runs/damaged")
     (folder / "runs/damaged/state.json").write_text("{}")
-    (found,) = [each for each in get(client, "/runs") if each["run"] == "runs/damaged"]
-    assert found["status"] == "damaged"
-    assert "state.json" in found["problem"]
+    (damaged,) = [each for each in get(client, "/runs") if each["run"] == "runs/damaged"]
+    assert damaged["status"] == "damaged"
+    assert "state.json" in damaged["problem"]
     assert client.get(f"{API}/runs/one", params={"run": "runs/damaged"}).status_code == 400
     shutil.rmtree(folder / "runs/damaged")
 
 
-def test_a_tournament_has_the_ratings_of_the_command(client, folder):
+def test_tournament_ratings_agree_with_report(client, folder):
     (listed,) = get(client, "/tournaments")
     assert (listed["tournament"], listed["players"]) == ("tournaments/first", 3)
     assert listed["games"] == listed["games_planned"] == 12
-    found = get(client, "/tournaments/one", tournament="tournaments/first")
+    details = get(client, "/tournaments/one", tournament="tournaments/first")
     tournament = Tournament.saved(folder / "tournaments/first")
     assert tournament is not None
     report = TournamentReport.of(tournament)
-    assert [each["player"] for each in found["ratings"]] == report.players
-    for shown, rating in zip(found["ratings"], report.ratings.players, strict=True):
-        assert (shown["elo"], shown["low"], shown["high"]) == rating.interval
-    for i, row in enumerate(found["table"]):
+    assert [each["player"] for each in details["ratings"]] == report.players
+    for row, rating in zip(details["ratings"], report.ratings.players, strict=True):
+        assert (row["elo"], row["low"], row["high"]) == rating.interval
+    for i, row in enumerate(details["table"]):
         assert row[i] is None
         for j, meeting in enumerate(row):
             if meeting is not None:
                 assert meeting["points"] == pytest.approx(report.table[i, j])
-                assert meeting["points"] + found["table"][j][i]["points"] == pytest.approx(1)
-                assert meeting["low"] == pytest.approx(1 - found["table"][j][i]["high"])
-    other = client.get(f"{API}/tournaments/one", params={"tournament": "runs/one"})
-    assert other.status_code == 403
+                assert meeting["points"] + details["table"][j][i]["points"] == pytest.approx(1)
+                assert meeting["low"] == pytest.approx(1 - details["table"][j][i]["high"])
+    foreign = client.get(f"{API}/tournaments/one", params={"tournament": "runs/one"})
+    assert foreign.status_code == 403
 
 
-def test_studies_are_listed_with_what_has_been_begun(client):
-    found = {each["name"]: each for each in get(client, "/studies")}
-    assert set(found) == set(registered_studies())
-    (begun,) = found["warm-start"]["begun"]
+def test_studies_list_existing_folders(client):
+    studies = {each["name"]: each for each in get(client, "/studies")}
+    assert set(studies) == set(registered_studies())
+    (begun,) = studies["warm-start"]["begun"]
     assert (begun["scale"], begun["running"]) == ("smoke", False)
     assert begun["report"] == "/reports/warm-start-smoke/index.html"
 
 
-def test_progress_of_a_study_is_that_of_the_command(client, capsys):
+def test_study_progress_agrees_with_command(client, capsys):
     assert main(["study", "warm-start", "--scale", "smoke", "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
-    found = get(client, "/studies/one", name="warm-start", scale="smoke")
-    assert [each["part"] for each in found["parts"]] == [each["part"] for each in status["parts"]]
-    assert found["whole"]["runs"] == status["runs"] > 0
-    assert found["whole"]["finished_runs"] == 0
-    assert found["command"] == "zerolab study warm-start --scale smoke"
-    assert {each["verdict"] for each in found["claims"]} == {"no data"}
-    missing = client.get(f"{API}/studies/one", params={"name": "warm", "scale": "mini"})
-    assert missing.status_code == 404
-    assert "warm-start" in missing.json()["error"]
+    details = get(client, "/studies/one", name="warm-start", scale="smoke")
+    assert [each["part"] for each in details["parts"]] == [each["part"] for each in status["parts"]]
+    assert details["whole"]["runs"] == status["runs"] > 0
+    assert details["whole"]["finished_runs"] == 0
+    assert details["command"] == "zerolab study warm-start --scale smoke"
+    assert {each["verdict"] for each in details["claims"]} == {"no data"}
+    unknown = client.get(f"{API}/studies/one", params={"name": "warm", "scale": "mini"})
+    assert unknown.status_code == 404
+    assert "warm-start" in unknown.json()["error"]
 
 
-def test_a_report_is_served_and_may_do_nothing(client, folder):
-    answer = client.get("/reports/warm-start-smoke/index.html")
+def test_report_is_served_without_scripts(client, folder):
+    response = client.get("/reports/warm-start-smoke/index.html")
     report = folder / "studies/warm-start-smoke/report"
-    assert answer.content == (report / "index.html").read_bytes()
-    policy = answer.headers["content-security-policy"]
+    assert response.content == (report / "index.html").read_bytes()
+    policy = response.headers["content-security-policy"]
     assert "sandbox" in policy
     assert "default-src 'none'" in policy
     assert "script" not in policy
@@ -224,11 +224,11 @@ def test_a_report_is_served_and_may_do_nothing(client, folder):
     ["warm-start-smoke/report.json", "warm-start-smoke/..%2fstudy.toml", "%2e%2e/index.html",
      "runs/index.html", "warm-start-smoke/none.html", "warm-start-smoke/.html"],
 )  # fmt: skip
-def test_nothing_but_reports_is_served(client, path):
+def test_files_outside_reports_are_not_served(client, path):
     assert client.get(f"/reports/{path}").status_code in (403, 404)
 
 
-def test_a_link_out_of_a_report_is_not_followed(client, folder):
+def test_links_out_of_report_are_not_followed(client, folder):
     link = folder / "studies/warm-start-smoke/report/link.html"
     (folder / "secret.html").write_text("secret")
     link.symlink_to(folder / "secret.html")
@@ -236,7 +236,7 @@ def test_a_link_out_of_a_report_is_not_followed(client, folder):
     link.unlink()
 
 
-def test_an_empty_laboratory_has_nothing(tmp_path):
+def test_empty_laboratory_lists_nothing(tmp_path):
     folders = Folders((tmp_path / "runs",), tmp_path / "studies", tmp_path / "tournaments")
     app = make_app(Laboratory(folders, workers=0))
     with TestClient(app, base_url="http://localhost") as client:
@@ -245,21 +245,21 @@ def test_an_empty_laboratory_has_nothing(tmp_path):
         assert not any(each["begun"] for each in get(client, "/studies"))
 
 
-def test_a_server_warms_up_with_the_run_that_has_got_on_last(folder, monkeypatch):
+def test_server_warms_up_with_most_recent_run(folder, monkeypatch):
     now = time.time()
     for name, age in (("one", 10), ("two", 20)):
         os.utime(folder / "runs" / name / "state.json", (now - age, now - age))
-    asked, has_asked = [], threading.Event()
+    requests, is_warming_up = [], threading.Event()
 
-    async def warm_up(searches, wanted):
-        asked.append(wanted)
-        has_asked.set()
-        raise BusyError("it is no matter of pages whether this works")
+    async def warm_up(searches, request):
+        requests.append(request)
+        is_warming_up.set()
+        raise BusyError("pages work even if the warm-up fails")
 
     monkeypatch.setattr(Searches, "warm_up", warm_up)
     laboratory = Laboratory(Folders(), workers=1, warm_up=True)
     with TestClient(make_app(laboratory), base_url="http://localhost") as client:
-        assert has_asked.wait(60)
+        assert is_warming_up.wait(60)
         assert get(client, "/runs")
-    assert [(each.agent, each.position.history) for each in asked] == [("runs/one", ())]
+    assert [(each.agent, each.position.history) for each in requests] == [("runs/one", ())]
     assert newest_run(Folders((folder / "nowhere",))) is None

@@ -1,4 +1,4 @@
-"""The trees of a process: those that are over make room for others, those under way do not."""
+"""Memory limits of a search process, which frees finished trees but not running ones."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def begin(number: int, simulations: int, *, is_patient: bool = False) -> Begin:
 
 
 def begin_agent(number: int, agent: str, *, is_patient: bool = False) -> Begin:
-    return Begin(number, Client("somebody"), SearchRequest(agent, START, Folders()), is_patient)
+    return Begin(number, Client("a"), SearchRequest(agent, START, Folders()), is_patient)
 
 
-def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_share_memory_of_process(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = (
         search_bytes(find_agent(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000)
     )
@@ -42,21 +42,21 @@ def test_trees_share_the_memory_of_a_process(monkeypatch: pytest.MonkeyPatch) ->
     for number in (1, 2):
         searcher.execute(begin(number, 50))
         assert step_until_done(number) is None
-    searcher.execute(begin(3, 20_000, is_patient=True))  # what comes later goes first
+    searcher.execute(begin(3, 20_000, is_patient=True))  # urgent requests run first
     searcher.step()
     searcher.execute(Look(4, 1, ()))
     searcher.execute(Look(5, 2, ()))
     errors = {each.number: each.error for each in updates if each.number in (4, 5)}
-    assert "analyse the position again" in str(errors[4])  # it had to make room
+    assert "analyse the position again" in str(errors[4])  # evicted for search 3
     assert errors[5] is None
     searcher.execute(begin(6, 20_000))
-    assert isinstance(step_until_done(6), BusyError)  # 3 is under way and needs all of it
+    assert isinstance(step_until_done(6), BusyError)  # search 3 is running and needs all memory
     assert step_until_done(3) is None
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("options", ["cache=0", "", "cache=9000&fpu=parent", "cache=1048576"])
-def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
+def test_estimated_memory_matches_allocation(options: str) -> None:
     agent = find_agent(f"{RUN}?simulations=3000&{options}".rstrip("&"), START.game, Folders())
     player = agent.new_player()
     assert isinstance(player, SearchPlayer)
@@ -72,7 +72,7 @@ def test_a_search_is_said_to_take_what_it_takes(options: str) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_one_search_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_with_excessive_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = f"{RUN}?cache=1048576"
     monkeypatch.setattr(
         live_search, "_MAX_SEARCH_BYTES", search_bytes(find_agent(agent, START.game, Folders()))
@@ -82,7 +82,7 @@ def test_one_search_may_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("here")
-def test_evaluations_that_are_kept_take_memory_of_a_process(
+def test_evaluation_caches_count_toward_process_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = f"{RUN}?simulations=20000&cache=1048576"
@@ -90,7 +90,7 @@ def test_evaluations_that_are_kept_take_memory_of_a_process(
     monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", 2 * needed - 1)
     updates: list[Update] = []
     searcher = search_process._Searcher(updates.append)
-    searcher.execute(begin_agent(1, agent, is_patient=True))  # what comes later goes first
+    searcher.execute(begin_agent(1, agent, is_patient=True))  # urgent requests run first
     searcher.step()
     searcher.execute(begin_agent(2, agent))
     while not any(each.is_done for each in updates):

@@ -1,4 +1,4 @@
-"""The queue of a search process, and searches in processes: bounds, errors, death."""
+"""The task queue of a search process; limits, errors and crashes of searches."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ START = Position.start(GAME)
 LONG = SearchRequest("mcts:100000", START, Folders(), shows_progress=True)
 
 
-def _steps(count: int, seen: list[str], name: str, seconds: float = 0.0) -> Iterator[int]:
+def _steps(count: int, log: list[str], name: str, seconds: float = 0.0) -> Iterator[int]:
     for number in range(count):
         until = time.thread_time() + seconds
-        while time.thread_time() < until:  # shares are of the processor's time
+        while time.thread_time() < until:  # the queue shares processor time
             pass
-        seen.append(name)
+        log.append(name)
         yield number
 
 
@@ -49,7 +49,7 @@ def _until_done(queue: TaskQueue) -> list[Update]:
     return [each for each in updates if each is not None]
 
 
-def test_the_last_result_is_reported() -> None:
+def test_last_result_is_reported() -> None:
     queue = TaskQueue()
     queue.add(7, Client("a"), _steps(50, [], "a"))
     updates = _until_done(queue)
@@ -58,90 +58,90 @@ def test_the_last_result_is_reported() -> None:
     assert {each.number for each in updates} == {7}
 
 
-def test_short_work_goes_before_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_precedes_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_process, "_MOMENT", 0.025)
-    queue, seen = TaskQueue(), []
+    queue, log = TaskQueue(), []
     for number in range(6):
-        queue.add(number, Client(f"client {number}"), _steps(40, seen, "long", 0.001))
-    for _ in range(6 * 30):  # each has had more than a moment
+        queue.add(number, Client(f"client {number}"), _steps(40, log, "long", 0.001))
+    for _ in range(6 * 30):  # each has exceeded `_MOMENT`
         queue.step()
-    before = len(seen)
-    queue.add(9, Client("late"), _steps(5, seen, "short", 0.0005))
-    while "short" not in seen or seen.count("short") < 5:
+    before = len(log)
+    queue.add(9, Client("late"), _steps(5, log, "short", 0.0005))
+    while "short" not in log or log.count("short") < 5:
         queue.step()
-    assert len(seen) - before <= 5 + 2  # every fourth turn goes by clients alone
+    assert len(log) - before <= 5 + 2  # every fourth turn ignores levels
 
 
-def test_nobody_starves_beside_short_work() -> None:
-    queue, seen = TaskQueue(), []
-    queue.add(0, Client("patient"), _steps(1000, seen, "patient", 0.001), is_patient=True)
+def test_short_work_does_not_starve_patient_work() -> None:
+    queue, log = TaskQueue(), []
+    queue.add(0, Client("patient"), _steps(1000, log, "patient", 0.001), is_patient=True)
     for number in range(1, 200):
-        queue.add(number, Client("busy"), _steps(2, seen, "busy", 0.001))
+        queue.add(number, Client("busy"), _steps(2, log, "busy", 0.001))
         queue.step()
         queue.step()
-    assert seen.count("patient") >= 50
+    assert log.count("patient") >= 50
 
 
 def test_patient_work_waits_for_urgent_work() -> None:
-    queue, seen = TaskQueue(), []
+    queue, log = TaskQueue(), []
     for number in range(5):
-        queue.add(number, Client(f"client {number}"), _steps(20, seen, "patient"), is_patient=True)
+        queue.add(number, Client(f"client {number}"), _steps(20, log, "patient"), is_patient=True)
     queue.step()
-    queue.add(9, Client("late"), _steps(10, seen, "urgent"))
-    while seen.count("urgent") < 10:
+    queue.add(9, Client("late"), _steps(10, log, "urgent"))
+    while log.count("urgent") < 10:
         queue.step()
-    assert seen.count("patient") <= 1 + 4
+    assert log.count("patient") <= 1 + 4
 
 
-def _seen_beside_modest(queue: TaskQueue, seen: list[str]) -> list[str]:
-    """Add a client with 20 steps to a busy queue; return whose steps were done until its last."""
+def _log_with_modest_client(queue: TaskQueue, log: list[str]) -> list[str]:
+    """Add a client with 20 steps to a busy queue; return the owners of all steps until its last."""
     for _ in range(20):
         queue.step()
-    queue.add(9, Client("modest"), _steps(20, seen, "modest", 0.002))
-    before = len(seen)
-    while seen.count("modest") < 20:
+    queue.add(9, Client("modest"), _steps(20, log, "modest", 0.002))
+    before = len(log)
+    while log.count("modest") < 20:
         queue.step()
-    return seen[before:]
+    return log[before:]
 
 
-def test_clients_have_equal_shares_whatever_they_ask_for() -> None:
-    queue, seen = TaskQueue(), []
+def test_clients_have_equal_shares() -> None:
+    queue, log = TaskQueue(), []
     for number in range(8):
-        queue.add(number, Client("greedy"), _steps(20, seen, "greedy", 0.002))
-    assert abs(_seen_beside_modest(queue, seen).count("greedy") - 20) <= 4
+        queue.add(number, Client("greedy"), _steps(20, log, "greedy", 0.002))
+    assert abs(_log_with_modest_client(queue, log).count("greedy") - 20) <= 4
 
 
-def test_who_gives_itself_many_names_has_no_larger_share() -> None:
-    queue, seen = TaskQueue(), []
+def test_page_names_do_not_increase_share_of_client() -> None:
+    queue, log = TaskQueue(), []
     for number in range(8):
         page = Client("greedy", str(number))
-        queue.add(number, page, _steps(20, seen, page.page, 0.002))
-    others = Counter(_seen_beside_modest(queue, seen))
-    assert abs(others.total() - 20 - 20) <= 4
-    assert max(others[str(number)] for number in range(8)) <= 5  # its pages have equal shares
+        queue.add(number, page, _steps(20, log, page.page, 0.002))
+    counts = Counter(_log_with_modest_client(queue, log))
+    assert abs(counts.total() - 20 - 20) <= 4
+    assert max(counts[str(number)] for number in range(8)) <= 5  # its pages have equal shares
 
 
-def test_errors_end_their_own_work_alone() -> None:
-    def wrong() -> Iterator[int]:
+def test_error_ends_only_its_own_work() -> None:
+    def failing() -> Iterator[int]:
         yield 1
         raise UserError("not that")
 
     queue = TaskQueue()
-    queue.add(1, Client("a"), wrong())
+    queue.add(1, Client("a"), failing())
     queue.add(2, Client("b"), _steps(3, [], "b"))
     updates = {each.number: each for each in _until_done(queue) if each.is_done}
     assert str(updates[1].error) == "not that"
     assert updates[2].error is None
 
 
-def test_work_that_is_dropped_has_no_more_turns() -> None:
-    queue, seen = TaskQueue(), []
-    queue.add(1, Client("a"), _steps(10, seen, "a"))
-    queue.add(2, Client("a"), _steps(10, seen, "b"))
+def test_removed_work_gets_no_more_turns() -> None:
+    queue, log = TaskQueue(), []
+    queue.add(1, Client("a"), _steps(10, log, "a"))
+    queue.add(2, Client("a"), _steps(10, log, "b"))
     queue.remove(1)
     queue.remove(77)
     _until_done(queue)
-    assert set(seen) == {"b"}
+    assert set(log) == {"b"}
 
 
 def _request(agent: str) -> SearchRequest:
@@ -149,7 +149,7 @@ def _request(agent: str) -> SearchRequest:
 
 
 @pytest.mark.usefixtures("here", "search_threads")
-def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None:
+def test_searches_are_limited_per_page_until_dropped() -> None:
     async def search() -> None:
         searches = Searches(1)
         begun = [searches.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
@@ -164,7 +164,7 @@ def test_searches_are_bounded_for_each_page_and_dropped_ones_make_room() -> None
 
 
 @pytest.mark.usefixtures("here", "search_threads")
-def test_errors_of_searches_keep_their_kind() -> None:
+def test_search_errors_keep_their_type() -> None:
     async def search() -> None:
         searches = Searches(1)
         with pytest.raises(ForbiddenError, match="/etc"):
@@ -180,10 +180,10 @@ def test_errors_of_searches_keep_their_kind() -> None:
 def test_only_watched_searches_build_more_than_one_analysis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    built = []
+    calls = []
 
     def count(*arguments: Any) -> Analysis:
-        built.append(1)
+        calls.append(arguments)
         return analyse_unfinished(*arguments)
 
     monkeypatch.setattr(live_search, "analyse_unfinished", count)
@@ -191,29 +191,29 @@ def test_only_watched_searches_build_more_than_one_analysis(
 
     async def search(request: SearchRequest) -> Analysis:
         searches = Searches(1)
-        found = await searches.analyse(Client("a"), request)
+        analysis = await searches.analyse(Client("a"), request)
         searches.close()
-        return found
+        return analysis
 
-    one = asyncio.run(search(_request("mcts:50")))
-    assert len(built) == 1
-    other = asyncio.run(search(_request("mcts:50")._replace(shows_progress=True)))
-    assert len(built) > 2
-    assert one.moves == other.moves
+    unwatched = asyncio.run(search(_request("mcts:50")))
+    assert len(calls) == 1
+    watched = asyncio.run(search(_request("mcts:50")._replace(shows_progress=True)))
+    assert len(calls) > 2
+    assert unwatched.moves == watched.moves
 
 
 @pytest.mark.usefixtures("here", "search_threads")
 def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: dict[int, list[int]] = {}  # simulations, by process
+    simulations: dict[int, list[int]] = {}  # per process
 
-    def hear(worker: SearchWorker, update: Update) -> None:
+    def record(worker: SearchWorker, update: Update) -> None:
         if update.result is not None:
             counts = [each.visits for each in update.result.moves]
-            found.setdefault(id(worker), []).append(sum(counts))
+            simulations.setdefault(id(worker), []).append(sum(counts))
         put(worker, update)
 
     put = SearchWorker._put
-    monkeypatch.setattr(SearchWorker, "_put", hear)
+    monkeypatch.setattr(SearchWorker, "_put", record)
 
     async def search() -> None:
         searches = Searches(2)
@@ -224,17 +224,17 @@ def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
         searches.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))
-    assert [len(found), *(counts[-1] for counts in found.values())] == [2, 9, 9]
+    assert [len(simulations), *(counts[-1] for counts in simulations.values())] == [2, 9, 9]
 
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real search processes, also after other tests have put threads in their place."""
+    """Real search processes, even if other tests have replaced them with threads."""
     monkeypatch.setattr(search_worker, "multiprocessing", multiprocessing)
 
 
 @pytest.mark.usefixtures("here", "processes")
-def test_a_search_process_that_dies_is_replaced() -> None:
+def test_killed_search_process_is_replaced() -> None:
     async def search() -> str:
         searches = Searches(1)
         killed = searches.begin(Client("a"), LONG)
@@ -245,15 +245,15 @@ def test_a_search_process_that_dies_is_replaced() -> None:
             async for _ in killed.results():
                 pass
         killed.drop()
-        found = await searches.analyse(Client("a"), _request(f"{RUN}?simulations=9"))
+        analysis = await searches.analyse(Client("a"), _request(f"{RUN}?simulations=9"))
         searches.close()
-        return found.agent
+        return analysis.agent
 
     assert Path(asyncio.run(asyncio.wait_for(search(), 120)).partition("@")[0]) == Path(RUN)
 
 
 @pytest.mark.usefixtures("processes")
-def test_searches_are_bounded_by_address_whatever_pages_call_themselves(
+def test_searches_are_limited_per_address_across_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(searches_module, "MAX_PER_ADDRESS", 20)
@@ -272,7 +272,7 @@ def test_searches_are_bounded_by_address_whatever_pages_call_themselves(
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_process_that_reads_nothing_holds_up_nobody(
+def test_unresponsive_process_does_not_block_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -280,7 +280,7 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
     monkeypatch.setattr(search_worker, "run_search_process", stub)
     monkeypatch.setattr(search_worker, "MAX_WAITING", 8)
     monkeypatch.setattr(searches_module, "_WATCH_SECONDS", 0.05)
-    large = _request("x" * 100_000)  # a few of them fill a pipe
+    large = _request("x" * 100_000)  # a few requests fill a pipe
 
     async def search() -> None:
         searches = Searches(1)
@@ -294,19 +294,19 @@ def test_a_process_that_reads_nothing_holds_up_nobody(
         assert refused >= 20
         for each in begun[-4:]:
             each.drop()
-        searches.begin(Client("later"), large)  # takes the room of dropped searches
+        searches.begin(Client("later"), large)  # takes the place of a dropped search
         waiting = [asyncio.create_task(_outcome(each)) for each in begun[:-4]]
         while (process := searches._workers[0]._process) is None:
             await asyncio.sleep(0.01)
         monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 0.0)
-        # The event loop is blocked here; the process is ended nevertheless.
+        # This wait blocks the event loop, but the process must end nevertheless.
         assert multiprocessing.connection.wait([process.sentinel], 20)
         monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 60.0)
         outcomes = set(await asyncio.gather(*waiting))
         assert len(outcomes) == 1 and "try again" in outcomes.pop()
         other_processes.MARK.touch()
-        found = await searches.analyse(Client("a"), _request("mcts:9"))
-        assert sum(each.visits for each in found.moves) == 9
+        analysis = await searches.analyse(Client("a"), _request("mcts:9"))
+        assert sum(each.visits for each in analysis.moves) == 9
         searches.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))

@@ -1,4 +1,4 @@
-"""Websockets whose other end does not read."""
+"""Websockets with clients that do not read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerolab.web.sockets import Socket
 
 
 class Unread:
-    """A connection that takes nothing more."""
+    """A connection that blocks every send."""
 
     application_state = WebSocketState.CONNECTED
 
@@ -28,13 +28,13 @@ class Unread:
         self.application_state = WebSocketState.DISCONNECTED
 
 
-def test_who_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_websocket_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "_SEND_SECONDS", 0.01)
     unread: Any = Unread()
 
-    async def send_to_it() -> None:
+    async def send_three() -> None:
         socket = Socket(unread)
         await asyncio.gather(*(socket.send({"id": number}) for number in range(3)))
 
-    asyncio.run(asyncio.wait_for(send_to_it(), 20))
+    asyncio.run(asyncio.wait_for(send_three(), 20))
     assert unread.closed_with == [1013]

@@ -1,4 +1,4 @@
-"""Names of the tiny run, and a server of the working directory."""
+"""Names of the tiny run, and a client of a server for the working directory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RUN = "runs/tiny"
 
 
 def new_page(workers: int = 1) -> TestClient:
-    """Return a page of a new server, which works once it is entered as a context.
+    """Return a client of a new server, which starts when the client is entered as a context.
 
-    Without `workers`, nothing can be searched, and nothing slow is started.
+    Searches need `workers`; without them the server starts faster.
     """
     return TestClient(make_app(Laboratory(Folders(), workers=workers)), base_url="http://localhost")

@@ -1,4 +1,4 @@
-"""Audits of accessibility by the rules of axe."""
+"""Accessibility audits with axe."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from playwright.sync_api import Page, expect
 
 
 def serious_findings(page: Page) -> list[dict[str, object]]:
-    """Return the serious and critical findings of axe, in the light and the dark theme."""
-    found = []
+    """Return axe's serious and critical violations in the light and dark themes."""
+    violations = []
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
-        found += Axe().run(page).response["violations"]
-    return [each for each in found if each["impact"] in ("serious", "critical")]
+        violations += Axe().run(page).response["violations"]
+    return [each for each in violations if each["impact"] in ("serious", "critical")]

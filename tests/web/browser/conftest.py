@@ -1,4 +1,4 @@
-"""A real browser, and a server in a separate process."""
+"""Fixtures for browser tests: Chromium, pages, and a server in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests without a browser."""
+    """Skip browser tests if Chromium is not installed."""
     if CHROMIUM is None:
         reason = "no Chromium: apt-get install chromium (make browser-test does it)"
         for item in items:
@@ -27,42 +27,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server(place: Path) -> Iterator[Server]:
-    """A server of the folder with the tiny run."""
-    serving = Server(place, "--allow-training")
-    yield serving
-    serving.stop()
+    """A server for the folder with the tiny run."""
+    process = Server(place, "--allow-training")
+    yield process
+    process.stop()
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.Browser]:
-    """Chromium, without a window; while it is open, its event loop is that of the thread."""
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+    """Headless Chromium, whose event loop occupies the thread while it is open."""
+    with playwright.sync_playwright() as api:
+        chromium = api.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
 def page(browser: playwright.Browser, server: Server) -> Iterator[playwright.Page]:
-    """A page at the server's address, in which no script may fail."""
-    yield from _page(browser, server)
+    """A page of the server that fails the test on script errors."""
+    yield from _checked_page(browser, server)
 
 
 @pytest.fixture
 def phone(browser: playwright.Browser, server: Server) -> Iterator[playwright.Page]:
-    """The same on a phone of 360 pixels."""
+    """A page with the width of a phone, 360 pixels."""
     small = {"width": 360, "height": 740}
-    yield from _page(browser, server, viewport=small, has_touch=True)
+    yield from _checked_page(browser, server, viewport=small, has_touch=True)
 
 
-def _page(
+def _checked_page(
     browser: playwright.Browser, server: Server, **options: object
 ) -> Iterator[playwright.Page]:
     context = browser.new_context(base_url=server.address, **options)
     context.set_default_timeout(1000 * SECONDS)
-    opened = context.new_page()
+    page = context.new_page()
     errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
     context.close()
     assert errors == []

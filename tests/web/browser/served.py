@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 SECONDS = 60
-"""Time limit of every wait, generous for a busy machine."""
+"""Time limit for every wait, with a margin for busy machines."""
 
 
 class Server:
-    """`zerolab serve` at a port that it keeps when restarted."""
+    """A `zerolab serve` process that keeps its port after a restart."""
 
     def __init__(self, folder: Path, *options: str, code: str = "") -> None:
         with socket.socket() as free:
@@ -39,6 +39,6 @@ class Server:
         assert self.address in self._process.stdout.readline()
 
     def stop(self) -> None:
-        """End the server as Ctrl-C does."""
+        """Stop the server with the signal of Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(SECONDS)

@@ -1,4 +1,4 @@
-"""The archive in a real browser: games, runs that grow, tournaments, studies; also on a phone."""
+"""Archive pages in a real browser: games, runs, tournaments and studies, also on a phone."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ CURRENT = f'{MOVES}[aria-current="true"]'
 
 @pytest.fixture(scope="module", autouse=True)
 def tournament(place: Path) -> None:
-    """A tournament beside the tiny run."""
-    former = Path.cwd()
+    """A tournament in the folder with the tiny run."""
+    previous = Path.cwd()
     os.chdir(place)
     try:
         players = ["random", "mcts:20", RUN, "--games", "4", "--openings", "1"]
         assert main(["tournament", *players, "--folder", TOURNAMENT]) == 0
     finally:
-        os.chdir(former)
+        os.chdir(previous)
 
 
-def test_a_game_is_found_looked_through_and_judged(page: Page) -> None:
+def test_game_is_found_replayed_and_judged(page: Page) -> None:
     page.goto(f"/replay#source={RUN}")
     page.select_option("#stage", "selfplay")
     page.fill("#iteration", "2")
@@ -62,18 +62,18 @@ def test_a_game_is_found_looked_through_and_judged(page: Page) -> None:
     expect(page.locator(MOVES)).to_have_count(plies)
 
 
-def test_n_leads_to_the_mistakes_in_turn(page: Page, here: Path) -> None:
+def test_n_key_visits_every_mistake(page: Page, here: Path) -> None:
     page.goto(f"/replay#source={TOURNAMENT}&player=random&opponent=mcts:20&result=lost")
     expect(page.locator("#judging")).to_contain_text("positions are solved")
     mistakes = page.locator("#mistakes li").count()
     assert mistakes > 0, "a lost game has a mistake, unless it was lost from the start"
-    seen = []
+    marked = []
     for _ in range(mistakes):
         page.keyboard.press("n")
         current = page.locator(CURRENT)
         expect(current).to_have_class("marked")
-        seen.append(current.inner_text())
-    assert len(set(seen)) == mistakes
+        marked.append(current.inner_text())
+    assert len(set(marked)) == mistakes
 
 
 def test_games_are_exported(page: Page, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_games_are_exported(page: Page, tmp_path: Path) -> None:
     assert len(read_records([path]).results) == 12
 
 
-def test_a_cell_of_the_cross_table_leads_to_its_games(page: Page) -> None:
+def test_cross_table_cell_links_to_its_games(page: Page) -> None:
     page.goto("/tournaments")
     page.get_by_role("link", name=TOURNAMENT).click()
     expect(page.locator("#figure svg")).to_be_visible()
@@ -95,7 +95,7 @@ def test_a_cell_of_the_cross_table_leads_to_its_games(page: Page) -> None:
     expect(page.locator("#total")).to_contain_text("of 4")
 
 
-def test_a_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
+def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
     page.goto("/runs")
     page.fill("#name", "grown")
     page.select_option("#preset", "smoke")
@@ -120,7 +120,7 @@ def test_a_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
     expect(page.locator("#differences table")).to_contain_text("iterations")
 
 
-def test_a_mistake_in_the_form_is_said(page: Page) -> None:
+def test_invalid_setting_is_reported_in_form(page: Page) -> None:
     page.goto("/runs")
     page.fill("#name", "wrong")
     page.fill("#settings", "learn.epoch=3")
@@ -128,7 +128,7 @@ def test_a_mistake_in_the_form_is_said(page: Page) -> None:
     expect(page.locator("#start-error")).to_contain_text("learn.epoch")
 
 
-def test_studies_and_the_interface_are_described(page: Page) -> None:
+def test_studies_and_http_interface_are_described(page: Page) -> None:
     page.goto("/studies")
     page.get_by_role("link", name="warm-start, smoke").click()
     expect(page.locator("#command")).to_have_text("zerolab study warm-start --scale smoke")
@@ -143,14 +143,14 @@ def test_studies_and_the_interface_are_described(page: Page) -> None:
     [f"replay#source={RUN}", "runs", f"run#run={RUN}", f"compare#run={RUN}", "tournaments",
      f"tournament#tournament={TOURNAMENT}", "studies", "study#name=warm-start&scale=smoke", "api"],
 )  # fmt: skip
-def test_pages_fit_a_phone_and_have_no_serious_finding(phone: Page, path: str) -> None:
+def test_pages_fit_phone_and_are_accessible(phone: Page, path: str) -> None:
     phone.goto(f"/{path}")
     phone.wait_for_load_state("networkidle")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 360
     assert serious_findings(phone) == []
 
 
-def test_pages_say_what_to_do_where_there_is_nothing(page: Page) -> None:
+def test_empty_pages_suggest_commands(page: Page) -> None:
     page.route("**/api/v1/runs", lambda route: route.fulfill(json=[]))
     page.route("**/api/v1/tournaments", lambda route: route.fulfill(json=[]))
     for path, command in (
@@ -162,7 +162,7 @@ def test_pages_say_what_to_do_where_there_is_nothing(page: Page) -> None:
         expect(page.locator("#nothing")).to_contain_text(command)
 
 
-def test_a_run_that_is_not_there_is_said(page: Page) -> None:
+def test_missing_run_or_tournament_is_reported(page: Page) -> None:
     page.goto("/run#run=runs/none")
     expect(page.locator("#error")).to_contain_text("is not a run")
     page.goto(f"/tournament#tournament={RUN}")

@@ -1,4 +1,4 @@
-"""User actions while a page waits for its server, which must not be lost or mixed up."""
+"""User actions while a page waits for the server."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from playwright.sync_api import Page, Route, expect
 MOVE = "#board .target[data-move]"
 
 
-def _is_active(page: Page) -> None:
+def _wait_until_active(page: Page) -> None:
     expect(page.locator('#board .target[aria-disabled="false"]').first).to_be_visible()
 
 
-def test_a_double_click_is_one_move(page: Page) -> None:
+def test_double_click_makes_one_move(page: Page) -> None:
     page.goto("/play#game=gobang:3x3:3&o=person")
     page.locator(MOVE).first.dblclick()
     expect(page.locator("#moves button")).to_have_count(2)
-    _is_active(page)
+    _wait_until_active(page)
     expect(page.locator("#error")).to_be_hidden()
     page.reload()
     expect(page.locator("#moves button")).to_have_count(2)
 
 
-def test_a_slow_click_counts_while_an_analysis_grows(page: Page) -> None:
+def test_slow_click_makes_move_during_analysis(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:100000&simulations=100000")
     expect(page.locator("#thoughts table")).to_have_count(1)
     for number in range(3):
@@ -39,7 +39,7 @@ def test_a_slow_click_counts_while_an_analysis_grows(page: Page) -> None:
         expect(page.locator("#moves button")).to_have_count(number + 2)
 
 
-def test_the_focus_stays_where_it_is_while_an_analysis_grows(page: Page) -> None:
+def test_focus_stays_during_analysis(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&moves=0,1&agents=mcts:100000&simulations=100000")
     expect(page.locator("#thoughts table")).to_have_count(1)
     page.locator("#moves button").nth(1).focus()
@@ -48,41 +48,41 @@ def test_the_focus_stays_where_it_is_while_an_analysis_grows(page: Page) -> None
 
 
 @pytest.mark.parametrize("path", ["play", "learn"])
-def test_a_move_that_the_server_did_not_get_can_be_made_again(page: Page, path: str) -> None:
+def test_failed_move_can_be_repeated(page: Page, path: str) -> None:
     page.goto(f"/{path}#game={GAME}&o=person")
-    _is_active(page)
+    _wait_until_active(page)
     page.route("**/api/v1/*", lambda route: route.abort())
     page.locator(MOVE).first.click()
     expect(page.locator("#error")).to_contain_text("the server does not respond")
-    _is_active(page)
+    _wait_until_active(page)
     page.unroute("**/api/v1/*")
     page.locator(MOVE).first.click()
     expect(page.locator("#board .piece").first).to_be_visible()
     expect(page.locator("#error")).to_be_hidden()
 
 
-def test_a_hint_for_an_earlier_position_is_not_shown(page: Page) -> None:
+def test_hint_for_earlier_position_is_not_shown(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     page.uncheck("#warn")
-    held: list[Route] = []
+    pending: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        pending.append(route)
 
     page.route("**/api/v1/solution", hold)
     page.click("#hint")
-    while not held:
+    while not pending:
         page.wait_for_timeout(10)
     page.locator(MOVE).first.click()
-    expect(page.locator("#board .piece")).to_have_count(2)  # the opponent has answered
+    expect(page.locator("#board .piece")).to_have_count(2)  # the opponent has moved
     with page.expect_response("**/api/v1/solution"):
-        held[0].continue_()
+        pending[0].continue_()
     page.wait_for_timeout(200)
     expect(page.locator("#advice")).to_have_text("")
     expect(page.locator("#board .note")).to_have_count(0)
 
 
-def test_addresses_follow_what_is_shown(page: Page) -> None:
+def test_address_follows_position_and_agents(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20&ply=abc")
     expect(page.locator("#thoughts table")).to_have_count(1)
     page.click("#add")
@@ -93,7 +93,7 @@ def test_addresses_follow_what_is_shown(page: Page) -> None:
     expect(page.locator("#moves button")).to_have_count(4)
 
 
-def test_agents_without_a_tree_have_none(page: Page) -> None:
+def test_agent_without_search_has_empty_tree(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=random")
     expect(page.locator("#thoughts table")).to_have_count(1)
     page.wait_for_timeout(300)
@@ -101,7 +101,7 @@ def test_agents_without_a_tree_have_none(page: Page) -> None:
     expect(page.locator("#tree")).to_contain_text("Nothing searched")
 
 
-def test_the_tree_ends_with_all_simulations(page: Page) -> None:
+def test_final_tree_has_all_simulations(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20&simulations=1000")
     expect(page.locator("#tree li").first).to_be_visible()
     page.wait_for_timeout(500)

@@ -1,4 +1,4 @@
-"""Play, analysis and lessons in a real browser: by mouse, by keyboard, on a phone, to the end."""
+"""Play, analysis and lesson pages in a real browser, with mouse, keyboard and phone."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from playwright.sync_api import Browser, Page, TimeoutError, expect
 MOVE = "#board .target[data-move]"
 
 
-def _play_to_the_end(page: Page) -> None:
+def _finish_game(page: Page) -> None:
     """Click legal moves until the game is over."""
     legal = '#board .target[aria-disabled="false"], #board button[data-move]:enabled'
     for _ in range(300):
         if re.search("won|drawn", page.locator("#status").inner_text()):
             return
-        with suppress(TimeoutError):  # the other player may be thinking, or the board change
+        with suppress(TimeoutError):  # the opponent may be to move, or the board may change
             page.locator(legal).first.click(timeout=500)
     pytest.fail("the game does not end")
 
@@ -34,23 +34,23 @@ def _play_to_the_end(page: Page) -> None:
 @pytest.mark.parametrize(
     "game", [GAME, "othello:4x4", "gobang:3x3:3"], ids=["connect_four", "othello", "gobang"]
 )
-def test_a_whole_game_against_an_agent(page: Page, game: str) -> None:
+def test_whole_game_against_agent_survives_reload(page: Page, game: str) -> None:
     agent = f"{RUN}?simulations=8" if game == GAME else "random"
     page.goto(f"/play#game={game}&o={agent}")
-    _play_to_the_end(page)
+    _finish_game(page)
     moves = page.locator("#moves button").count() - 1
     assert moves >= 4
-    page.reload()  # the address has the whole game
+    page.reload()  # the address contains the whole game
     expect(page.locator("#status")).to_contain_text(re.compile("won|drawn"))
     assert page.locator("#moves button").count() - 1 == moves
 
 
-def test_two_agents_play_each_other(page: Page) -> None:
+def test_two_agents_finish_game(page: Page) -> None:
     page.goto(f"/play#game={GAME}&x=mcts:20&o=random")
     expect(page.locator("#status")).to_contain_text(re.compile("won|drawn"))
 
 
-def test_undo_redo_resign_and_a_new_game(page: Page) -> None:
+def test_undo_redo_resign_and_new_game_work(page: Page) -> None:
     page.goto(f"/play#game={GAME}&o=person")
     for column in (0, 1, 2):
         page.locator(f'{MOVE}[data-move="{column}"]').first.click()
@@ -68,7 +68,7 @@ def test_undo_redo_resign_and_a_new_game(page: Page) -> None:
     expect(page.locator("#status")).to_contain_text("X is to move")
 
 
-def test_a_game_by_keyboard_alone(page: Page) -> None:
+def test_game_can_be_played_with_keyboard(page: Page) -> None:
     page.goto("/play#game=gobang:3x3:3&o=person")
     page.wait_for_selector(MOVE)
     for _ in range(60):
@@ -76,7 +76,7 @@ def test_a_game_by_keyboard_alone(page: Page) -> None:
         if page.evaluate("document.activeElement.classList.contains('target')"):
             break
     keys = ["Enter", "ArrowDown", " ", "ArrowUp", "ArrowRight", "Enter", "ArrowDown", "Enter"]
-    keys += ["ArrowUp", "ArrowRight", "Enter"]  # a1 a2, b1 b2, c1: a row for X
+    keys += ["ArrowUp", "ArrowRight", "Enter"]  # a1 a2, b1 b2, c1 completes a row for X
     for key in keys:
         count = page.locator("#moves button").count()
         page.keyboard.press(key)
@@ -86,7 +86,7 @@ def test_a_game_by_keyboard_alone(page: Page) -> None:
     expect(page.locator("#announcements")).to_contain_text("X has won")
 
 
-def test_moves_and_boards_are_read_aloud(page: Page) -> None:
+def test_moves_and_cells_have_screen_reader_text(page: Page) -> None:
     page.goto(f"/play#game={GAME}&o=person&moves=0")
     expect(page.locator('.target[data-cell="12"]')).to_have_attribute(
         "aria-label", "04 X, last move"
@@ -95,7 +95,7 @@ def test_moves_and_boards_are_read_aloud(page: Page) -> None:
     expect(page.locator("#announcements")).to_contain_text("O plays 1. X is to move.")
 
 
-def test_an_agent_is_taken_away_and_brought_back(page: Page, place: Path, tmp_path: Path) -> None:
+def test_agent_file_is_downloaded_and_uploaded(page: Page, place: Path, tmp_path: Path) -> None:
     page.goto(f"/run#run={RUN}")
     with page.expect_download() as download:
         page.get_by_label("File of iteration 2").click()
@@ -114,7 +114,7 @@ def test_an_agent_is_taken_away_and_brought_back(page: Page, place: Path, tmp_pa
     shutil.rmtree(place / "runs" / "agents")
 
 
-def test_mistakes_in_the_form_are_explained(page: Page) -> None:
+def test_misspelled_agent_gets_suggestion(page: Page) -> None:
     page.goto(f"/play#game={GAME}")
     page.select_option("#second select", "")
     page.fill("#second input", "mtcs:100")
@@ -122,7 +122,7 @@ def test_mistakes_in_the_form_are_explained(page: Page) -> None:
     expect(page.locator("#error")).to_contain_text('did you mean "mcts"')
 
 
-def test_an_analysis_shows_visits_truth_and_tree(page: Page) -> None:
+def test_analysis_shows_visits_solution_and_tree(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&moves=0,3,1,3&agents={RUN}+mcts:50&simulations=1000")
     expect(page.locator("#solution")).to_contain_text("Best: 2")
     expect(page.locator("#thoughts table")).to_have_count(2)
@@ -137,7 +137,7 @@ def test_an_analysis_shows_visits_truth_and_tree(page: Page) -> None:
     expect(page.locator("#values circle")).to_have_count(2)
 
 
-def test_positions_are_set_up_and_moves_pasted(page: Page) -> None:
+def test_positions_can_be_edited_and_moves_pasted(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20")
     page.click("summary")
     page.fill("#pasted", "1. 0 3 2. 1 *")
@@ -146,7 +146,7 @@ def test_positions_are_set_up_and_moves_pasted(page: Page) -> None:
     page.click("#edit")
     page.click("#clear")
     page.locator('.target[data-cell="4"]').click()
-    expect(page.locator("#error")).to_contain_text("expected")  # one piece of X, X to move
+    expect(page.locator("#error")).to_contain_text("expected")  # one X piece and X to move
     page.select_option("#mover", "second")
     page.locator('.target[data-cell="4"]').click()
     page.locator('.target[data-cell="4"]').click()
@@ -159,60 +159,60 @@ def test_positions_are_set_up_and_moves_pasted(page: Page) -> None:
     expect(page.locator("#board .piece")).to_have_count(1)
 
 
-def test_a_lesson_gives_hints_and_warns(page: Page) -> None:
+def test_lesson_gives_hints_and_keeps_score(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     expect(page.locator("#opponent")).to_contain_text("random")
     page.click("#hint")
     expect(page.locator("#advice")).to_contain_text("Exact")
-    _play_to_the_end(page)
+    _finish_game(page)
     expect(page.locator("#record")).to_contain_text("1")
 
 
-def test_the_page_goes_on_when_the_server_is_started_again(browser: Browser, place: Path) -> None:
-    own = Server(place)
-    context = browser.new_context(base_url=own.address)
+def test_page_reconnects_after_server_restart(browser: Browser, place: Path) -> None:
+    server = Server(place)
+    context = browser.new_context(base_url=server.address)
     try:
         page = context.new_page()
         page.goto(f"/analyse#game={GAME}&agents=mcts:50")
         expect(page.locator("#thoughts table")).to_have_count(1)
-        own.stop()
+        server.stop()
         expect(page.locator("#connection")).to_be_visible()
-        own.start()
+        server.start()
         expect(page.locator("#connection")).to_be_hidden()
         page.locator(f'{MOVE}[data-move="1"]').first.click()
         expect(page.locator("#moves button")).to_have_count(2)
         expect(page.locator("#thoughts table")).to_have_count(1)
     finally:
         context.close()
-        own.stop()
+        server.stop()
 
 
-def test_requests_that_do_not_arrive_are_given_up(
+def test_incomplete_requests_are_closed(
     place: Path,
 ) -> None:
     code = "import zerolab.web.server as p; p.HEAD_SECONDS = 0.5; "
-    own = Server(place, code=code)
+    server = Server(place, code=code)
     try:
-        with socket.create_connection(("127.0.0.1", own.port)) as silent:
+        with socket.create_connection(("127.0.0.1", server.port)) as silent:
             silent.sendall(b"GET / HTTP/1.1\r\nHost: local")
             silent.settimeout(60)
             assert silent.recv(100) == b""
     finally:
-        own.stop()
+        server.stop()
 
 
-def test_two_tabs_do_not_disturb_each_other(browser: Browser, server: Server) -> None:
+def test_two_tabs_work_independently(browser: Browser, server: Server) -> None:
     context = browser.new_context(base_url=server.address)
     first, second = context.new_page(), context.new_page()
     first.goto(f"/analyse#game={GAME}&agents=mcts:50&simulations=100000")
     second.goto("/play#game=gobang:3x3:3&o=mcts:50")
-    _play_to_the_end(second)
+    _finish_game(second)
     expect(first.locator("#thoughts table")).to_have_count(1)
     context.close()
 
 
 @pytest.mark.parametrize("path", ["play", "analyse", "learn"])
-def test_a_phone_shows_all_of_it(phone: Page, path: str) -> None:
+def test_playing_pages_fit_phone_and_are_accessible(phone: Page, path: str) -> None:
     phone.goto(f"/{path}#game={GAME}")
     phone.wait_for_selector("#board .target")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 360
