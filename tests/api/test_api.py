@@ -1,4 +1,4 @@
-"""The public Python interface, against the rules, the solver and the command line's own parts."""
+"""The public Python interface, compared with the rules, the solver and the command line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(tmp_path_factory, records):
     )
 
 
-def test_every_public_name_is_there_and_nothing_else():
+def test_public_names_exist():
     for name in zerolab.__all__:
         assert getattr(zerolab, name) is not None
     assert set(zerolab.__all__) <= set(dir(zerolab))
@@ -42,7 +42,7 @@ def test_every_public_name_is_there_and_nothing_else():
         zerolab.nonsense  # noqa: B018
 
 
-def test_type_checkers_get_the_same_names():
+def test_names_for_type_checkers_agree():
     tree = ast.parse(Path(zerolab.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     typed = {
@@ -54,23 +54,25 @@ def test_type_checkers_get_the_same_names():
     assert typed == zerolab._MODULES
 
 
-def test_importing_it_is_light():
+def test_import_does_not_load_torch():
     light = (
         "zerolab.Position, zerolab.parse_game, zerolab.analyse, zerolab.solve, zerolab.list_games"
     )
     code = f"import sys, zerolab; {light}; print('torch' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "False\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
 
 
-def test_a_callback_sees_every_stage_in_order_with_the_records_that_are_saved(run, records):
+def test_on_stage_gets_saved_records_in_order(run, records):
     assert [record.line() for record in records] == run.metrics()
     stages = [(record.iteration, record.stage) for record in records]
     assert stages[:3] == [(1, "selfplay"), (1, "learn"), (1, "gate")]
     assert {stage for _, stage in stages} <= {line["stage"] for line in run.metrics()}
 
 
-def test_an_exception_in_the_callback_stops_training_and_the_next_call_resumes(tmp_path, run):
+def test_exception_in_on_stage_stops_training_resumably(tmp_path, run):
     def stop(record):
         if record.stage == "learn":
             raise KeyboardInterrupt
@@ -83,13 +85,13 @@ def test_an_exception_in_the_callback_stops_training_and_the_next_call_resumes(t
     assert [{k: v for k, v in m.items() if "wall" not in k} for m in resumed.metrics()] == expected
 
 
-def test_settings_of_a_run_are_kept(run):
+def test_settings_of_run_cannot_change(run):
     assert run.settings["search"]["simulations"] == 6
     with pytest.raises(zerolab.UserError, match="simulations"):
         zerolab.train(run=run.path, settings={"search.simulations": 7})
 
 
-def test_a_network_evaluates_positions_and_states_alike(run):
+def test_network_evaluates_positions_and_states_alike(run):
     network = run.network()
     start = zerolab.Position.start(GAME)
     positions = [start, start.play("b2"), start.play("b2").play("a1")]
@@ -103,7 +105,7 @@ def test_a_network_evaluates_positions_and_states_alike(run):
     assert network.evaluate([])[0].shape == (0, 9)
 
 
-def test_a_network_refuses_what_is_no_position_or_state(run):
+def test_network_refuses_invalid_positions_and_states(run):
     network = run.network()
     for positions in (3, ["x"], [zerolab.Position.start("gobang:4x4:3")]):
         with pytest.raises(zerolab.UserError, match="expected"):
@@ -116,30 +118,30 @@ def test_a_network_refuses_what_is_no_position_or_state(run):
         zerolab.load_network("mcts:10")
 
 
-def test_analysis_by_a_search_finds_the_win_and_a_legal_line(run):
+def test_search_analysis_finds_win(run):
     position = zerolab.Position.start(GAME)
     for move in ("a1", "b1", "a2", "b2"):
         position = position.play(move)
     for agent in ("mcts:300", f"{run.path}?simulations=300"):
-        found = zerolab.analyse(position, agent, seed=3)
-        assert found.best.name == "a3"
-        assert found.principal_variation[0] == "a3"
-        assert found.value > 0.5
-        assert sum(move.visits for move in found.moves) == 300
-        assert [move.visits for move in found.moves] == sorted(
-            (move.visits for move in found.moves), reverse=True
+        analysis = zerolab.analyse(position, agent, seed=3)
+        assert analysis.best.name == "a3"
+        assert analysis.principal_variation[0] == "a3"
+        assert analysis.value > 0.5
+        assert sum(move.visits for move in analysis.moves) == 300
+        assert [move.visits for move in analysis.moves] == sorted(
+            (move.visits for move in analysis.moves), reverse=True
         )
 
 
-def test_analysis_by_perfect_play_agrees_with_the_solver():
+def test_perfect_analysis_agrees_with_solver():
     position = zerolab.Position.start(GAME).play("b2").play("a1").play("c1")
-    found = zerolab.analyse(position, "perfect")
-    solved = zerolab.solve(position)
-    assert {move.name: move.value for move in found.moves} == solved
-    assert found.value == max(solved.values())
+    analysis = zerolab.analyse(position, "perfect")
+    values = zerolab.solve(position)
+    assert {move.name: move.value for move in analysis.moves} == values
+    assert analysis.value == max(values.values())
 
 
-def test_analysis_by_a_policy_has_priors_and_by_random_play_a_move_alone(run):
+def test_policy_analysis_has_priors_and_random_only_move(run):
     position = zerolab.Position.start(GAME)
     policy = zerolab.analyse(position, f"{run.path}?simulations=0")
     assert policy.best.prior == max(move.prior for move in policy.moves)
@@ -149,33 +151,33 @@ def test_analysis_by_a_policy_has_priors_and_by_random_play_a_move_alone(run):
     assert random.value is None
 
 
-def test_a_match_has_a_score_and_a_difference(run):
-    done = []
+def test_match_has_score_and_elo_difference(run):
+    progress = []
     match = zerolab.play_match(
-        "mcts:200", "random", game=GAME, games=20, openings=1, progress=done.append
+        "mcts:200", "random", game=GAME, games=20, openings=1, progress=progress.append
     )
     assert match.score.games == 20
     assert match.score.score_rate > 0.6
     assert match.difference().los > 0.5
-    assert done[-1] == 20
+    assert progress[-1] == 20
 
 
-def test_a_tournament_can_be_kept_and_extended(tmp_path):
+def test_tournament_folder_can_be_extended(tmp_path):
     folder = tmp_path / "t"
     zerolab.play_tournament(["random", "mcts:5"], game=GAME, games=4, folder=folder)
     report = zerolab.play_tournament(["mcts:50"], game=GAME, games=4, folder=folder)
     assert {rating.player for rating in report.ratings.players} == {"random", "mcts:5", "mcts:50"}
 
 
-def test_rating_agrees_with_hand_made_results():
+def test_winner_of_all_games_is_rated_higher():
     games = [("strong", "weak", 1), ("weak", "strong", -1)] * 20
     ratings = zerolab.rate(games)
     assert ratings.players[0].player == "strong"
     assert ratings.difference("strong", "weak").interval.low > 0
 
 
-def play(**wrong):
-    return zerolab.play_match("random", "random", game=GAME, **wrong)
+def play(**options):
+    return zerolab.play_match("random", "random", game=GAME, **options)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ def play(**wrong):
         (lambda: zerolab.read_positions("nothing.parquet"), "nothing.parquet"),
     ],
 )
-def test_mistakes_are_one_line(call, message, tmp_path, monkeypatch):
+def test_mistakes_raise_one_line_errors(call, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(zerolab.UserError) as error:
         call()
@@ -253,11 +255,11 @@ def test_finished_games_cannot_be_analysed():
             call()
 
 
-def test_settings_may_be_lists_of_tables():
+def test_settings_can_be_lists_of_tables():
     heads = ["policy", {"name": "outcome", "weight": 0.01}]
     settings = {"network": {"name": "conv", "heads": heads}, "seed": 3}
-    chosen = resolve_settings(GAME, "smoke", list(flatten(settings)))
-    assert [(head.name, head.weight) for head in chosen.network.heads] == [
+    resolved = resolve_settings(GAME, "smoke", list(flatten(settings)))
+    assert [(head.name, head.weight) for head in resolved.network.heads] == [
         ("policy", 1.0), ("outcome", 0.01),
     ]  # fmt: skip
-    assert chosen.seed == 3
+    assert resolved.seed == 3

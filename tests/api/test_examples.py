@@ -1,4 +1,4 @@
-"""Every example is short, runs, and says something."""
+"""Length, success and output of the examples."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_MOST_LINES = 60
-_WHOLE = ("hex.py", "alphazero.py")  # a whole game, and the whole algorithm
-SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in _WHOLE)
+_MAX_LINES = 60
+_COMPLETE = ("hex.py", "alphazero.py")  # a complete game and a complete algorithm
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in _COMPLETE)
 
 
 @pytest.fixture
 def run_example(monkeypatch, capfd):
-    """Return a function that runs an example as a script, and returns what it prints."""
+    """A function that runs an example as a script and returns its output."""
 
     def run(name, *arguments):
         path = str(EXAMPLES / name)
@@ -29,8 +29,8 @@ def run_example(monkeypatch, capfd):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_it_is_short(name):
-    assert (EXAMPLES / name).read_text("utf-8").count("\n") < _MOST_LINES
+def test_example_is_short(name):
+    assert (EXAMPLES / name).read_text("utf-8").count("\n") < _MAX_LINES
 
 
 def test_alphazero_reaches_perfect_play(run_example):
@@ -39,28 +39,28 @@ def test_alphazero_reaches_perfect_play(run_example):
     assert printed.splitlines()[-1].endswith(" 0 games lost")
 
 
-def test_analyse_position(run_example):
+def test_analyse_position_prints_search_and_solution(run_example):
     printed = run_example("analyse_position.py")
     assert "best moves under perfect play" in printed
     assert "mcts:900 plays" in printed
 
 
-def test_rate_agents(run_example):
+def test_rate_agents_ranks_random_last(run_example):
     printed = run_example("rate_agents.py")
     ranked = [line.split()[0] for line in printed.splitlines()[:4]]
     assert sorted(ranked) == ["mcts:10", "mcts:100", "random", "rave:100"]
     assert ranked[-1] == "random"
 
 
-def test_custom_selection_rule():
-    """In a process of its own, where nobody has asked for the known rules before."""
+def test_custom_selection_rule_is_used_by_search():
+    """Run in a separate process, in which no selection rules are registered yet."""
     command = [sys.executable, str(EXAMPLES / "custom_selection_rule.py")]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    assert "MoveAnalysis" in found.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "MoveAnalysis" in process.stdout
 
 
-def test_train_then_evaluate(tmp_path, run_example):
+def test_trained_network_is_evaluated(tmp_path, run_example):
     printed = run_example("train_and_watch.py", tmp_path / "run")
     assert "iteration 3: gate finished" in printed
     assert "priors (10, 9)" in run_example("evaluate_positions.py", tmp_path / "run")

@@ -1,4 +1,4 @@
-"""The campaigns' tools: what they inject happens, and what they look for they find."""
+"""Fault injection and fault detection of the campaign tools."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from promised import contents, differences
 
 PACKAGE = Path(__file__).parents[2] / "tools" / "campaigns"
 
-# Not by sys.path: other files in tools have names of folders of tests.
+# Not through sys.path, because other files in tools have the names of test folders.
 _spec = importlib.util.spec_from_file_location("campaigns", PACKAGE / "__init__.py")
 sys.modules["campaigns"] = importlib.util.module_from_spec(_spec)
 
-from campaigns import damage, grammar, watch  # noqa: E402  found by now
+from campaigns import damage, grammar, watch  # noqa: E402  importable only now
 from campaigns.inject import Plan, counted  # noqa: E402
 from campaigns.journal import Journal  # noqa: E402
 from campaigns.schema import Drawn  # noqa: E402
@@ -32,15 +32,15 @@ from campaigns.schema import Drawn  # noqa: E402
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
 
-def ended(tmp_path, code, seconds=20.0, **more):
-    """Run a program under watch, which is in a folder of its own."""
+def run_watched(tmp_path, code, seconds=20.0, **options):
+    """Run a watched program in its own folder, and return the result."""
     (tmp_path / "work").mkdir(exist_ok=True)
-    command = watch.Command((), tmp_path / "work", **more)
+    command = watch.Command((), tmp_path / "work", **options)
     return watch.watched(watch.Shell(sys.executable, "-c", code), command, tmp_path / "n", seconds)
 
 
-def kinds(ended):
-    return [fault.partition(":")[0] for fault in ended.faults()]
+def fault_kinds(result):
+    return [fault.partition(":")[0] for fault in result.faults()]
 
 
 @pytest.mark.parametrize(
@@ -54,38 +54,38 @@ def kinds(ended):
         ("import os; os.abort()", ["code"]),
     ],
 )
-def test_what_a_command_does_wrong_is_found(tmp_path, code, expected):
-    assert kinds(ended(tmp_path, code)) == expected
+def test_faults_of_commands_are_found(tmp_path, code, expected):
+    assert fault_kinds(run_watched(tmp_path, code)) == expected
 
 
-def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
+def test_hanging_command_is_ended_with_its_children(tmp_path):
     code = "import subprocess; subprocess.run(['sleep', '98'])"
-    found = ended(tmp_path, code, seconds=0.5)
-    assert kinds(found) == ["hang"]
-    assert found.left == []
+    result = run_watched(tmp_path, code, seconds=0.5)
+    assert fault_kinds(result) == ["hang"]
+    assert result.left == []
 
 
-def test_work_that_may_take_long_is_stopped(tmp_path):
+def test_long_work_is_stopped_without_fault(tmp_path):
     code = "import time, signal, sys; signal.signal(15, lambda *_: sys.exit(143)); time.sleep(60)"
-    found = ended(tmp_path, code, stop_after=0.5)
-    assert found.stopped
-    assert kinds(found) == []
+    result = run_watched(tmp_path, code, stop_after=0.5)
+    assert result.stopped
+    assert fault_kinds(result) == []
 
 
-def test_a_process_that_is_left_is_found_wherever_it_went(tmp_path, monkeypatch):
+def test_leftover_process_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "_SECONDS_TO_LEAVE", 0.1)
     code = "import subprocess as s; s.Popen(['sleep', '97'], start_new_session=True, cwd='/')"
-    found = ended(tmp_path, code)
-    assert kinds(found) == ["left"]
-    assert "sleep 97" in found.left[0]
+    result = run_watched(tmp_path, code)
+    assert fault_kinds(result) == ["left"]
+    assert "sleep 97" in result.left[0]
 
 
-def test_memory_is_that_of_the_largest_process(tmp_path, monkeypatch):
+def test_memory_peak_is_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "BYTES", 100 << 20)
     code = "import time; held = bytearray(200 << 20); time.sleep(0.3)"
-    found = ended(tmp_path, code)
-    assert kinds(found) == ["memory"]
-    assert 200 << 20 < found.peak < 300 << 20
+    result = run_watched(tmp_path, code)
+    assert fault_kinds(result) == ["memory"]
+    assert 200 << 20 < result.peak < 300 << 20
 
 
 WRITING = """
@@ -101,12 +101,12 @@ for name in "abc":
 """
 
 
-def under(tmp_path, **plan):
-    """Write three files under a plan; return what there is then, and how it ended."""
-    made = Plan(str(tmp_path / "work"), **plan)
-    more = made.environment() | watch.with_paths(PACKAGE / "hook", PACKAGE.parent)
-    found = ended(tmp_path, WRITING, environment=more)
-    return sorted(path.name for path in (tmp_path / "work").iterdir()), found
+def write_files(tmp_path, **plan):
+    """Write three files under a fault plan; return the remaining file names and the result."""
+    fault_plan = Plan(str(tmp_path / "work"), **plan)
+    environment = fault_plan.environment() | watch.with_paths(PACKAGE / "hook", PACKAGE.parent)
+    result = run_watched(tmp_path, WRITING, environment=environment)
+    return sorted(path.name for path in (tmp_path / "work").iterdir()), result
 
 
 @pytest.mark.parametrize(
@@ -118,34 +118,36 @@ def under(tmp_path, **plan):
         ("rename", 4, ["a", "b", "c"]),
     ],
 )
-def test_a_process_is_killed_at_an_operation(tmp_path, call, number, expected):
-    files, found = under(tmp_path, call=call, number=number)
+def test_process_is_killed_at_operation(tmp_path, call, number, expected):
+    files, result = write_files(tmp_path, call=call, number=number)
     assert files == expected
-    assert found.code == (0 if expected == ["a", "b", "c"] else -9)
+    assert result.code == (0 if expected == ["a", "b", "c"] else -9)
     if call == "write":
         assert (tmp_path / "work" / "b.part").read_bytes() == b"01234"
 
 
-def test_an_operation_fails(tmp_path):
-    files, found = under(tmp_path, call="rename", number=2, error=28)
+def test_planned_operation_fails(tmp_path):
+    files, result = write_files(tmp_path, call="rename", number=2, error=28)
     assert files == ["a", "b.part"]
-    assert b"OSError: [Errno 28] No space left on device" in found.errors
+    assert b"OSError: [Errno 28] No space left on device" in result.errors
 
 
 def test_operations_are_counted(tmp_path):
-    under(tmp_path, counts=str(tmp_path / "counts"))
-    found = counted(tmp_path / "counts")
-    assert (found["write"], found["fsync"], found["rename"]) == (3, 3, 3)
+    write_files(tmp_path, counts=str(tmp_path / "counts"))
+    counts = counted(tmp_path / "counts")
+    assert (counts["write"], counts["fsync"], counts["rename"]) == (3, 3, 3)
 
 
-def test_a_database_is_full(tmp_path):
+def test_planned_sql_operation_fails(tmp_path):
     code = (
         "import sqlite3; c = sqlite3.connect('x.sqlite'); c.execute('CREATE TABLE t (a)');"
         "c.execute('INSERT INTO t VALUES (zeroblob(100000))'); c.commit()"
     )
     plan = Plan(str(tmp_path / "work"), call="sql", number=1, error=28)
-    more = plan.environment() | watch.with_paths(PACKAGE / "hook", PACKAGE.parent)
-    assert b"database or disk is full" in ended(tmp_path, code, environment=more).errors
+    environment = plan.environment() | watch.with_paths(PACKAGE / "hook", PACKAGE.parent)
+    assert (
+        b"database or disk is full" in run_watched(tmp_path, code, environment=environment).errors
+    )
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("way", [way for way in damage.WAYS if way != "bomb"])
-def test_every_way_of_damage_changes_some_file(folder, way):
+def test_every_damage_changes_some_file(folder, way):
     changed = []
     for path in sorted(folder.iterdir()):
         before = path.read_bytes()
@@ -178,7 +180,7 @@ def test_every_way_of_damage_changes_some_file(folder, way):
     assert changed or (way == "forbidden" and os.geteuid() == 0)
 
 
-def test_an_archive_becomes_a_bomb(folder, monkeypatch):
+def test_archive_becomes_decompression_bomb(folder, monkeypatch):
     monkeypatch.setattr(damage, "_BOMB", 1 << 26)
     assert damage.bomb(folder / "d.npz", random.Random(1))
     assert (folder / "d.npz").stat().st_size < 1 << 20
@@ -186,7 +188,7 @@ def test_an_archive_becomes_a_bomb(folder, monkeypatch):
         assert max(archive[name].nbytes for name in archive) == 1 << 26
 
 
-def test_what_is_drawn_depends_on_the_seed_alone(folder, tmp_path):
+def test_damage_and_values_depend_only_on_seed(folder, tmp_path):
     others = sorted(folder.iterdir())
     outcomes = set()
     for copy in ("one", "two"):
@@ -218,7 +220,7 @@ def test_argument_vectors_stay_within_their_folder(monkeypatch):
     assert "--set" in words
 
 
-def test_options_are_those_that_commands_declare():
+def test_options_come_from_command_signatures():
     files, *others = grammar._options(("rate",))
     assert files == ("", "files", Path, True)
     assert [each.flag for each in others][:2] == ["--json", "--csv"]
@@ -253,7 +255,7 @@ def test_folders_are_compared_without_the_clock(folder, tmp_path):
     ]  # fmt: skip
 
 
-def test_a_campaign_goes_on_after_its_last_whole_line(tmp_path):
+def test_journal_ignores_incomplete_last_line(tmp_path):
     entry = {"campaign": "kills", "seed": 1, "number": 1, "what": "", "faults": ["hang: long"]}
     Journal(tmp_path).add(entry)
     with open(tmp_path / "journal.jsonl", "a") as file:

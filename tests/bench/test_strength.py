@@ -1,4 +1,6 @@
-"""The strength benchmark: equal times, each network measured once, and the report by hand."""
+"""The strength benchmark: equal training times, single measurements and the report."""
+
+from __future__ import annotations
 
 import json
 
@@ -33,20 +35,20 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_every_variant_is_a_run_of_its_preset():
+def test_every_variant_is_valid_with_preset():
     for name, variant in VARIANTS.items():
         assert resolve_settings("connect_four:6x7", PRESET, variant.changes), name
 
 
-def test_a_run_ends_with_the_iteration_in_which_its_time_is_up(folder):
+def test_run_ends_after_iteration_that_exceeds_its_time(folder):
     run = RunFolder.open(folder / "runs" / "plain-0")
     assert run.networks() == [0, 1]
     assert [each.network for each in checkpoints(run)] == [1]
     assert (run.progress.iteration, run.progress.stage) == (2, "selfplay")
 
 
-def test_where_a_gate_rejects_the_network_in_force_is_measured(tmp_path):
-    strict = "gate={name='los', games=2}"  # which no two games can pass
+def test_rejected_candidate_is_not_measured(tmp_path):
+    strict = "gate={name='los', games=2}"  # impossible to pass with two games
     assert command(tmp_path, "plain", f"--set={strict}") == 0
     run = RunFolder.open(tmp_path / "runs" / "plain-0")
     assert [each.network for each in checkpoints(run)] == [0]
@@ -58,7 +60,7 @@ def test_table_and_figure_are_written(folder):
     assert "| plain |" in (folder / "strength.md").read_text()
 
 
-def test_repeating_it_trains_and_measures_nothing_again(folder, capsys):
+def test_repeated_command_trains_and_measures_nothing(folder, capsys):
     before = (folder / "accuracy.jsonl").read_bytes()
     assert command(folder, "plain", "--json") == 0
     assert (folder / "accuracy.jsonl").read_bytes() == before
@@ -66,7 +68,7 @@ def test_repeating_it_trains_and_measures_nothing_again(folder, capsys):
     assert [point["runs"] for point in points] == [1]
 
 
-def test_variants_may_be_added_but_not_other_settings(folder, capsys):
+def test_variants_can_be_added_but_settings_cannot_change(folder, capsys):
     assert command(folder, "plain", "root-value") == 0
     assert {each.variant for each in Measurements(folder / "accuracy.jsonl").all} == {
         "plain", "root-value",
@@ -78,7 +80,7 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["discont"], 'unknown variant "discont"'),
         (["--hours", "0"], "hours = 0.0: expected more than 0"),
@@ -88,33 +90,39 @@ def test_variants_may_be_added_but_not_other_settings(folder, capsys):
         (["--set", "learn.schedule=cosine"], "learn.schedule"),
     ],
 )
-def test_wrong_input_is_one_line(tmp_path, capsys, arguments, said):
+def test_mistakes_print_one_line(tmp_path, capsys, arguments, expected):
     assert main(["bench", "strength", "--folder", str(tmp_path / "b"), *arguments]) == 2
     message = capsys.readouterr().err
-    assert said in message
+    assert expected in message
     assert message.count("\n") == 1
 
 
-def test_checkpoints_are_the_first_at_or_after_each_step_and_the_last():
-    known = [Checkpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))]
-    chosen = [(each.network, each.due) for each in spaced(known, 0.1, 0.35)]
+def test_spaced_chooses_first_checkpoint_after_each_step():
+    available = [
+        Checkpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))
+    ]
+    chosen = [(each.network, each.due) for each in spaced(available, 0.1, 0.35)]
     assert chosen == [(2, 0.1), (4, 0.3), (5, 0.35)]
-    assert [each.network for each in spaced(known, 0.1, 0.3)] == [2, 4]
+    assert [each.network for each in spaced(available, 0.1, 0.3)] == [2, 4]
     assert spaced([], 0.1, 1.0) == []
 
 
-def test_points_are_means_over_runs_with_the_intervals_of_the_positions():
-    def measured(seed, due, hours, strong):
+def test_points_are_means_over_runs_with_position_intervals():
+    def measurement(seed, due, hours, strong):
         share = {"mean": strong, "low": 0.0, "high": 1.0}
         shares = dict.fromkeys(("strong", "weak", "network_strong", "network_weak"), share)
         return Measured(variant="plain", seed=seed, network=1, due=due, hours=hours, **shares)
 
     settings = StrengthSettings(variants=("plain",), every=0.1, positions=1000)
-    found = strength_report.curves(
-        [measured(0, 0.2, 0.21, 0.8), measured(1, 0.2, 0.29, 0.9), measured(0, 0.4, 0.4, 0.95)],
+    points = strength_report.curves(
+        [
+            measurement(0, 0.2, 0.21, 0.8),
+            measurement(1, 0.2, 0.29, 0.9),
+            measurement(0, 0.4, 0.4, 0.95),
+        ],
         settings,
     )["plain"]
-    assert [(point.hours, point.runs) for point in found] == [(0.25, 2), (0.4, 1)]
-    assert [point.by_run for point in found] == [(0.8, 0.9), (0.95,)]
-    share = found[0].shares["strong"]
+    assert [(point.hours, point.runs) for point in points] == [(0.25, 2), (0.4, 1)]
+    assert [point.by_run for point in points] == [(0.8, 0.9), (0.95,)]
+    share = points[0].shares["strong"]
     assert share == pytest.approx(wilson(0.85, 1000))

@@ -1,4 +1,4 @@
-"""Digests of code change with whatever numba would make other machine code of, and only then."""
+"""Digests of kernel code, which change exactly when numba would generate other machine code."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ SLOPE = slopes(2)
 
 @pytest.fixture
 def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """Digest the rules as another process would find them."""
+    """A function that digests the rules as a new process would load them."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
-    def digest_of(
+    def digest_rules(
         rules: str = RULES, helpers: str = HELPERS, effects: str = EFFECTS, **attributes: Any
     ) -> str:
         sources = {"my_helpers": helpers, "my_effects": effects, "my_rules": rules}
@@ -102,11 +102,11 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             for each in sources if name == "__file__" else ("my_rules",):
                 setattr(sys.modules[each], name, value)
         implementations = {module.Shape: [module.Rules], module.Place: [module.PlaceRules]}
-        taken = CodeDigest(lambda kind: implementations.get(kind, []), _is_covered)
-        taken.add_type(module.Shape)
-        return taken.hexdigest()
+        code_digest = CodeDigest(lambda kind: implementations.get(kind, []), _is_covered)
+        code_digest.add_type(module.Shape)
+        return code_digest.hexdigest()
 
-    yield digest_of
+    yield digest_rules
     for name in ("my_helpers", "my_effects", "my_rules"):
         sys.modules.pop(name, None)
 
@@ -136,10 +136,11 @@ def _is_covered(module: str) -> bool:
         ('"low": 7', '"low": 8'),
     ],
 )
-def test_an_edit_changes_the_digest(digest: Callable[..., str], old: str, new: str) -> None:
+def test_edit_changes_digest(digest: Callable[..., str], old: str, new: str) -> None:
     sources = [RULES, HELPERS, EFFECTS]
     assert "".join(sources).count(old) == 1
-    without_sources = {"__file__": ""}  # as in a notebook: what is in memory has to tell
+    # As in a notebook, where only objects in memory are available.
+    without_sources = {"__file__": ""}
     before = digest(*sources), digest(*sources, **without_sources)
     edited = [each.replace(old, new) for each in sources]
     assert before[0] != digest(*edited)
@@ -147,7 +148,7 @@ def test_an_edit_changes_the_digest(digest: Callable[..., str], old: str, new: s
     assert before == (digest(*sources), digest(*sources, **without_sources))
 
 
-def test_values_that_no_source_shows_change_the_digest(digest: Callable[..., str]) -> None:
+def test_values_without_source_change_digest(digest: Callable[..., str]) -> None:
     table = np.arange(3)
     before = digest(CORNER=1, TABLE=table)
     assert before == digest(CORNER=1, TABLE=table.copy())
@@ -155,8 +156,8 @@ def test_values_that_no_source_shows_change_the_digest(digest: Callable[..., str
     assert before != digest(CORNER=1, TABLE=table.astype(np.int8))
 
 
-def test_what_kernels_cannot_contain_does_not_change_the_digest(
+def test_unused_names_and_plain_objects_do_not_change_digest(
     digest: Callable[..., str],
 ) -> None:
-    assert digest(LOG=[], OTHER={}) == digest(LOG=[1], OTHER={1: object()}), "nothing names them"
+    assert digest(LOG=[], OTHER={}) == digest(LOG=[1], OTHER={1: object()}), "unused names"
     assert digest(CORNER=object()) == digest(CORNER=object())

@@ -1,4 +1,4 @@
-"""Dispatch on types, kernels, and the helpers that become part of them."""
+"""Dispatch on types, kernels and the helpers inlined into kernels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SquareArea:
 
 
 class RectangleArea(SquareArea):
-    """Inherits what calls the interface, and must get its own area there."""
+    """Inherits a method that calls the interface, which must dispatch to this class's area."""
 
     @staticmethod
     def area(shape, scale):
@@ -74,24 +74,24 @@ def _plain_areas(shape: Any, scale: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("areas", [_areas, _plain_areas], ids=["compiled", "plain"])
-def test_the_type_of_the_first_argument_decides(areas: Any) -> None:
+def test_dispatch_depends_on_type_of_first_argument(areas: Any) -> None:
     assert areas(Square(3.0), 2.0) == (18.0, 18.0)
     assert areas(Rectangle(2.0, 5.0), 1.0) == (10.0, 20.0)
 
 
-def test_a_type_without_implementation_is_named() -> None:
+def test_unregistered_type_is_named_in_error() -> None:
     with pytest.raises(TypeError, match="Circle is not registered as a shape"):
         area(Circle(1.0), 1.0)
     with pytest.raises(Exception, match="Circle is not registered as a shape"):
         _areas(Circle(1.0), 1.0)
 
 
-def test_dispatching_functions_keep_their_names_and_docstrings() -> None:
+def test_interface_functions_keep_name_and_docstring() -> None:
     assert area.__name__ == "area"
     assert area.__doc__ == "Return the area of a shape."
 
 
-def test_equal_fields_do_not_make_values_of_different_types_equal() -> None:
+def test_values_of_different_types_are_unequal() -> None:
     class Cube(NamedTuple):
         side: float
 
@@ -100,7 +100,7 @@ def test_equal_fields_do_not_make_values_of_different_types_equal() -> None:
     assert (square == cube, square != cube) == (False, True)
     assert (square == same, square != same) == (True, False)
     assert {Square(3.0): "square", Cube(3.0): "cube"}[Cube(3.0)] == "cube"
-    assert (Square(3.0), 1) != (Cube(3.0), 1), "also within what contains them"
+    assert (Square(3.0), 1) != (Cube(3.0), 1), "also inside containers"
 
 
 @inlined
@@ -108,11 +108,11 @@ def _tripled(word: Any) -> Any:
     return np.uint64(3) * word
 
 
-def test_helpers_of_kernels_can_be_called_from_python_and_wrap_there_too() -> None:
+def test_inlined_helper_wraps_around_in_python() -> None:
     assert _tripled(np.uint64(2**63 + 1)) == 2**63 + 3
 
 
-def test_the_collector_of_garbage_works_again_after_compiling() -> None:
+def test_garbage_collector_is_restored_after_compilation() -> None:
     assert gc.isenabled()
     assert numba.njit(lambda number: number + 1)(1) == 2
     assert gc.isenabled()
@@ -124,7 +124,7 @@ def test_the_collector_of_garbage_works_again_after_compiling() -> None:
         gc.enable()
 
 
-def test_helpers_are_compiled_without_entries_that_kernels_do_not_need() -> None:
+def test_inlined_helpers_have_no_python_wrappers() -> None:
     @numba.njit
     def in_kernel(word: Any) -> Any:
         return _tripled(word)
@@ -137,14 +137,14 @@ def test_helpers_are_compiled_without_entries_that_kernels_do_not_need() -> None
     assert code.fndesc.llvm_cfunc_wrapper_name not in compiled_functions
 
 
-def test_a_row_is_copied_into_another_array() -> None:
+def test_copy_row_fills_strided_array() -> None:
     numbers = np.arange(6, dtype=np.uint64).reshape(2, 3)
     out = np.zeros((3, 2), np.uint64)
     copy_row(numbers[1], out[:, 1])
     assert out.tolist() == [[0, 3], [0, 4], [0, 5]]
 
 
-pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="about compiled code")
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="tests compiled code")
 
 
 @inlined
@@ -182,7 +182,7 @@ def _items(array):
 
 @inlined
 def _sum_of_new(size):
-    return np.full(size, 1000).sum()  # takes the place of what was freed too early
+    return np.full(size, 1000).sum()  # reuses memory that was freed too early
 
 
 @inlined
@@ -205,17 +205,17 @@ def refused(out, state):
 
 
 @pytest.mark.parametrize(
-    ("helper", "expected", "lost"),
+    ("helper", "expected", "leaked"),
     [
         (copied, [3, 3, 5], 0),
         (listed, [6, 0, 0], 0),
         (looked_up, [9, 0, 0], 0),
-        (yielded, [18, 0, 0], 1),  # as many as numba itself loses with a generator
+        (yielded, [18, 0, 0], 1),  # numba itself leaks one block per generator
         (imaginary, [0, 0, 0], 0),
         (refused, [3, 0, 0], 0),
     ],
 )  # fmt: skip
-def test_helpers_of_all_kinds_read_right_and_lose_no_memory(helper, expected, lost):
+def test_inlined_helpers_compute_correctly_without_leaks(helper, expected, leaked):
     @kernel
     def call(out, state):
         helper(out, state)
@@ -229,4 +229,4 @@ def test_helpers_of_all_kinds_read_right_and_lose_no_memory(helper, expected, lo
     after = rtsys.get_allocation_stats()
     _nrt_python.memsys_disable_stats()
     assert out.tolist() == expected
-    assert (after.alloc - before.alloc) - (after.free - before.free) == lost
+    assert (after.alloc - before.alloc) - (after.free - before.free) == leaked

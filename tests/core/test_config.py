@@ -1,4 +1,4 @@
-"""Settings: every mistake is reported in one line with its dotted key."""
+"""Validation and assignment of settings, with one line per mistake."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zerolab.core.errors import UserError
 
 
 class Puct(NamedTuple):
-    """The rule of AlphaZero."""
+    """AlphaZero's selection rule."""
 
     c: Annotated[float, Field(gt=0)] = 1.0
 
 
 class Rave(NamedTuple):
-    """Two fields, one of them without a default."""
+    """A rule with a field that has no default."""
 
     equivalence: Annotated[int, Field(ge=1)]
     c: Annotated[float, Field(gt=0)] = 1.0
@@ -59,14 +59,14 @@ class Demo(Settings):
         return self
 
 
-def complaints(data: dict[str, Any]) -> list[str]:
+def error_lines(data: dict[str, Any]) -> list[str]:
     with pytest.raises(UserError) as caught:
         validate(Demo, data)
     return str(caught.value).splitlines()
 
 
 @pytest.mark.parametrize(
-    ("data", "complaint"),
+    ("data", "message"),
     [
         ({"lern": {}}, 'unknown setting "lern"; did you mean "learn"?'),
         ({"zzzzzz": 1}, 'unknown setting "zzzzzz"'),
@@ -99,8 +99,8 @@ def complaints(data: dict[str, Any]) -> list[str]:
         ({"title": "impossible"}, "title and learn contradict each other"),
     ],
 )
-def test_mistakes(data: dict[str, Any], complaint: str) -> None:
-    assert complaints(data) == [complaint]
+def test_mistakes_are_reported_with_dotted_key(data: dict[str, Any], message: str) -> None:
+    assert error_lines(data) == [message]
 
 
 def test_all_mistakes_are_reported_with_their_source() -> None:
@@ -144,7 +144,7 @@ def test_all_mistakes_are_reported_with_their_source() -> None:
     ],
     ids=lambda assignment: assignment[:30],
 )
-def test_whatever_is_assigned_is_refused_in_one_short_line(assignment: str) -> None:
+def test_invalid_assignments_get_one_short_line(assignment: str) -> None:
     with pytest.raises(UserError) as caught:
         data: dict[str, Any] = {}
         for path, value in parse_assignments([assignment]):
@@ -155,7 +155,7 @@ def test_whatever_is_assigned_is_refused_in_one_short_line(assignment: str) -> N
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_toml_file_is_read(tmp_path: Path) -> None:
+def test_toml_file_is_read_as_utf8(tmp_path: Path) -> None:
     path = tmp_path / "preset.toml"
     path.write_text("title = 'ñ'\n[learn]\nepochs = 3\n", encoding="utf-8")
     assert read_toml(path) == {"title": "ñ", "learn": {"epochs": 3}}
@@ -166,7 +166,7 @@ def test_a_toml_file_is_read(tmp_path: Path) -> None:
     [b"a = ", b"\xff = 1", b"a = " + 5000 * b"1", b"a = " + 5000 * b"[", b"a" * 2**21],
     ids=["malformed", "not UTF-8", "many digits", "nested deeply", "too large"],
 )
-def test_what_is_no_toml_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_invalid_toml_files_get_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "preset.toml"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"preset\.toml") as caught:
@@ -187,7 +187,7 @@ def test_what_is_no_toml_file_is_refused_in_one_line(tmp_path: Path, content: by
     ],
     ids=["key", "table", "inline", "after a comment", "between comments", "after quotes"],
 )
-def test_keys_of_thousands_of_parts_are_refused_unread(tmp_path: Path, deep: str) -> None:
+def test_keys_with_too_many_parts_are_refused_before_parsing(tmp_path: Path, deep: str) -> None:
     path = tmp_path / "preset.toml"
     path.write_text(f"title = 'ñ'\n{deep}\n")
     with pytest.raises(UserError, match="a key has more than 20 parts"):
@@ -195,13 +195,13 @@ def test_keys_of_thousands_of_parts_are_refused_unread(tmp_path: Path, deep: str
 
 
 @pytest.mark.parametrize("quotes", ['"', "'", '"""', "'''"])
-def test_dots_in_text_are_no_keys(tmp_path: Path, quotes: str) -> None:
+def test_dots_in_strings_and_comments_are_allowed(tmp_path: Path, quotes: str) -> None:
     path, text = tmp_path / "preset.toml", "a.b." * 20
     path.write_text(f"# {text}\ntitle = {quotes}{text}{quotes} # {text}\n")
     assert read_toml(path) == {"title": text}
 
 
-def test_thousands_of_mistakes_are_counted() -> None:
+def test_long_lists_of_mistakes_are_truncated() -> None:
     with pytest.raises(UserError) as caught:
         validate(Demo, {f"k{number}": 1 for number in range(5000)}, source="run.toml")
     lines = str(caught.value).splitlines()
@@ -209,24 +209,24 @@ def test_thousands_of_mistakes_are_counted() -> None:
     assert lines[-1] == "run.toml: and 4,980 more mistakes"
 
 
-def test_settings_cannot_be_changed() -> None:
+def test_settings_are_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Demo().learn.epochs = 3  # type: ignore[misc]
 
 
-def test_settings_survive_being_written_and_read() -> None:
-    made = validate(Demo, {"rule": {"name": "rave", "equivalence": 30}, "learn": {"epochs": 2}})
-    assert validate(Demo, made.model_dump()) == made
+def test_settings_round_trip_through_dict() -> None:
+    settings = validate(Demo, {"rule": {"name": "rave", "equivalence": 30}, "learn": {"epochs": 2}})
+    assert validate(Demo, settings.model_dump()) == settings
 
 
-def test_a_choice_builds_its_value() -> None:
-    made = validate(Demo, {"rule": {"name": "rave", "equivalence": 30}})
-    built = made.rule.build()  # type: ignore[attr-defined]
+def test_variant_builds_its_value() -> None:
+    settings = validate(Demo, {"rule": {"name": "rave", "equivalence": 30}})
+    built = settings.rule.build()  # type: ignore[attr-defined]
     assert built == Rave(equivalence=30, c=1.0)
     assert type(built) is Rave
 
 
-def test_a_registry_of_one_needs_no_name() -> None:
+def test_only_variant_needs_no_name() -> None:
     class Lone(Settings):
         rule: variant_among({"puct": RULES["puct"]}) = RULES["puct"]()  # type: ignore[valid-type]
 
@@ -247,35 +247,35 @@ def test_a_registry_of_one_needs_no_name() -> None:
         ("title=", ["title"], ""),
     ],
 )
-def test_assignments(text: str, path: list[str], value: Any) -> None:
+def test_assignments_are_parsed(text: str, path: list[str], value: Any) -> None:
     assert parse_assignments([text]) == [(path, value)]
 
 
 @pytest.mark.parametrize("text", ["learn.epochs", "=5", " = 5", ""])
-def test_malformed_assignments(text: str) -> None:
+def test_malformed_assignments_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not a setting: expected KEY=VALUE"):
         parse_assignments([text])
 
 
-def test_assign_makes_tables_as_needed() -> None:
+def test_assign_creates_tables() -> None:
     data: dict[str, Any] = {"learn": {"epochs": 5}}
     assign(data, ["learn", "rate"], 0.1)
     assign(data, ["rule", "name"], "puct")
     assert data == {"learn": {"epochs": 5, "rate": 0.1}, "rule": {"name": "puct"}}
 
 
-def test_assign_refuses_keys_of_a_value() -> None:
+def test_assign_refuses_keys_below_value() -> None:
     with pytest.raises(UserError, match=r'"learn\.epochs" is a value'):
         assign({"learn": {"epochs": 5}}, ["learn", "epochs", "first"], 1)
 
 
-def test_assign_finds_the_choices_of_a_list_by_their_names() -> None:
-    given = ("policy", {"name": "reply", "weight": 0.35})
-    data: dict[str, Any] = {"heads": given, "after": [4, 8]}
+def test_assign_finds_list_items_by_name() -> None:
+    heads = ("policy", {"name": "reply", "weight": 0.35})
+    data: dict[str, Any] = {"heads": heads, "after": [4, 8]}
     assign(data, ["heads", "reply", "weight"], 0.2)
     assign(data, ["heads", "policy", "weight"], 2)
     assert data["heads"] == [{"name": "policy", "weight": 2}, {"name": "reply", "weight": 0.2}]
-    assert given == ("policy", {"name": "reply", "weight": 0.35})
+    assert heads == ("policy", {"name": "reply", "weight": 0.35})
     with pytest.raises(UserError) as caught:
         assign(data, ["heads", "replie", "weight"], 1)
     message = '"heads" has no "replie": expected one of policy, reply; did you mean "reply"?'
@@ -285,7 +285,7 @@ def test_assign_finds_the_choices_of_a_list_by_their_names() -> None:
             assign(data, path, 1)
 
 
-def test_naming_another_choice_drops_the_former_ones_keys() -> None:
+def test_changing_variant_drops_its_keys() -> None:
     data: dict[str, Any] = {"rule": {"name": "rave", "equivalence": 30, "c": 2.0}}
     assign(data, ["rule", "name"], "rave")
     assert data["rule"] == {"name": "rave", "equivalence": 30, "c": 2.0}

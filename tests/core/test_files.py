@@ -1,4 +1,4 @@
-"""Files are replaced whole or not at all, and looked at before they are read."""
+"""Atomic writes and guarded reads of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zerolab.core.files import (
 )
 
 
-def test_text_is_replaced_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_write_text_replaces_file_without_leftovers(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
     write_text(path, "ñew")
@@ -35,7 +35,7 @@ def test_text_is_replaced_and_nothing_is_left_behind(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
+def test_error_while_writing_keeps_old_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
     with pytest.raises(ZeroDivisionError), atomic_replace(path) as temporary:
@@ -45,54 +45,54 @@ def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_threads_that_write_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
-    """Each holds its half-written file when the others write theirs, and is read whole."""
+def test_concurrent_writes_leave_one_complete_file(tmp_path: Path) -> None:
+    """All threads have half-written files at the same time, but the result is never mixed."""
     path, writers = tmp_path / "state.json", 4
-    meeting = threading.Barrier(writers, timeout=20)
+    barrier = threading.Barrier(writers, timeout=20)
 
     def write(number: int) -> str:
         for _ in range(3):
             with atomic_replace(path) as temporary:
                 temporary.write_text(f"{number} begun")
-                meeting.wait()
+                barrier.wait()
                 with open(temporary, "a") as file:
                     file.write(", ended")
-                meeting.wait()
-            found = path.read_text()
-        return found
+                barrier.wait()
+            contents = path.read_text()
+        return contents
 
     with ThreadPoolExecutor(writers) as pool:
-        found = set(pool.map(write, range(writers)))
-    assert found <= {f"{number} begun, ended" for number in range(writers)}
+        contents = set(pool.map(write, range(writers)))
+    assert contents <= {f"{number} begun, ended" for number in range(writers)}
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_keeps_old_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
-    complaint = r"cannot write .*state\.json: No space left on device"
-    with pytest.raises(UserError, match=complaint), atomic_replace(path) as temporary:
+    message = r"cannot write .*state\.json: No space left on device"
+    with pytest.raises(UserError, match=message), atomic_replace(path) as temporary:
         temporary.write_text("half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_a_full_disk_found_while_flushing_is_reported(
+def test_full_disk_during_flush_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: int) -> None:
+    def raise_no_space(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = tmp_path / "state.json"
     write_text(path, "old")
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", raise_no_space)
     with pytest.raises(UserError, match="No space left"):
         write_text(path, "new")
     assert path.read_text() == "old"
 
 
-def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
+def test_killed_process_leaves_old_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")
     program = (
@@ -102,26 +102,26 @@ def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
         "    temporary.write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    process = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    assert process.returncode == -signal.SIGKILL
     assert path.read_text() == "old"
     assert [each.read_text() for each in tmp_path.glob(".*.part")] == ["half"]
     write_text(path, "new")
     assert path.read_text() == "new"
 
 
-def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot write .*: No such file or directory"):
         write_text(tmp_path / "missing" / "state.json", "text")
 
 
-def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
+def test_make_folder_creates_parents(tmp_path: Path) -> None:
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
+def test_make_folder_reports_existing_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot create the folder .*file/run: Not a directory"):
         make_folder(tmp_path / "file" / "run")
@@ -129,13 +129,13 @@ def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
         make_folder(tmp_path / "file")
 
 
-def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
+def test_write_below_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     with pytest.raises(UserError, match=r"cannot write .*: Not a directory"):
         write_text(tmp_path / "file" / "state.json", "new")
 
 
-def test_targets_are_checked_before_the_work(tmp_path: Path) -> None:
+def test_impossible_targets_are_refused(tmp_path: Path) -> None:
     check_target(tmp_path / "new.png")
     for wrong in (tmp_path, tmp_path / "no" / "new.png"):
         with pytest.raises(UserError, match="cannot write"):
@@ -162,13 +162,13 @@ def test_impossible_names_are_refused_in_one_line(tmp_path, check, name, reason)
     assert str(caught.value).isprintable()
 
 
-def test_possible_names_pass_whether_there_is_something_or_not(tmp_path: Path) -> None:
+def test_possible_paths_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("", "file", "missing", "missing/one", "file/one", "ñ\N{HEAVY CHECK MARK}"):
         check_path(tmp_path / name)
 
 
-def test_a_regular_file_within_the_limit_is_read(tmp_path: Path) -> None:
+def test_regular_file_within_limit_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1234\r\n")
     check_file(tmp_path / "file", 6)
     assert read_limited(tmp_path / "file", 6) == b"1234\r\n"
@@ -180,8 +180,8 @@ def _pipe(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as unix_socket:
+        unix_socket.bind(str(path))
 
 
 def _large(path: Path) -> None:
@@ -204,14 +204,14 @@ def _large(path: Path) -> None:
     ids=["pipe", "socket", "device", "folder", "large", "unsized", "missing", "loop"],
 )
 @pytest.mark.parametrize("read", [read_limited, read_text])
-def test_what_is_no_small_file_is_refused_unread(tmp_path: Path, make, reason, read) -> None:
+def test_unsuitable_files_are_refused(tmp_path: Path, make, reason, read) -> None:
     path = tmp_path / "config.toml"
     make(path)
     with pytest.raises(UserError, match=reason):
         read(path, 100)
 
 
-def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+def test_text_not_in_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"caf\xe9")
     with pytest.raises(UserError, match="byte 3 is not UTF-8 text"):
         read_text(tmp_path / "file", 100)

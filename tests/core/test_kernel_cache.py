@@ -1,4 +1,4 @@
-"""The cache of machine code: never stale, and damage to it is no error."""
+"""The kernel cache: invalidation, damaged entries, concurrency and cleaning."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ print(len(successor.stats.cache_hits))
 
 def _run(program: str, folder: Path, **more: str) -> str:
     paths = [str(folder), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, program] if program.endswith(".py") else [sys.executable, "-c", program],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "PYTHONDONTWRITEBYTECODE": "1",  # two edits within a second look alike to it
+            "PYTHONDONTWRITEBYTECODE": "1",  # bytecode caches miss two edits within a second
             "NUMBA_CACHE_DIR": str(folder / "cache"),
             **more,
         },
@@ -73,14 +73,14 @@ def _run(program: str, folder: Path, **more: str) -> str:
         check=True,
         cwd=folder,
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _entries(folder: Path) -> list[Path]:
     return sorted((folder / "cache").rglob("*.kernel"))
 
 
-def test_a_script_that_registers_a_type_is_compiled_once_and_again_after_an_edit(
+def test_script_is_compiled_again_only_after_edit(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "doubling.py").write_text(DOUBLING)
@@ -93,7 +93,7 @@ def test_a_script_that_registers_a_type_is_compiled_once_and_again_after_an_edit
     assert _run("script.py", tmp_path) == "6 1"
     assert _entries(tmp_path) == [entry]
     (tmp_path / "constants.py").write_text("BONUS = 10\n")
-    assert _run("script.py", tmp_path) == "26 0", "what it imports counts"
+    assert _run("script.py", tmp_path) == "26 0", "imported modules count"
 
 
 def _digest(package: Path) -> str:
@@ -102,12 +102,12 @@ def _digest(package: Path) -> str:
 
 def _append(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "a") as opened:
-        opened.write(text)
+    with open(file, "a") as stream:
+        stream.write(text)
 
 
-def test_edits_of_kernel_code_alone_start_a_new_cache(tmp_path: Path) -> None:
-    """Kernel code is all of some packages, and elsewhere the modules that define kernels."""
+def test_only_edits_of_kernel_code_start_new_cache(tmp_path: Path) -> None:
+    """Kernel code consists of some whole packages and all modules that define kernels."""
     package = tmp_path / "zerolab"
     source = Path(zerolab.__file__).parent
     for part in ("core", "rules"):
@@ -132,7 +132,7 @@ def test_edits_of_kernel_code_alone_start_a_new_cache(tmp_path: Path) -> None:
         ('"""Docs."""\nX = 1\ndef f():\n    "More."\n    return "X"\n', False),
     ],
 )
-def test_comments_and_docstrings_do_not_count(edited: str, is_equal: bool) -> None:
+def test_comments_and_docstrings_do_not_change_digest(edited: str, is_equal: bool) -> None:
     source = '"""Docs."""\nX = 1\ndef f():\n    "More."\n    return X\n'
     one, other = (
         kernel_cache._digest_of_code({"a.py": each.encode()}) for each in (source, edited)
@@ -152,7 +152,7 @@ def test_every_module_that_defines_a_kernel_is_hashed() -> None:
     }
     assert len(defining) > 20
     assert defining <= hashed
-    assert {"games/gobang.py", "search/puct.py"} <= hashed, "interfaces' types"
+    assert {"games/gobang.py", "search/puct.py"} <= hashed, "types of interfaces"
     assert not any(name.startswith(("cli/", "training/")) for name in hashed)
 
 
@@ -163,7 +163,7 @@ def _is_kernel_code(function: ast.FunctionDef) -> bool:
     )
 
 
-def test_kernels_use_nothing_of_modules_that_are_not_hashed() -> None:
+def test_kernels_use_only_hashed_modules() -> None:
     hashed = dict(kernel_cache.kernel_sources())
     modules = {f"zerolab.{name.removesuffix('.py').replace('/', '.')}" for name in hashed}
     for name, source in hashed.items():
@@ -192,20 +192,20 @@ def _successor(number: Any) -> Any:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this process, empty and of this test alone."""
+    """The parent folder of an empty cache for this test."""
     monkeypatch.setattr(kernel_cache, "_root", lambda: tmp_path / "cache")
     kernel_cache._tidy_once.cache_clear()
     return tmp_path
 
 
 def _hits() -> int:
-    """Compile a kernel as a new process would; return whether it was in the cache."""
+    """Compile a kernel as a new process would, and return the number of cache hits."""
     fresh = kernel(_successor.py_func)
     assert fresh(1) == 2
     return sum(fresh.stats.cache_hits.values())
 
 
-def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_home() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -236,42 +236,43 @@ def _replace_by_folder(path: Path) -> None:
         lambda path: (path.unlink(), os.mkfifo(path)),
     ],
 )
-def test_what_is_damaged_is_compiled_again(own_cache: Path, damage: Any) -> None:
+def test_damaged_entry_is_compiled_again(own_cache: Path, damage: Any) -> None:
     assert _hits() == 0
     assert _hits() == 1
     (entry,) = _entries(own_cache)
     damage(entry)
     assert _hits() == 0
     if entry.is_file():
-        assert _hits() == 1, "and replaced, unless it is a folder"
+        assert _hits() == 1, "the damaged entry is replaced"
 
 
-def test_without_a_place_for_it_kernels_are_compiled_every_time(
+def test_unwritable_cache_compiles_every_time(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own_cache / "cache").write_text("a file")
     assert _hits() == _hits() == 0
     too_long = own_cache / ("n" * 300)
-    monkeypatch.setattr(kernel_cache, "_root", lambda: too_long)  # as a folder one may not search
+    # A path that is too long behaves like a folder without access.
+    monkeypatch.setattr(kernel_cache, "_root", lambda: too_long)
     assert _hits() == _hits() == 0
     monkeypatch.setattr(kernel_cache, "_root", lambda: None)
     assert _hits() == _hits() == 0
 
 
-def test_processes_that_want_the_same_kernel_compile_it_once(tmp_path: Path) -> None:
+def test_concurrent_processes_compile_kernel_once(tmp_path: Path) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    both = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "waiting.py", name],
             cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True,
         )
         for name in ("one", "other")
     ]  # fmt: skip
-    assert sorted(each.communicate()[0].strip() for each in both) == ["0", "1"]
+    assert sorted(each.communicate()[0].strip() for each in processes) == ["0", "1"]
 
 
-def test_processors_of_different_kinds_share_no_entry() -> None:
+def test_different_processors_have_separate_entries() -> None:
     cache = kernel(_successor.py_func)._cache
 
     def path_on(processor: str) -> Path | None:
@@ -282,7 +283,7 @@ def test_processors_of_different_kinds_share_no_entry() -> None:
     assert path_on("znver4") == path_on("znver4")
 
 
-def test_flags_of_numba_that_change_its_code_have_entries_of_their_own(
+def test_numba_flags_have_separate_entries(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _hits() == 0
@@ -290,15 +291,14 @@ def test_flags_of_numba_that_change_its_code_have_entries_of_their_own(
     assert _hits() == 0
 
 
-def test_entries_that_nobody_uses_go_first(
-    own_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unused_entries_are_removed_first(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _hits() == 0
     (entry,) = _entries(own_cache)
     root = own_cache / "cache"
     (root / "kernels-fedcba9876543210").symlink_to(own_cache / "linked")
-    former = root / "kernels-0123456789abcdef"
-    unused = [entry.with_name("unused.kernel"), former / ".a.kernel.1.part", former / "a.lock"]
+    old_folder = root / "kernels-0123456789abcdef"
+    unused = [entry.with_name("unused.kernel")]
+    unused += [old_folder / ".a.kernel.1.part", old_folder / "a.lock"]
     foreign = [
         entry.with_name("notes.txt"), root / "kernels-mine" / "a.kernel", root / "sources-of-mine",
         own_cache / "linked" / "a.kernel",
@@ -308,13 +308,13 @@ def test_entries_that_nobody_uses_go_first(
         path.write_bytes(bytes(100))
         os.utime(path, (0, 0))
     os.utime(entry, (0, 0))
-    assert _hits() == 1, "which renews its time"
+    assert _hits() == 1, "a hit renews the entry's time"
     kernel_cache._tidy_once.cache_clear()
     kernel_cache._tidy_once(own_cache / "cache")
     assert entry.exists()
     assert all(each.exists() for each in foreign)
     assert not any(each.exists() for each in unused)
-    assert not former.exists()
+    assert not old_folder.exists()
 
     older = entry.with_name("older.kernel")
     older.write_bytes(bytes(100))

@@ -1,4 +1,4 @@
-"""Cores, threads, and processes that are forked after imports."""
+"""Available cores, work in threads, and the fork server."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from zerolab.core.processes import available_cores, on_one_core, run_in_threads
 
 
 @pytest.mark.parametrize(("length", "parts"), [(0, 1), (1, 1), (10, 3), (2, 5), (7, 7)])
-def test_parts_cover_the_whole_once(length, parts):
+def test_thread_ranges_partition_the_work(length, parts):
     ranges = run_in_threads(range, length, parts)
     assert len(ranges) == parts
     assert [number for part in ranges for number in part] == list(range(length))
 
 
-def test_parts_run_at_the_same_time():
-    meeting = threading.Barrier(3, timeout=20)
-    assert run_in_threads(lambda begin, end: meeting.wait() >= 0, 3, 3) == [True] * 3
+def test_threads_run_concurrently():
+    barrier = threading.Barrier(3, timeout=20)
+    assert run_in_threads(lambda begin, end: barrier.wait() >= 0, 3, 3) == [True] * 3
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_an_exception_is_raised_once_all_parts_are_done(failing):
+def test_exception_is_raised_after_all_parts_finish(failing):
     done = []
 
     def work(begin, end):
@@ -43,9 +43,9 @@ def test_an_exception_is_raised_once_all_parts_are_done(failing):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """The files of a process in the control group a/b, on a machine of 64 cores.
+    """System files of a process in the control group a/b on a machine with 64 cores.
 
-    Its group of version 1 is docker/9, which a container sees under the name "/".
+    Its version 1 control group is docker/9, which appears as "/" in a container.
     """
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text(
@@ -107,12 +107,12 @@ def test_cores_are_limited_by_both_versions_of_control_groups(machine):
     assert available_cores() == 5
 
 
-def test_cores_are_those_the_process_is_bound_to(machine, monkeypatch):
+def test_cores_are_limited_by_affinity(machine, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
     assert available_cores() == 1
 
 
-def test_systems_without_affinity_or_control_groups_use_all_cores(machine, monkeypatch):
+def test_all_cores_are_available_without_affinity_or_control_groups(machine, monkeypatch):
     (machine.parents[2] / "proc/self/cgroup").unlink()
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
@@ -120,14 +120,14 @@ def test_systems_without_affinity_or_control_groups_use_all_cores(machine, monke
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind threads")
-def test_on_one_core_threads_have_one_core():
-    before, found = os.sched_getaffinity(0), []
+def test_on_one_core_limits_threads_until_exit():
+    before, core_counts = os.sched_getaffinity(0), []
     with on_one_core():
-        thread = threading.Thread(target=lambda: found.append(available_cores()))
+        thread = threading.Thread(target=lambda: core_counts.append(available_cores()))
         thread.start()
         thread.join()
         assert available_cores() == 1
-    assert found == [1]
+    assert core_counts == [1]
     assert os.sched_getaffinity(0) == before
 
 
@@ -177,13 +177,13 @@ from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
     context = fork_server_context("endless")
-    asked = context.Process(target=print, args=[context.Lock()], daemon=True)
-    threading.Thread(target=asked.start, daemon=True).start()
+    process = context.Process(target=print, args=[context.Lock()], daemon=True)
+    threading.Thread(target=process.start, daemon=True).start()
     while not Path("begun").exists():
         time.sleep(0.01)
     {end}
 """
-_LONG_TO_TAKE_APART = """
+_SLOW_TO_FINALIZE = """
 import time
 
 class Slow:
@@ -192,11 +192,11 @@ class Slow:
 
 slow = Slow()
 """
-_ENDS_AFTER_ITS_WORK = """
+_ENDS_AFTER_WORK = """
 from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
-    context = fork_server_context("long_to_take_apart")
+    context = fork_server_context("slow_to_finalize")
     process = context.Process(target=print)
     process.start()
     process.join()
@@ -213,7 +213,7 @@ if __name__ == "__main__":
     os._exit(2)
 """
 
-_STARTS_ANOTHER_MEANWHILE = """
+_STARTS_ANOTHER_PROCESS = """
 import subprocess, sys
 from multiprocessing import forkserver
 from zerolab.core.processes import fork_server_context
@@ -225,18 +225,19 @@ if __name__ == "__main__":
 """
 
 needs_fork = pytest.mark.skipif(
-    "forkserver" not in multiprocessing.get_all_start_methods(), reason="nothing is forked"
+    "forkserver" not in multiprocessing.get_all_start_methods(),
+    reason="needs the start method forkserver",
 )
 
 
 def run(program, folder, **modules):
-    """Run a program; return its exit code and what it and all that it leaves behind print.
+    """Run a program; return its exit code and the output of it and its descendants.
 
-    Waits until every process that writes to its pipes has ended.
+    Wait until every process that has the output pipe open has ended.
     """
     for name, text in {"program": program, **modules}.items():
         (folder / f"{name}.py").write_text(text)
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "program.py"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
@@ -247,11 +248,11 @@ def run(program, folder, **modules):
         check=False,
         timeout=60,
     )
-    return ended.returncode, ended.stdout
+    return process.returncode, process.stdout
 
 
 @needs_fork
-def test_ctrl_c_during_the_imports_ends_nothing_but_the_program_that_it_is_meant_for(tmp_path):
+def test_ctrl_c_during_imports_does_not_end_fork_server(tmp_path):
     assert run(_PROGRAM, tmp_path, slow_to_import=_SLOW) == (0, "")
 
 
@@ -264,29 +265,29 @@ def test_ctrl_c_during_the_imports_ends_nothing_but_the_program_that_it_is_meant
         ("os.kill(os.getpid(), 9)", -9),
     ],
 )
-def test_a_program_that_ends_during_the_imports_leaves_nothing_behind(tmp_path, end, code):
+def test_program_that_ends_during_imports_leaves_no_process(tmp_path, end, code):
     assert run(_ENDS_DURING_IMPORTS.format(end=end), tmp_path, endless=_ENDLESS) == (code, "")
 
 
 @needs_fork
-def test_a_program_that_has_done_its_work_leaves_nothing_behind(tmp_path):
-    module = {"long_to_take_apart": _LONG_TO_TAKE_APART}
-    assert run(_ENDS_AFTER_ITS_WORK, tmp_path, **module) == (0, "\n")
+def test_finished_program_leaves_no_process(tmp_path):
+    module = {"slow_to_finalize": _SLOW_TO_FINALIZE}
+    assert run(_ENDS_AFTER_WORK, tmp_path, **module) == (0, "\n")
 
 
 @needs_fork
-def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback(tmp_path):
+def test_program_that_ends_during_request_prints_no_traceback(tmp_path):
     assert run(_ENDS_DURING_A_REQUEST, tmp_path) == (2, "")
 
 
 @needs_fork
-def test_another_process_that_starts_beside_the_server_ends_with_its_own_code(tmp_path):
-    assert run(_STARTS_ANOTHER_MEANWHILE, tmp_path) == (3, "")
+def test_process_started_beside_server_keeps_its_exit_code(tmp_path):
+    assert run(_STARTS_ANOTHER_PROCESS, tmp_path) == (3, "")
 
 
 @needs_fork
-def test_errors_before_the_work_begins_are_shown(tmp_path):
-    """As of a program's own file, which every process imports again."""
+def test_errors_while_forked_process_starts_are_printed(tmp_path):
+    """Every forked process imports the program's main file again, which may fail."""
     broken = """
         from zerolab.core.processes import fork_server_context
         if __name__ != "__main__":

@@ -1,4 +1,4 @@
-"""Ray clusters: addresses, equal nodes, shares of GPUs, and versions of Ray that do not fit."""
+"""Ray clusters: addresses, equal nodes, GPU shares and unsupported versions of Ray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerolab.core.ray_cluster import Cluster, gpu_share, gpus_of, node_facts, re
 from zerolab.networks.inference import processor_precision
 
 
-def test_the_first_node_that_differs_is_named():
+def test_first_different_node_is_named():
     here = node_facts(processor_precision)
     assert set(here.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
     assert here.hardware["precision"] in ("float32", "bfloat16")
@@ -27,7 +27,7 @@ def test_the_first_node_that_differs_is_named():
         require_equal([("a", here), ("b", other), ("c", other)], here)
 
 
-def test_nodes_need_equal_hardware_but_not_that_of_the_study():
+def test_nodes_need_equal_hardware():
     here = node_facts(processor_precision)
     one, other = (here._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
     require_equal([("a", one), ("b", one)], here)
@@ -35,26 +35,26 @@ def test_nodes_need_equal_hardware_but_not_that_of_the_study():
         require_equal([("a", one), ("b", one), ("c", other)], here)
 
 
-def test_kinds_of_gpus_are_those_of_ray():
+def test_gpu_models_come_from_ray_resources():
     assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0, "accelerator_type:A100": 1.0}}) == "A100"
     assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0}}) == "unknown"
     assert gpus_of({"Resources": {"CPU": 1.0}}) == ""
 
 
-def test_every_worker_finds_room_on_a_gpu():
+def test_gpu_shares_fit_all_workers():
     assert gpu_share(0, 8) == 0.0
     assert gpu_share(2, 1) == gpu_share(2, 2) == 1.0
     assert gpu_share(2, 6) == 0.3333
-    assert gpu_share(3, 10) == 0.25  # four on each: with 3 / 10 there would be room for nine
+    assert gpu_share(3, 10) == 0.25  # four workers per GPU; shares of 3 / 10 would fit only nine
 
 
 @pytest.mark.parametrize("address", ["loca", "ray://head:10001", "head", "head:", "a b:1"])
-def test_a_wrong_address_is_refused(address):
+def test_malformed_address_is_refused(address):
     with pytest.raises(UserError, match="HOST:PORT"):
         Cluster.join(address, 0)
 
 
-def test_an_address_where_nothing_answers():
+def test_closed_port_is_reported():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -62,7 +62,7 @@ def test_an_address_where_nothing_answers():
         Cluster.join(address, 0)
 
 
-def test_an_address_where_something_else_answers(monkeypatch):
+def test_port_of_other_server_is_reported(monkeypatch):
     monkeypatch.setattr(ray_cluster, "_JOIN_SECONDS", 2.0)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -72,14 +72,14 @@ def test_an_address_where_something_else_answers(monkeypatch):
             Cluster.join(address, 0)
 
 
-def test_ray_that_is_not_installed(monkeypatch):
+def test_missing_ray_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
     with pytest.raises(UserError, match=r"pip install 'zerolab\[cluster\]'"):
         importlib.import_module("zerolab.core.ray_cluster")
 
 
-def test_ray_that_does_not_fit(monkeypatch):
+def test_unsupported_ray_version_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray._private.worker", None)
     monkeypatch.delattr("ray._private.worker")
     monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")

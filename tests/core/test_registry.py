@@ -1,4 +1,4 @@
-"""Registries, plug-ins, and how messages quote and suggest spellings."""
+"""Registries, plug-ins, and quotes and suggestions in error messages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zerolab.core.registry import Layer, Registry, load_plugins
 
 @pytest.fixture
 def losses() -> Registry[int]:
-    made: Registry[int] = Registry("loss")
-    made.add("sum", 1)
-    made.add("product", 2)
-    return made
+    registry: Registry[int] = Registry("loss")
+    registry.add("sum", 1)
+    registry.add("product", 2)
+    return registry
 
 
-def test_a_registry_is_a_mapping(losses: Registry[int]) -> None:
+def test_registry_is_mapping(losses: Registry[int]) -> None:
     assert dict(losses) == {"sum": 1, "product": 2}
     assert "sum" in losses
     assert "policy" not in losses
@@ -34,13 +34,13 @@ def test_unknown_names_are_explained(losses: Registry[int]) -> None:
     assert str(caught.value) == expected
 
 
-def test_a_name_is_taken_once(losses: Registry[int]) -> None:
+def test_duplicate_name_is_refused(losses: Registry[int]) -> None:
     with pytest.raises(ValueError, match="loss 'sum' is registered twice"):
         losses.add("sum", 3)
     assert losses["sum"] == 1
 
 
-def test_nearest_spelling_or_nothing() -> None:
+def test_nearest_spelling_is_suggested() -> None:
     assert nearest("otello", ["othello", "gobang"]) == '; did you mean "othello"?'
     assert nearest("WRoRa", ["baseline", "wrora"]) == '; did you mean "wrora"?'
     assert nearest("xyz", ["othello", "gobang"]) == ""
@@ -70,14 +70,14 @@ def test_values_are_quoted_on_one_short_line(value: object, expected: str) -> No
     assert quoted(value) == expected
 
 
-def test_nested_values_are_quoted_however_deep_they_are() -> None:
+def test_deeply_nested_values_are_abbreviated() -> None:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
     assert quoted(nested) == "[[[[...]]]]"
 
 
-def test_messages_of_others_become_one_line() -> None:
+def test_foreign_messages_become_one_line() -> None:
     assert one_line("one\n  two\n") == "one two"
     assert len(one_line("x" * 5000)) < 400
 
@@ -112,7 +112,7 @@ def test_plugins_are_imported(announce: Path, layer: Layer) -> None:
         ("one two", "invalid syntax (added.py, line 1)"),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_is_named(announce: Path, source: str, reason: str) -> None:
+def test_broken_plugin_is_named_in_error(announce: Path, source: str, reason: str) -> None:
     announce.write_text(source)
     with pytest.raises(UserError) as caught:
         load_plugins("studies")

@@ -1,4 +1,4 @@
-"""Shares of cores, each held by one process, and work divided among processes."""
+"""Core shares of worker processes, and work divided among processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_shares_of_cores_cover_all_of_them(monkeypatch):
 
 @pytest.fixture
 def pinned(monkeypatch):
-    """The cores that this process is pinned to, one call after the other."""
+    """The successive sets of cores to which this process is pinned."""
     calls = []
     monkeypatch.setattr(processes, "_claimed_cores", [])
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: calls.append(cores))
@@ -39,19 +39,19 @@ def pinned(monkeypatch):
         lock.release()
 
 
-def test_a_process_takes_the_first_share_that_becomes_free(tmp_path, pinned):
+def test_process_claims_first_free_share(tmp_path, pinned):
     shares = [[4], [5, 6]]
-    others = [FileLock(tmp_path / str(number)) for number in range(2)]
-    for lock in others:
+    locks = [FileLock(tmp_path / str(number)) for number in range(2)]
+    for lock in locks:
         lock.acquire()
     claim_cores(tmp_path, shares)
-    assert pinned == [[4]]  # together with another process
-    others[1].release()
+    assert pinned == [[4]]  # shared with another process
+    locks[1].release()
     claim_cores(tmp_path, shares)
     assert pinned == [[4], [5, 6]]
-    others[0].release()
+    locks[0].release()
     claim_cores(tmp_path, shares)
-    assert pinned == [[4], [5, 6]]  # it keeps its share
+    assert pinned == [[4], [5, 6]]  # the process keeps its share
 
 
 def square(number):
@@ -66,22 +66,22 @@ def end_early():
     os._exit(1)
 
 
-def test_results_of_processes_come_in_order():
-    with map_in_processes(square, iter(range(20)), 2) as found:
-        assert list(found) == [number * number for number in range(20)]
+def test_results_of_processes_keep_order():
+    with map_in_processes(square, iter(range(20)), 2) as results:
+        assert list(results) == [number * number for number in range(20)]
 
 
-def test_the_death_of_a_process_is_an_error_of_the_user():
+def test_killed_process_is_reported():
     with (
         pytest.raises(UserError, match="process ended unexpectedly"),
-        map_in_processes(kill_itself, iter(range(20)), 2) as found,
+        map_in_processes(kill_itself, iter(range(20)), 2) as results,
     ):
-        list(found)
+        list(results)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5])
-def test_processes_that_die_before_their_first_task_are_an_error_of_the_user(monkeypatch, seconds):
-    """Pebble then fails the scheduled items, or refuses further ones with a RuntimeError."""
+def test_processes_that_fail_to_start_are_reported(monkeypatch, seconds):
+    """Pebble either fails the scheduled items or refuses further ones with a RuntimeError."""
     monkeypatch.setattr(processes, "_start_worker", end_early)
 
     def items():
@@ -91,18 +91,18 @@ def test_processes_that_die_before_their_first_task_are_an_error_of_the_user(mon
 
     with (
         pytest.raises(UserError, match="process ended unexpectedly"),
-        map_in_processes(square, items(), 2) as found,
+        map_in_processes(square, items(), 2) as results,
     ):
-        list(found)
+        list(results)
 
 
-def test_errors_of_items_are_not_those_of_processes():
+def test_errors_of_item_iterator_are_raised_unchanged():
     def items():
         yield 1
         raise RuntimeError("no more items")
 
     with (
         pytest.raises(RuntimeError, match="no more items"),
-        map_in_processes(square, items(), 2) as found,
+        map_in_processes(square, items(), 2) as results,
     ):
-        list(found)
+        list(results)

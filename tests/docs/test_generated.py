@@ -1,3 +1,7 @@
+"""Generated tables, links, paths and citations in the documentation."""
+
+from __future__ import annotations
+
 import importlib.util
 import re
 from pathlib import Path
@@ -26,7 +30,7 @@ def test_generated_tables_are_up_to_date(page: Path) -> None:
     assert tables.regenerate(text, page.parent) == text, "run make docs"
 
 
-def test_tables_follow_the_registries() -> None:
+def test_tables_are_generated_from_registries() -> None:
     page = "<!-- table: losses -->\nold\n<!-- end -->\n"
     changed = tables.regenerate(page, ROOT / "docs")
     assert "`product`" in changed
@@ -35,7 +39,7 @@ def test_tables_follow_the_registries() -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Return what can follow # in a link to a page: ids, and headings as GitHub names them."""
+    """Return the anchors of a page: element ids and GitHub's names for headings."""
     text = _FENCED.sub("", page.read_text("utf-8"))
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     slugs = {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
@@ -43,7 +47,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 @by_page
-def test_relative_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_have_targets(page: Path) -> None:
     text = _FENCED.sub("", page.read_text("utf-8"))
     for inline, defined in _LINK.findall(text):
         target, _, anchor = (inline or defined).partition("#")
@@ -56,7 +60,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 
 @by_page
-def test_files_that_are_named_exist(page: Path) -> None:
+def test_mentioned_files_exist(page: Path) -> None:
     text = _FENCED.sub("", page.read_text("utf-8"))
     roots = ROOT, ROOT / "docs", ROOT / "src", ROOT / "src" / "zerolab"
     for path in _PATH.findall(text):
@@ -75,5 +79,5 @@ def test_papers_are_cited_by_key() -> None:
     folders = [ROOT / name for name in ("src", "docs", "examples", "tools")]
     for file in (file for folder in folders for file in folder.rglob("*")):
         if file.suffix in {".py", ".md", ".toml"}:
-            found = shorthand.search(file.read_text("utf-8"))
-            assert not found, f"{file.relative_to(ROOT)}: {found}"
+            match = shorthand.search(file.read_text("utf-8"))
+            assert not match, f"{file.relative_to(ROOT)}: {match}"

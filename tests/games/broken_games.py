@@ -1,6 +1,6 @@
-"""Games with one defect each; run as a program, it prints what the conformance kit says about them.
+"""Games with one defect each; as a program, print the conformance errors of all of them.
 
-They run as plain Python, so nothing is compiled for them.
+The program runs as plain Python, to avoid compiling every game.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Side = Annotated[int, Field(ge=3, le=8)]
 PARTS = (GobangRules, SquareEncoding, SquareNotation, GobangHints)
 
 CAUGHT_BY: dict[str, tuple[str, Any]] = {}
-"""For each broken game: the check that must catch it, and the game."""
+"""The check that must catch each broken game, and the game."""
 
 
 def _broken(check: str, rows: int = 3, columns: int = 3) -> Callable[[type], type]:
-    """Register Gobang, three in a row winning, with the decorated part instead of the usual one."""
+    """Register Gobang with the decorated part instead of its own, and rows of three that win."""
 
     def register(broken: type) -> type:
         name = broken.__name__
@@ -45,14 +45,14 @@ def _broken(check: str, rows: int = 3, columns: int = 3) -> Callable[[type], typ
 
 
 @_broken("check_start")
-class StartLeavesAWord(GobangRules):
+class StartSkipsWord(GobangRules):
     @staticmethod
     def start(game, out):
         out[0] = boards.ZERO
 
 
 @_broken("check_start")
-class ZeroMeansNotEnded(GobangRules):
+class ZeroForOngoing(GobangRules):
     @staticmethod
     def outcome(game, state):
         result = GobangRules.outcome(game, state)
@@ -68,7 +68,7 @@ class UnknownOutcome(GobangRules):
 
 
 @_broken("check_legal")
-class LegalLeavesEntries(GobangRules):
+class LegalSkipsEntries(GobangRules):
     @staticmethod
     def legal(game, state, mask):
         for cell in range(game.rows * game.columns):
@@ -77,7 +77,7 @@ class LegalLeavesEntries(GobangRules):
 
 
 @_broken("check_legal")
-class NobodyCanMove(GobangRules):
+class NoLegalActions(GobangRules):
     @staticmethod
     def legal(game, state, mask):
         GobangRules.legal(game, state, mask)
@@ -105,7 +105,7 @@ class NeverEnds(GobangRules):
 
 
 @_broken("check_planes")
-class EncodeAdds(SquareEncoding):
+class EncodeSkipsEmptyCells(SquareEncoding):
     @staticmethod
     def encode(game, state, out):
         for cell in range(game.rows * game.columns):
@@ -121,14 +121,14 @@ class EmptyPlanes(SquareEncoding):
 
 
 @_broken("check_names")
-class SameName(SquareNotation):
+class DuplicateNames(SquareNotation):
     @staticmethod
     def action_name(game, action):
         return "abcdefgh"[action % game.columns]
 
 
 @_broken("check_names")
-class NameReadWrongly(SquareNotation):
+class NameParsedWrongly(SquareNotation):
     @classmethod
     def parse_action(cls, game, text):
         action = super().parse_action(game, text)
@@ -136,7 +136,7 @@ class NameReadWrongly(SquareNotation):
 
 
 @_broken("check_drawing")
-class BoardOfTheFirstPlayer(SquareNotation):
+class BoardWithoutColours(SquareNotation):
     @staticmethod
     def board(game, state):
         return abs(SquareNotation.board(game, state))
@@ -150,7 +150,7 @@ class DrawingWithoutLastColumn(SquareNotation):
 
 
 @_broken("check_symmetry_tables", rows=3, columns=4)
-class QuarterTurnOfARectangle(SquareEncoding):
+class RectangleQuarterTurn(SquareEncoding):
     @staticmethod
     def symmetries(game):
         return 8
@@ -182,17 +182,17 @@ class PlanesNotMirrored(SquareEncoding):
 
 
 @_broken("check_action_layout")
-class CellsTakenForColumns(SquareEncoding):
+class ColumnLayoutForCells(SquareEncoding):
     actions_over = "columns"
 
 
 @_broken("check_plane_names")
-class NameWithoutAPlane(SquareEncoding):
+class TooManyPlaneNames(SquareEncoding):
     plane_names = ("pieces", "edges")
 
 
 @_broken("check_symmetries_invert")
-class TransformForgetsAPlayer(SquareEncoding):
+class TransformDropsPlayer(SquareEncoding):
     @staticmethod
     def transform(game, state, symmetry, out):
         SquareEncoding.transform(game, state, symmetry, out)
@@ -218,7 +218,7 @@ class LopsidedRandomAction(GobangRules):
 
 
 @_broken("check_playout")
-class PlayoutForgetsWhoseResult(GobangRules):
+class PlayoutResultOfWrongPlayer(GobangRules):
     @staticmethod
     def playout(game, state, key, out, moves):
         GobangRules.playout(game, state, key, out, moves)
@@ -226,7 +226,7 @@ class PlayoutForgetsWhoseResult(GobangRules):
 
 
 @_broken("check_playout")
-class PlayoutPrefersTheFirstHalf(GobangRules):
+class PlayoutPrefersFirstHalf(GobangRules):
     @staticmethod
     def playout(game, state, key, out, moves):
         first = GobangRules.playout(game, state, key, out, moves)
@@ -236,7 +236,7 @@ class PlayoutPrefersTheFirstHalf(GobangRules):
 
 
 @_broken("check_playout")
-class PlayoutListsNoMoves(GobangRules):
+class PlayoutWithoutMoves(GobangRules):
     @staticmethod
     def playout(game, state, key, out, moves):
         result = GobangRules.playout(game, state, key, out, moves)
@@ -259,42 +259,42 @@ class EmptiesCountsPieces(GobangHints):
 
 
 @_broken("check_max_plies")
-class ShorterThanItsGames(GobangHints):
+class MaxPliesTooSmall(GobangHints):
     @staticmethod
     def max_plies(game):
         return 5
 
 
 @_broken("check_scores")
-class ScoreSeenByTheWinner(GobangHints):
+class ScoreNegated(GobangHints):
     @staticmethod
     def score(game, state):
         return -GobangHints.score(game, state)
 
 
 @_broken("check_scores")
-class BoundsForgetFastLosses(GobangHints):
+class BoundsOmitFastLosses(GobangHints):
     @staticmethod
     def score_bounds(game, state):
         return 0, GobangHints.score_bounds(game, state)[1]
 
 
 @_broken("check_solver_moves")
-class SolverMovesNotLegal(GobangHints):
+class IllegalSolverMoves(GobangHints):
     @staticmethod
     def solver_moves(game, state, out):
         return boards.list_cells(boards.full_board(3, 3), out)
 
 
 @_broken("check_solver_moves")
-class DefenceForgotten(GobangHints):
+class DefenceOmitted(GobangHints):
     @staticmethod
     def solver_moves(game, state, out):
         return min(1, GobangHints.solver_moves(game, state[::-1], out))
 
 
 @_broken("check_twin")
-class TieScoredAsALoss(GobangRules):
+class DrawScoredAsLoss(GobangRules):
     @staticmethod
     def outcome(game, state):
         result = GobangRules.outcome(game, state)
@@ -302,7 +302,7 @@ class TieScoredAsALoss(GobangRules):
 
 
 @_broken("check_twin")
-class WinnerSeenAbsolutely(GobangRules):
+class AbsoluteWinner(GobangRules):
     @staticmethod
     def outcome(game, state):
         result = GobangRules.outcome(game, state)
@@ -311,15 +311,15 @@ class WinnerSeenAbsolutely(GobangRules):
 
 
 @_broken("check_twin")
-class ColoursShownAbsolutely(SquareEncoding):
+class AbsoluteColours(SquareEncoding):
     @staticmethod
     def encode(game, state, out):
         first_to_move = boards.popcount(state[0]) == boards.popcount(state[1])
         SquareEncoding.encode(game, state if first_to_move else state[::-1], out)
 
 
-def _complaint(name: str) -> str:
-    """Return the message of the check that must catch a game, or ""."""
+def _error(name: str) -> str:
+    """Return the message of the check that must catch a game, or an empty string."""
     check, game = CAUGHT_BY[name]
     try:
         if check == "check_twin":
@@ -333,4 +333,4 @@ def _complaint(name: str) -> str:
 
 if __name__ == "__main__":
     np.seterr(all="ignore")
-    print(json.dumps({name: _complaint(name) for name in CAUGHT_BY}))
+    print(json.dumps({name: _error(name) for name in CAUGHT_BY}))

@@ -1,4 +1,4 @@
-"""Everything the rules compute along a random game, as text; run alone, it prints that."""
+"""Results of all rules functions along random games; as a program, print them as JSON."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from zerolab.testing.samples import random_games
 
 
 @kernel
-def _chance(game: Any, state: Any, keys: Any, out: Any, moves: Any, found: Any) -> None:
+def _fill_random(game: Any, state: Any, keys: Any, out: Any, moves: Any, draws: Any) -> None:
     for i in range(keys.shape[0]):
-        found[i, 0] = rules.random_action(game, state, streams.bits(keys[i], 0))
-        found[i, 1] = rules.playout(game, state, keys[i], out, moves)
-        found[i, 2] = streams.gamma(keys[i], 0.3)
+        draws[i, 0] = rules.random_action(game, state, streams.bits(keys[i], 0))
+        draws[i, 1] = rules.playout(game, state, keys[i], out, moves)
+        draws[i, 2] = streams.gamma(keys[i], 0.3)
 
 
 def fingerprint(name: str) -> list[Any]:
-    """Return numbers that differ wherever two ways of running the rules differ."""
+    """Return numbers that reveal differences between compiled and plain rules."""
     game = parse_game(name)
     numbers: list[Any] = [[*count] for count in perft(game, 2)]
     played = random_games(game)[0]
@@ -38,11 +38,11 @@ def fingerprint(name: str) -> list[Any]:
     for sample in played[: len(played) // 2 : 2]:
         zeros = np.zeros(2, np.int64)
         keys = streams.streams(7, 1, np.arange(2), zeros, streams.PLAYOUT)
-        found = np.empty((2, 3))
+        draws = np.empty((2, 3))
         moves = np.zeros(1 + MAX_PLIES, np.int32)
-        _chance(game, sample.state, keys, sample.state.copy(), moves, found)
+        _fill_random(game, sample.state, keys, sample.state.copy(), moves, draws)
         numbers.append(moves.tolist())
-        numbers.append(found.tobytes().hex())
+        numbers.append(draws.tobytes().hex())
     return json.loads(json.dumps(numbers))  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The three games written plainly, on grids of numbers: 1 first player, -1 second, 0 empty."""
+"""Simple implementations of three games on grids: 1 first player, -1 second, 0 empty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIRECTIONS = LINES + [(-r, -c) for r, c in LINES]
 
 
 def _walk(grid: Grid, row: int, column: int, step: tuple[int, int]) -> Iterator[int]:
-    """Yield the contents of the cells that follow a cell in one direction, up to the edge."""
+    """Yield the contents of the cells after (row, column) in one direction, up to the edge."""
     rows, columns = grid.shape
     row, column = row + step[0], column + step[1]
     while 0 <= row < rows and 0 <= column < columns:
@@ -22,8 +22,8 @@ def _walk(grid: Grid, row: int, column: int, step: tuple[int, int]) -> Iterator[
         row, column = row + step[0], column + step[1]
 
 
-def _same(grid: Grid, row: int, column: int, step: tuple[int, int]) -> int:
-    """Count the stones of a cell's colour that follow it in one direction."""
+def _run_length(grid: Grid, row: int, column: int, step: tuple[int, int]) -> int:
+    """Count the adjacent stones of a cell's colour in one direction."""
     count = 0
     for stone in _walk(grid, row, column, step):
         if stone != grid[row, column]:
@@ -33,7 +33,7 @@ def _same(grid: Grid, row: int, column: int, step: tuple[int, int]) -> int:
 
 
 class NaiveOthello:
-    """Othello: flip what lies between the new disc and the next own one, in 8 directions."""
+    """Othello: a move flips opposing discs between the new disc and another own one."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.grid = np.zeros((rows, columns), np.int8)
@@ -86,7 +86,7 @@ class NaiveOthello:
 
 
 class NaiveGobang:
-    """Gobang: any empty cell; a row of `length` or more through the last stone wins."""
+    """Gobang: a row of at least `length` stones through the last one wins."""
 
     def __init__(self, rows: int, columns: int, length: int) -> None:
         self.grid = np.zeros((rows, columns), np.int8)
@@ -107,7 +107,9 @@ class NaiveGobang:
         after.grid, after.mover = self.grid.copy(), -self.mover
         after.grid[row, column] = self.mover
         after.won = any(
-            1 + _same(after.grid, row, column, (r, c)) + _same(after.grid, row, column, (-r, -c))
+            1
+            + _run_length(after.grid, row, column, (r, c))
+            + _run_length(after.grid, row, column, (-r, -c))
             >= self.length
             for r, c in LINES
         )
@@ -123,7 +125,7 @@ class NaiveGobang:
 
 
 class NaiveConnectFour(NaiveGobang):
-    """Connect Four: as Gobang, but a stone falls to the lowest empty cell of its column."""
+    """Connect Four: Gobang in which a stone falls to the lowest empty cell of its column."""
 
     def legal_actions(self) -> list[int]:
         return [int(column) for column in np.flatnonzero(self.grid[0] == 0)]

@@ -1,4 +1,4 @@
-"""A position of open-spiel as a twin."""
+"""OpenSpiel states as twins of positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyspiel
 
 
 class SpielTwin:
-    """Wraps an open-spiel state; its drawings differ, so boards are not compared."""
+    """Wrapper of an OpenSpiel state, without a board because OpenSpiel's format differs."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
@@ -28,5 +28,5 @@ class SpielTwin:
 
 
 def spiel_start(name: str) -> Callable[[], SpielTwin]:
-    """Return what makes the first position of an open-spiel game."""
+    """Return a function that creates the initial state of an OpenSpiel game."""
     return lambda: SpielTwin(pyspiel.load_game(name).new_initial_state())

@@ -1,4 +1,4 @@
-"""The conformance kit: games of the package pass it, and broken ones do not."""
+"""The conformance kit, applied to the package's games and to broken games."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zerolab.testing import CHECKS, check_game
 
 
 def _games() -> list[Any]:
-    """Return each game at its smallest and largest size, tall and wide, and off centre."""
+    """Return all games in square, tall and wide sizes, including the smallest and largest."""
     games = []
     for entry in registered_games().values():
         if not entry.rules.__module__.startswith("zerolab."):
@@ -40,47 +40,47 @@ def test_law(game: Any, check: Callable[[Any], None]) -> None:
 
 
 BROKEN = {
-    "StartLeavesAWord": "start does not write every word",
-    "ZeroMeansNotEnded": "has the outcome 0, not ONGOING",
+    "StartSkipsWord": "start does not write every word",
+    "ZeroForOngoing": "has the outcome 0, not ONGOING",
     "UnknownOutcome": "the outcome is 3; expected",
-    "LegalLeavesEntries": "legal does not write every entry",
-    "NobodyCanMove": "the game is ongoing, but no action is legal",
+    "LegalSkipsEntries": "legal does not write every entry",
+    "NoLegalActions": "the game is ongoing, but no action is legal",
     "ApplyOverwritesItsInput": "read `state` before writing `out`",
     "NeverEnds": "no end after 1000 random actions",
-    "EncodeAdds": "encode leaves entries unwritten",
+    "EncodeSkipsEmptyCells": "encode leaves entries unwritten",
     "EmptyPlanes": "the last action did not change a plane",
-    "SameName": 'several actions have the name "a"',
-    "BoardOfTheFirstPlayer": "board does not show the pieces of plane 0",
+    "DuplicateNames": 'several actions have the name "a"',
+    "BoardWithoutColours": "board does not show the pieces of plane 0",
     "DrawingWithoutLastColumn": "the drawing does not show every cell",
-    "NameReadWrongly": '"b1" is action 1, but is parsed as 2',
-    "QuarterTurnOfARectangle": "is not a permutation",
+    "NameParsedWrongly": '"b1" is action 1, but is parsed as 2',
+    "RectangleQuarterTurn": "is not a permutation",
     "NotAGroup": "symmetry 1 followed by 2 is not a symmetry of the game",
     "PolicyNotMirrored": "action 0 and symmetry 1 give different states",
     "PlanesNotMirrored": "permuted with transform_cell",
-    "CellsTakenForColumns": "moves actions differently from the columns",
-    "NameWithoutAPlane": "2 names for 1 planes",
-    "TransformForgetsAPlayer": "does not undo symmetry",
+    "ColumnLayoutForCells": "moves actions differently from the columns",
+    "TooManyPlaneNames": "2 names for 1 planes",
+    "TransformDropsPlayer": "does not undo symmetry",
     "IllegalRandomAction": "which are not legal",
     "LopsidedRandomAction": "random_action is not uniform",
-    "PlayoutForgetsWhoseResult": "playouts do not match `moves`",
-    "PlayoutPrefersTheFirstHalf": "playouts are not uniform",
-    "PlayoutListsNoMoves": "playouts do not match `moves`",
+    "PlayoutResultOfWrongPlayer": "playouts do not match `moves`",
+    "PlayoutPrefersFirstHalf": "playouts are not uniform",
+    "PlayoutWithoutMoves": "playouts do not match `moves`",
     "PlayoutAlwaysWon": "playouts have a mean outcome of 1.00",
     "EmptiesCountsPieces": "empties is 1 after it was 0",
-    "ShorterThanItsGames": "plies, but max_plies is 5",
-    "ScoreSeenByTheWinner": "but the outcome is -1",
-    "BoundsForgetFastLosses": "score_bounds are 0 and",
-    "SolverMovesNotLegal": "; expected distinct moves out of",
-    "DefenceForgotten": "the best solver move has the value",
-    "TieScoredAsALoss": "the outcome is -1, but the twin's is 0",
-    "WinnerSeenAbsolutely": "the outcome is 1, but the twin's is -1",
-    "ColoursShownAbsolutely": "have different pieces in the cells [[2, 1]]",
+    "MaxPliesTooSmall": "plies, but max_plies is 5",
+    "ScoreNegated": "but the outcome is -1",
+    "BoundsOmitFastLosses": "score_bounds are 0 and",
+    "IllegalSolverMoves": "; expected distinct moves out of",
+    "DefenceOmitted": "the best solver move has the value",
+    "DrawScoredAsLoss": "the outcome is -1, but the twin's is 0",
+    "AbsoluteWinner": "the outcome is 1, but the twin's is -1",
+    "AbsoluteColours": "have different pieces in the cells [[2, 1]]",
 }
 
 
 @cache
-def _complaints() -> dict[str, str]:
-    done = subprocess.run(
+def _errors() -> dict[str, str]:
+    process = subprocess.run(
         [sys.executable, "-m", "games.broken_games"],
         cwd=Path(__file__).parents[1],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
@@ -88,22 +88,22 @@ def _complaints() -> dict[str, str]:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_game_is_caught(name: str) -> None:
-    complaint = _complaints()[name]
-    assert complaint.startswith(f"{name}(rows=3")
-    assert BROKEN[name] in complaint
+    error = _errors()[name]
+    assert error.startswith(f"{name}(rows=3")
+    assert BROKEN[name] in error
 
 
-def test_every_broken_game_has_its_complaint() -> None:
-    assert set(BROKEN) == set(_complaints())
+def test_every_broken_game_has_expected_error() -> None:
+    assert set(BROKEN) == set(_errors())
 
 
-def test_check_game_takes_names_and_twins() -> None:
+def test_check_game_accepts_names_and_twins() -> None:
     check_game("gobang:3x3:3", partial(NaiveGobang, 3, 3, 3))
 
 
@@ -121,14 +121,14 @@ NAMES = ["othello:5x6", "othello:8x8", "connect_four:8x8", "gobang:3x4:3", "goba
 
 
 def test_plain_python_agrees_with_compiled_code() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, fingerprint.__file__, *NAMES],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    for name, plain in zip(NAMES, json.loads(done.stdout), strict=True):
+    assert process.returncode == 0, process.stderr
+    for name, plain in zip(NAMES, json.loads(process.stdout), strict=True):
         assert plain == fingerprint.fingerprint(name), name
-    assert done.stderr == "", "plain Python warns"
+    assert process.stderr == "", "plain Python prints warnings"

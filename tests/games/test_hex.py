@@ -1,4 +1,4 @@
-"""Hex, the game outside the package: discovery, laws, agreement with open-spiel, and its guide."""
+"""Hex, the example of a plug-in game: conformance, agreement with OpenSpiel, and its guide."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_law(name: str, check: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("rows", range(3, 9))
 @pytest.mark.parametrize("columns", range(3, 9))
 def test_agrees_with_open_spiel(rows: int, columns: int) -> None:
-    theirs = spiel_start(f"hex(num_rows={rows},num_cols={columns})")
-    check_twin(parse_game(f"hex:{rows}x{columns}"), theirs, 5000)
+    spiel_twin = spiel_start(f"hex(num_rows={rows},num_cols={columns})")
+    check_twin(parse_game(f"hex:{rows}x{columns}"), spiel_twin, 5000)
 
 
-def test_first_player_joins_top_and_bottom() -> None:
+def test_first_player_connects_top_and_bottom() -> None:
     position = Position.start("hex:3x3")
     for move in ["b1", "a1", "b2", "a2", "a3"]:
         assert position.outcome is None
@@ -42,7 +42,7 @@ def test_first_player_joins_top_and_bottom() -> None:
     assert position.first_player_outcome == 1
 
 
-def test_second_player_joins_the_sides() -> None:
+def test_second_player_connects_left_and_right() -> None:
     position = Position.start("hex:3x3")
     for move in ["a1", "c1", "c3", "b2", "b3", "a2"]:
         assert position.outcome is None
@@ -60,7 +60,7 @@ QUOTES = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("quote", [quote for quote in QUOTES if "check_game" not in quote])
-def test_quotes_are_exact(quote: str) -> None:
+def test_quoted_code_is_exact(quote: str) -> None:
     assert any(quote in source for source in SOURCES)
 
 

@@ -1,4 +1,4 @@
-"""Published counts; their sources are in docs/papers.md, "Counts"."""
+"""Published counts of games and positions, with sources in docs/papers.md, "Counts"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIC_TAC_TOE_ENDS = {5: 1440, 6: 5328, 7: 47952, 8: 72576, 9: 127872}
 
 
 def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
-    """Yield the number of distinct positions at each ply, those of finished games included."""
+    """Yield the number of distinct positions at each ply, including finished games."""
     level = {python.start(game).tobytes()}
     yield 1
     for _ in range(plies):
@@ -32,29 +32,31 @@ def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
         yield len(level)
 
 
-def test_othello_8x8() -> None:
+def test_othello_8x8_matches_published_counts() -> None:
     counts = list(perft(parse_game("othello:8x8"), 10))
     assert [count.leaves for count in counts] == OTHELLO_8X8
     assert counts[8].ended == 228
-    assert counts[9].leaves + counts[8].ended == 24571284, "the count with games ended early"
+    assert counts[9].leaves + counts[8].ended == 24571284, (
+        "the count that includes games finished early"
+    )
 
 
-def test_connect_four_6x7() -> None:
+def test_connect_four_6x7_matches_published_counts() -> None:
     counts = list(perft(parse_game("connect_four:6x7"), 8))
     assert [count.leaves for count in counts] == CONNECT_FOUR_6X7
 
 
-def test_connect_four_6x7_distinct_positions() -> None:
-    found = list(_distinct_positions(parse_game("connect_four:6x7"), 7))
-    assert found == CONNECT_FOUR_6X7_POSITIONS
+def test_connect_four_6x7_positions_match_published_counts() -> None:
+    counts = list(_distinct_positions(parse_game("connect_four:6x7"), 7))
+    assert counts == CONNECT_FOUR_6X7_POSITIONS
 
 
-def test_tic_tac_toe_games() -> None:
+def test_tic_tac_toe_games_match_published_counts() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 10))
     assert {count.depth: count.ended for count in counts if count.ended} == TIC_TAC_TOE_ENDS
     assert sum(count.ended for count in counts) == 255168
     assert counts[-1].leaves == 0, "no game has ten plies"
 
 
-def test_tic_tac_toe_positions() -> None:
+def test_tic_tac_toe_positions_match_published_count() -> None:
     assert sum(_distinct_positions(parse_game("gobang:3x3:3"), 9)) == 5478

@@ -1,4 +1,4 @@
-"""Every size of every game against a naive twin, and some against open-spiel."""
+"""All sizes of the games against naive twins, and some against OpenSpiel."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from zerolab.testing.samples import ongoing_positions, positions, random_games
 OTHELLO_SIZES = [(rows, columns) for rows in range(4, 9) for columns in range(4, 9)]
 
 
-def _sizes(least: int) -> list[tuple[int, int, int]]:
-    """Return every rectangle with the shortest, the usual and the longest rows that win."""
+def _sizes(smallest: int) -> list[tuple[int, int, int]]:
+    """Return all rectangles with the shortest, usual and longest winning rows."""
     return [
         (rows, columns, length)
-        for rows in range(least, 9)
-        for columns in range(least, 9)
+        for rows in range(smallest, 9)
+        for columns in range(smallest, 9)
         for length in sorted({3, 4, max(rows, columns)})
         if length <= max(rows, columns)
     ]
@@ -35,18 +35,18 @@ def test_othello_agrees_with_its_naive_twin(rows: int, columns: int) -> None:
     check_twin(Othello(rows, columns), partial(NaiveOthello, rows, columns), most_leaves=300)
 
 
-@pytest.mark.parametrize(("rows", "columns", "length"), _sizes(least=4))
+@pytest.mark.parametrize(("rows", "columns", "length"), _sizes(smallest=4))
 def test_connect_four_agrees_with_its_naive_twin(rows: int, columns: int, length: int) -> None:
     start = partial(NaiveConnectFour, rows, columns, length)
     check_twin(ConnectFour(rows, columns, length), start)
 
 
-@pytest.mark.parametrize(("rows", "columns", "length"), _sizes(least=3))
+@pytest.mark.parametrize(("rows", "columns", "length"), _sizes(smallest=3))
 def test_gobang_agrees_with_its_naive_twin(rows: int, columns: int, length: int) -> None:
     check_twin(Gobang(rows, columns, length), partial(NaiveGobang, rows, columns, length))
 
 
-def test_othello_games_of_the_comparison_hold_passes_and_all_results() -> None:
+def test_compared_othello_games_include_passes_and_all_results() -> None:
     games = [Othello(rows, columns) for rows, columns in OTHELLO_SIZES]
     passes = [
         sample
@@ -61,7 +61,7 @@ def test_othello_games_of_the_comparison_hold_passes_and_all_results() -> None:
     assert {played[-1].outcome for game in games for played in random_games(game)} == {-1, 0, 1}
 
 
-def test_small_boards_of_the_comparison_are_drawn_too() -> None:
+def test_compared_small_games_include_draws() -> None:
     drawn = [Gobang(3, 3, 3), Gobang(4, 4, 4), ConnectFour(4, 4, 4)]
     for game in drawn:
         last = [played[-1] for played in random_games(game)]
@@ -74,22 +74,24 @@ GOBANG = [(3, 3, 3), (3, 8, 3), (5, 5, 4), (6, 4, 3), (6, 6, 4), (7, 8, 5), (8, 
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), CONNECT_FOUR)
-def test_connect_four(rows: int, columns: int, length: int) -> None:
-    theirs = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
-    check_twin(parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(theirs), 20000)
+def test_connect_four_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
+    spiel_name = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
+    check_twin(
+        parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(spiel_name), 20000
+    )
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), GOBANG)
-def test_gobang(rows: int, columns: int, length: int) -> None:
-    theirs = f"mnk(m={columns},n={rows},k={length})"
-    check_twin(parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(theirs), 20000)
+def test_gobang_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
+    spiel_name = f"mnk(m={columns},n={rows},k={length})"
+    check_twin(parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(spiel_name), 20000)
 
 
-def test_othello() -> None:
+def test_othello_agrees_with_open_spiel() -> None:
     check_twin(parse_game("othello:8x8"), spiel_start("othello"), 20000)
 
 
-def test_first_player_is_the_same() -> None:
+def test_open_spiel_othello_has_same_first_player() -> None:
     state = pyspiel.load_game("othello").new_initial_state()
     assert [state.action_to_string(0, action) for action in state.legal_actions()] == [
         "d3", "c4", "f5", "e6",

@@ -1,7 +1,7 @@
-"""A small engine for tic-tac-toe, in one file without imports of zerolab, that misbehaves on order.
+"""A tic-tac-toe engine, independent of zerolab, that misbehaves in a chosen way.
 
-The fault shows as soon as the move C3 stands on the board, or from the first command on where the
-second argument is "always". Every start appends a line to the file that the third one names.
+The fault occurs once C3 has been played, or from the first command if the second argument is
+"always". Every start appends a line to the file named by the third argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CELLS = [column + row for row in "123" for column in "ABC"]
 
 
 def misbehave():
-    """Do something no engine should do; return an answer where the fault is one."""
+    """Misbehave, and return the response if the fault consists of one."""
     if FAULT == "hang":
         time.sleep(600)
     elif FAULT == "crash":

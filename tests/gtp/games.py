@@ -1,4 +1,4 @@
-"""Small games of every kind, and random positions of them."""
+"""Small games of every kind, and random positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL_GAMES = [_smallest_rectangle(name) for name in registered_games()]
 
 
 def play_randomly(game, seed, plies):
-    """Return a position after so many random plies, or the last one before the game ends."""
+    """Return the position after `plies` random plies, or the last one before the game ends."""
     random = np.random.default_rng(seed)
     position = Position.start(game)
     for _ in range(plies):

@@ -1,4 +1,4 @@
-"""Our engine as a process: `zerolab gtp` without the networks."""
+"""The GTP engine as a process: `zerolab gtp` without networks."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def make_player(game):
 
 
 def serve():
-    """Serve the game and player in the command line."""
+    """Serve the player and game named on the command line."""
     Engine(parse_game(sys.argv[2]), make_player).serve(sys.stdin.buffer, sys.stdout.buffer)
-    os._exit(0)  # to tear down all modules would take longer than to serve
+    os._exit(0)  # interpreter shutdown would take longer than serving

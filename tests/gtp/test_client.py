@@ -1,4 +1,4 @@
-"""Outside engines that misbehave, one process each."""
+"""The GTP client with misbehaving engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def log(tmp_path):
     return tmp_path / "log"
 
 
-def test_answers_and_refusals(log):
+def test_responses_and_refusals_are_returned(log):
     client = Client(command("refuse", log), timeout=10)
     assert client.request("boardsize 3") == ""
     with pytest.raises(
@@ -46,7 +46,7 @@ def test_answers_and_refusals(log):
         ("garbage", 'it printed "Segmentation fault, just joking" instead of a response'),
     ],
 )
-def test_failures_say_what_happened(fault, reason, log):
+def test_failures_are_described(fault, reason, log):
     client = Client(command(fault, log), timeout=10)
     client.request("name")
     client._timeout = 0.5
@@ -58,7 +58,7 @@ def test_failures_say_what_happened(fault, reason, log):
 
 
 @pytest.mark.parametrize(
-    ("missing", "reason"),
+    ("line", "reason"),
     [
         ("no-such-engine --fast", "no-such-engine cannot be started: No such file"),
         ("/etc", "/etc cannot be started: Permission denied"),
@@ -67,39 +67,39 @@ def test_failures_say_what_happened(fault, reason, log):
         ("bad\0byte", "cannot be started: embedded null byte"),
     ],
 )
-def test_what_cannot_be_started(missing, reason):
+def test_invalid_commands_are_reported(line, reason):
     with pytest.raises(EngineError, match=reason):
-        Client(missing, timeout=1)
+        Client(line, timeout=1)
 
 
-def test_answers_nobody_asked_for(log):
+def test_unrequested_responses_are_refused(log):
     client = Client(command("twice", log), timeout=10)
     assert client.request("genmove b") == "B1"
     with pytest.raises(EngineError, match='printed "= B1" without a command'):
         client.request("name")
 
 
-def test_other_newlines(log):
+def test_windows_newlines_are_accepted(log):
     client = Client(command("windows", log), timeout=10)
     assert client.request("genmove b") == "B1"
     assert client.request("name") == "name"
 
 
-def test_complaints_do_not_block(log):
+def test_verbose_stderr_does_not_block(log):
     client = Client(command("chatty", log), timeout=10)
     assert [client.request("name") for _ in range(5)] == ["name"] * 5
 
 
-def test_child_processes_of_an_engine_end_with_it(log):
+def test_child_processes_end_with_engine(log):
     client = Client(command("family", log), timeout=10)
     client.request("name")
     child = int(log.read_text())
-    assert _runs(child)
+    assert _is_running(child)
     client.close()
     _wait_until_gone(child)
 
 
-def test_an_engine_ends_with_its_client(log):
+def test_engine_ends_with_client(log):
     client = Client(command("hang", log), timeout=10)
     client.request("name")
     process = client._process
@@ -108,7 +108,7 @@ def test_an_engine_ends_with_its_client(log):
     assert process.returncode is not None
 
 
-def _runs(pid):
+def _is_running(pid):
     stat = Path(f"/proc/{pid}/stat")
     if not Path("/proc/self").exists():
         pytest.skip("only Linux lists processes in /proc")
@@ -117,6 +117,8 @@ def _runs(pid):
 
 def _wait_until_gone(pid):
     deadline = time.monotonic() + 10
-    while _runs(pid):
-        assert time.monotonic() < deadline, f"process {pid} still runs, a child of {os.getpid()}"
+    while _is_running(pid):
+        assert time.monotonic() < deadline, (
+            f"process {pid} is still running, a child of {os.getpid()}"
+        )
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Conversations with our engine."""
+"""The GTP engine: commands, whole games, analyses and errors."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def make_engine(game="gobang:5x5", make_player=RandomPlayer):
     return Engine(parse_game(game), make_player)
 
 
-def tell(engine, *commands):
-    """Return the text of the last answer, with its mark."""
+def send(engine, *commands):
+    """Send commands, and return the last response with its status character."""
     for command in commands:
-        answer = engine.respond(command.encode() + b"\n")
-    assert answer.endswith(b"\n\n")
-    return answer.decode()[:-2]
+        response = engine.respond(command.encode() + b"\n")
+    assert response.endswith(b"\n\n")
+    return response.decode()[:-2]
 
 
-def test_a_conversation():
+def test_session_has_expected_transcript():
     output = io.BytesIO()
     script = (
         b"1 boardsize 3\n2 clear_board\n3 komi 6.5\n4 play black A1\n5 play white B2\n"
@@ -49,7 +49,7 @@ def test_a_conversation():
 
 
 @pytest.mark.parametrize(
-    ("line", "answer"),
+    ("line", "response"),
     [
         (b"protocol_version\n", b"= 2\n\n"),
         (b"  17\tprotocol_version\r\n", b"=17 2\n\n"),
@@ -92,28 +92,28 @@ def test_a_conversation():
         (b"zerolab-analyze\n", b"? random provides no analysis\n\n"),
     ],
 )
-def test_answers(line, answer):
-    assert make_engine().respond(line) == answer
+def test_commands_get_expected_responses(line, response):
+    assert make_engine().respond(line) == response
 
 
 def test_every_listed_command_is_known():
     engine = make_engine()
-    commands = tell(engine, "list_commands")[2:].split("\n")
+    commands = send(engine, "list_commands")[2:].split("\n")
     required = (
         "protocol_version name version known_command list_commands quit boardsize clear_board komi"
         " play genmove undo showboard time_settings time_left final_score"
     )
     assert set(required.split()) <= set(commands)
-    assert {tell(engine, f"known_command {name}") for name in commands} == {"= true"}
+    assert {send(engine, f"known_command {name}") for name in commands} == {"= true"}
 
 
-def test_input_may_end_within_a_line():
+def test_input_can_end_within_line():
     output = io.BytesIO()
     make_engine().serve(io.BytesIO(b"komi 1\nprotocol_ver"), output)
     assert output.getvalue() == b"=\n\n? unknown command\n\n"
 
 
-def test_a_line_without_end_is_one_command():
+def test_overlong_line_is_one_command():
     output = io.BytesIO()
     script = b"play black " + b"A1 " * MAX_LINE_BYTES + b"\n2 undo\n" + b"#" * 3 * MAX_LINE_BYTES
     make_engine().serve(io.BytesIO(script), output)
@@ -121,24 +121,24 @@ def test_a_line_without_end_is_one_command():
 
 
 @pytest.mark.parametrize("game", SMALL_GAMES)
-def test_whole_games(game):
+def test_whole_games_follow_the_rules(game):
     engine = make_engine(game)
     position = Position.start(game)
     while position.outcome is None:
-        text = tell(engine, f"genmove {'bw'[position.ply % 2]}")
+        text = send(engine, f"genmove {'bw'[position.ply % 2]}")
         assert text.startswith("= ")
         position = _follow(position, text[2:])
-    assert tell(engine, "genmove b") == "= pass"
-    assert tell(engine, "play w pass") == "="
-    _check_score(position, tell(engine, "final_score")[2:])
+    assert send(engine, "genmove b") == "= pass"
+    assert send(engine, "play w pass") == "="
+    _check_score(position, send(engine, "final_score")[2:])
     for _ in position.history:
-        assert tell(engine, "undo") == "="
-    assert tell(engine, "undo") == "? cannot undo"
-    assert tell(engine, "showboard") == tell(make_engine(game), "showboard")
+        assert send(engine, "undo") == "="
+    assert send(engine, "undo") == "? cannot undo"
+    assert send(engine, "showboard") == send(make_engine(game), "showboard")
 
 
 def _follow(position, name):
-    """Play the move that an independent reading of its name gives."""
+    """Play a named move, using an independent parser of the name."""
     rows, columns = position.game[:2]
     if name == "pass":
         return position.play("pass")
@@ -157,15 +157,15 @@ def _check_score(position, score):
         assert int(score.lstrip("BW+")) == abs(position.board().sum())
 
 
-def test_regression_moves_are_not_played():
+def test_reg_genmove_does_not_play():
     engine = make_engine()
-    before = tell(engine, "showboard")
-    assert re.fullmatch("= [A-E][1-5]", tell(engine, "reg_genmove black"))
-    assert tell(engine, "showboard") == before
+    before = send(engine, "showboard")
+    assert re.fullmatch("= [A-E][1-5]", send(engine, "reg_genmove black"))
+    assert send(engine, "showboard") == before
 
 
-def _moves_until_forced_pass():
-    """Return a game of Othello 4x4 up to a position where a pass is the only action."""
+def _position_with_forced_pass():
+    """Return a position of Othello 4x4 in which passing is the only legal action."""
     random = np.random.default_rng(5)
     while True:
         position = Position.start("othello:4x4")
@@ -175,83 +175,83 @@ def _moves_until_forced_pass():
             position = position.play(int(random.choice(position.legal_actions)))
 
 
-def test_controllers_may_leave_passes_out():
-    position = _moves_until_forced_pass()
-    mine, other = ("bw", "wb")[position.ply % 2]
+def test_controllers_can_omit_passes():
+    position = _position_with_forced_pass()
+    mover, opponent = ("bw", "wb")[position.ply % 2]
     engines = [make_engine("othello:4x4") for _ in range(2)]
     path = Position.start("othello:4x4")
     for action in position.history:
         for engine in engines:
-            tell(engine, f"play {'bw'[path.ply % 2]} {path.name(action)}")
+            send(engine, f"play {'bw'[path.ply % 2]} {path.name(action)}")
         path = path.play(action)
-    assert tell(engines[0], f"genmove {mine}") == "= pass"
+    assert send(engines[0], f"genmove {mover}") == "= pass"
     reply = position.play("pass").legal_moves[0]
     for engine in engines:
-        assert tell(engine, f"play {other} {reply}") == "="
-    with_passes, without_passes = (tell(engine, "showboard") for engine in engines)
+        assert send(engine, f"play {opponent} {reply}") == "="
+    with_passes, without_passes = (send(engine, "showboard") for engine in engines)
     assert with_passes == without_passes
-    before = [tell(engine, "undo", "showboard") for engine in engines]
+    before = [send(engine, "undo", "showboard") for engine in engines]
     assert before[0] == before[1]
-    assert tell(engines[1], "undo", "undo") == "="
+    assert send(engines[1], "undo", "undo") == "="
 
 
-def test_the_player_follows_what_is_undone():
-    """An engine whose game went astray and back plays as one that came straight."""
+def test_undone_moves_do_not_affect_player():
+    """After undoing moves, an engine analyses like one that never played them."""
     engines = [
         make_engine("gobang:4x4", lambda game: parse_agent("mcts:30", game).new_player())
         for _ in range(2)
     ]
-    tell(engines[0], "play b a1", "genmove w", "genmove b", "undo", "undo", "undo")
+    send(engines[0], "play b a1", "genmove w", "genmove b", "undo", "undo", "undo")
     for engine in engines:
-        tell(engine, "play b b2")
-    analyses = [tell(engine, "zerolab-analyze") for engine in engines]
+        send(engine, "play b b2")
+    analyses = [send(engine, "zerolab-analyze") for engine in engines]
     assert analyses[0] == analyses[1]
 
 
-def test_analysis_of_a_search():
+def test_search_analysis_lists_visits_priors_and_values():
     engine = make_engine("gobang:3x3:3", lambda game: parse_agent("mcts:300", game).new_player())
-    tell(engine, "play b a1", "play w c3", "play b b1", "play w c2")
-    best, *others = tell(engine, "zerolab-analyze black")[2:].split("\n")
+    send(engine, "play b a1", "play w c3", "play b b1", "play w c2")
+    best, *rest = send(engine, "zerolab-analyze black")[2:].split("\n")
     name, *facts = best.split()
     assert (name, facts[0::2]) == ("C1", ["visits", "prior", "value"])
     assert float(facts[5]) == 1.0
-    assert len(others) == 4
-    assert int(facts[1]) + sum(int(line.split()[2]) for line in others) >= 300
+    assert len(rest) == 4
+    assert int(facts[1]) + sum(int(line.split()[2]) for line in rest) >= 300
 
 
-def test_analysis_of_perfect_play():
+def test_perfect_analysis_lists_values():
     class Oracle:
         def action_values(self, states):
             return np.where(states[:, :1] == 0, [[-3, 0, 5, ILLEGAL, -1, -1, -1, -1, -2]], ILLEGAL)
 
     engine = make_engine("gobang:3x3:3", lambda game: PerfectPlayer(Oracle()))
-    lines = tell(engine, "play b a2", "zerolab-analyze")[2:].split("\n")
+    lines = send(engine, "play b a2", "zerolab-analyze")[2:].split("\n")
     assert lines[:2] == ["C1 value 5", "B1 value 0"]
     assert lines[-2:] == ["C3 value -2", "A1 value -3"]
     assert len(lines) == 8
 
 
-def test_games_are_not_all_alike():
+def test_games_have_different_openings():
     engine = make_engine("gobang:5x5")
-    openings = {tell(engine, "clear_board", "genmove b") for _ in range(20)}
+    openings = {send(engine, "clear_board", "genmove b") for _ in range(20)}
     assert len(openings) > 5
 
 
-def test_a_player_may_play_one_size_only():
+def test_unsupported_size_keeps_current_game():
     def make_player(game):
         if game[:2] != (5, 5):
             raise UserError("this network plays gobang:5x5")
         return RandomPlayer(game)
 
     engine = make_engine(make_player=make_player)
-    tell(engine, "play b a1")
-    assert tell(engine, "boardsize 6") == "? unacceptable size"
-    assert " 1 X . . . . 1" in tell(engine, "showboard")
-    assert tell(engine, "boardsize 5") == "="
-    assert " 1 . . . . . 1" in tell(engine, "showboard")
+    send(engine, "play b a1")
+    assert send(engine, "boardsize 6") == "? unacceptable size"
+    assert " 1 X . . . . 1" in send(engine, "showboard")
+    assert send(engine, "boardsize 5") == "="
+    assert " 1 . . . . . 1" in send(engine, "showboard")
 
 
-class _Failing(RandomPlayer):
+class _FailingPlayer(RandomPlayer):
     def choose(self, slots, states, keys):
         if len(self.names) == 1:
             return np.array([FORFEIT])
@@ -261,18 +261,18 @@ class _Failing(RandomPlayer):
 
 
 @pytest.mark.parametrize(
-    ("errors", "answer"),
+    ("errors", "response"),
     [
         (["given up"], "= resign"),
         (["", UserError("not solved within a second")], "? not solved within a second"),
         (["", ZeroDivisionError("oh")], "? internal error: ZeroDivisionError"),
     ],
 )
-def test_a_player_that_fails_is_answered_for(errors, answer):
-    engine = make_engine(make_player=_Failing)
-    _Failing.names = errors
-    assert tell(engine, "genmove b") == answer
-    assert tell(engine, "play b a1") == "="
+def test_player_errors_become_responses(errors, response):
+    engine = make_engine(make_player=_FailingPlayer)
+    _FailingPlayer.names = errors
+    assert send(engine, "genmove b") == response
+    assert send(engine, "play b a1") == "="
 
 
 _COMMANDS = (
@@ -287,17 +287,17 @@ _LINES = st.lists(_SENTENCES | st.binary(max_size=30).filter(lambda line: b"quit
 
 @pytest.mark.parametrize("game", ["othello:4x4", "connect_four:4x5"])
 @given(lines=_LINES)
-def test_nonsense_is_answered(game, lines):
+def test_arbitrary_input_gets_responses(game, lines):
     engine = make_engine(game)
     output = io.BytesIO()
     engine.serve(io.BytesIO(b"\n".join([*lines, b"77 name"])), output)
-    answers = output.getvalue().split(b"\n\n")
-    assert answers[-2:] == [b"=77 zerolab random", b""]
-    # What a line without its comment and control characters is to say, read in another way.
+    responses = output.getvalue().split(b"\n\n")
+    assert responses[-2:] == [b"=77 zerolab random", b""]
+    # Find the commands independently, by removing control characters and comments.
     texts = (
         re.sub(rb"[\x00-\x08\x0b-\x1f\x7f]", b"", line) for line in b"\n".join(lines).split(b"\n")
     )
-    asked = [line for line in texts if line.split(b"#")[0].strip(b" \t")]
-    assert len(answers) == len(asked) + 2
-    assert all(re.fullmatch(rb"[=?]\d*( .*|\n.*)?", each, re.DOTALL) for each in answers[:-1])
+    commands = [line for line in texts if line.split(b"#")[0].strip(b" \t")]
+    assert len(responses) == len(commands) + 2
+    assert all(re.fullmatch(rb"[=?]\d*( .*|\n.*)?", each, re.DOTALL) for each in responses[:-1])
     assert b"internal error" not in output.getvalue()

@@ -1,4 +1,4 @@
-"""Outside engines as players: whole matches, and what engines that fail cost."""
+"""External engines as players: matches, forfeits and unsuitable engines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ C3, B2 = 8, 4
 
 
 def zerolab(player, game):
-    """Return the command line of our engine, without networks."""
+    """Return the command line of zerolab's engine without networks."""
     return shlex.join(through("from gtp.serve import serve; serve()", player, game))
 
 
@@ -41,8 +41,8 @@ def against_random(game, player, games, seed=1):
     return play_match(game, agent_of(player), agent_of(RandomPlayer(game)), games, seed, threads=1)
 
 
-def choose(player, *openings):
-    """Return what a player chooses in new games after these openings."""
+def chosen_actions(player, *openings):
+    """Return the actions that a player chooses after these openings."""
     slots = np.arange(len(openings))
     player.start(len(openings))
     positions = [Position.start(TIC_TAC_TOE) for _ in openings]
@@ -51,28 +51,28 @@ def choose(player, *openings):
             positions[slot] = positions[slot].play(action)
             player.advance(np.array([slot]), np.array([action]))
     states = np.array([position.state for position in positions])
-    chosen = player.choose(slots, states, slots.astype(np.uint64))
+    actions = player.choose(slots, states, slots.astype(np.uint64))
     legal = [position.legal_mask for position in positions]
-    assert all(a == FORFEIT or legal[slot][a] for slot, a in enumerate(chosen))
-    return chosen.tolist()
+    assert all(a == FORFEIT or legal[slot][a] for slot, a in enumerate(actions))
+    return actions.tolist()
 
 
 @pytest.mark.parametrize("game", [*SMALL_GAMES, "othello:4x4"])
-def test_our_engine_under_our_client(game, caplog):
-    """Positions agree all the way: an engine would refuse moves that are illegal on its board."""
-    chosen = parse_game(game)
-    other = game.partition(":")[0] + ":5x5"
-    player = GtpPlayer(chosen, zerolab("random", other))
-    match = against_random(chosen, player, 6)
+def test_zerolab_engine_plays_correctly_under_its_client(game, caplog):
+    """The engine would refuse illegal moves if its position differed from ours."""
+    requested = parse_game(game)
+    startup_game = game.partition(":")[0] + ":5x5"
+    player = GtpPlayer(requested, zerolab("random", startup_game))
+    match = against_random(requested, player, 6)
     assert not caplog.records
-    for played in match.games:
+    for record in match.games:
         position = Position.start(game)
-        for action in played.actions:
+        for action in record.actions:
             position = position.play(action)
-        assert position.first_player_outcome == played.result
+        assert position.first_player_outcome == record.result
 
 
-def test_a_search_is_an_engine_that_wins():
+def test_engine_with_search_beats_random():
     game = parse_game("gobang:4x4:3")
     player = GtpPlayer(game, zerolab("mcts:200", "gobang:4x4:3"))
     match = against_random(game, player, 10)
@@ -93,9 +93,9 @@ def test_a_search_is_an_engine_that_wins():
         ("refuse", 'it responded "? not today" to "genmove white"', 1),
     ],
 )
-def test_an_engine_that_fails_forfeits_this_game_alone(fault, reason, starts, tmp_path, caplog):
+def test_failing_engine_forfeits_only_current_game(fault, reason, starts, tmp_path, caplog):
     player = fake_player(fault, tmp_path / "log", timeout=2.0)
-    assert choose(player, [], [C3], [B2], [B2, 0]) == [0, FORFEIT, 0, 1]
+    assert chosen_actions(player, [], [C3], [B2], [B2, 0]) == [0, FORFEIT, 0, 1]
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     assert "forfeits a game of gobang:3x3:3 at ply 1" in record.message
@@ -103,7 +103,7 @@ def test_an_engine_that_fails_forfeits_this_game_alone(fault, reason, starts, tm
     assert (tmp_path / "log").read_text().count("started") == starts
 
 
-def test_a_forfeit_is_stored_and_lost_by_its_mover(tmp_path):
+def test_forfeit_is_stored_as_loss_of_mover(tmp_path):
     player = fake_player("crash", tmp_path / "log")
     match = against_random(TIC_TAC_TOE, player, 20, seed=3)
     forfeits = [game for game in match.games if game.actions[-1] == FORFEIT]
@@ -115,31 +115,31 @@ def test_a_forfeit_is_stored_and_lost_by_its_mover(tmp_path):
     assert len(match.games) == 20
 
 
-def test_an_engine_that_only_fails_is_given_up(tmp_path, caplog):
+def test_repeated_failures_end_restarts(tmp_path, caplog):
     player = fake_player("crash", tmp_path / "log", "always")
-    assert set(choose(player, *[[]] * 10)) == {FORFEIT}
+    assert set(chosen_actions(player, *[[]] * 10)) == {FORFEIT}
     assert (tmp_path / "log").read_text().count("started") == MAX_CONSECUTIVE_FAILURES
     assert "it failed 3 times in a row" in caplog.records[-1].message
 
 
-def test_the_process_is_reused(tmp_path):
+def test_process_is_reused(tmp_path):
     player = fake_player("none", tmp_path / "log")
     for _ in range(3):
-        assert choose(player, [], [B2], [0, 1, 2]) == [0, 0, 3]
+        assert chosen_actions(player, [], [B2], [0, 1, 2]) == [0, 0, 3]
     assert (tmp_path / "log").read_text().count("started") == 1
 
 
 @pytest.mark.parametrize("words", ["sleep 100", "cat /dev/zero"])
-def test_an_interrupt_ends_an_engine_that_is_waited_for(words):
+def test_interrupt_ends_waiting_for_engine(words):
     """The player waits in one thread, as in a match; Ctrl-C arrives in another."""
     player = GtpPlayer(TIC_TAC_TOE, words)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(player.start, 1)
-        while player._program._client is None and not waiting.done():
+        start = pool.submit(player.start, 1)
+        while player._program._client is None and not start.done():
             time.sleep(0.01)
         player.interrupt()
         with pytest.raises(UserError):
-            waiting.result(timeout=30)
+            start.result(timeout=30)
     with pytest.raises(EngineError, match="was interrupted"):
         choose_one(player)
 
@@ -158,7 +158,7 @@ def choose_one(player):
         ("sleep 60", "gobang:3x3:3", "no response to"),
     ],
 )
-def test_programs_that_are_no_engines(words, game, reason):
+def test_programs_without_gtp_are_refused(words, game, reason):
     with pytest.raises(UserError, match=reason) as error:
         GtpPlayer(parse_game(game), words, timeout=0.5).start(1)
     assert f'gtp:"{words}" cannot play {game}: ' in str(error.value)
@@ -166,18 +166,18 @@ def test_programs_that_are_no_engines(words, game, reason):
 
 
 @pytest.mark.parametrize(
-    ("own", "asked", "reason"),
+    ("engine_game", "game", "reason"),
     [
         ("gobang:4x4:3", "connect_four:4x4", "it plays gobang"),
         ("gobang:4x4:3", "gobang:4x4", "it plays gobang:4x4:3"),
     ],
 )
-def test_engines_of_other_games(own, asked, reason):
-    with pytest.raises(UserError, match=f"cannot play {asked}: {reason}$"):
-        GtpPlayer(parse_game(asked), zerolab("random", own)).start(1)
+def test_engines_of_other_games_are_refused(engine_game, game, reason):
+    with pytest.raises(UserError, match=f"cannot play {game}: {reason}$"):
+        GtpPlayer(parse_game(game), zerolab("random", engine_game)).start(1)
 
 
-def test_engines_of_other_sizes(tmp_path):
+def test_engines_of_other_sizes_are_refused(tmp_path):
     with pytest.raises(UserError, match='"\\? unacceptable size" to "boardsize 4"'):
         GtpPlayer(parse_game("gobang:4x4:3"), command("none", tmp_path / "log")).start(1)
 
@@ -187,28 +187,28 @@ RHINO = shutil.which("gtp-rhino", path="/usr/games:/usr/bin:/usr/local/bin")
 
 @pytest.mark.skipif(RHINO is None, reason="gtp-rhino is not installed; `make grhino` installs it")
 class TestRhino:
-    """Real games against gtp-rhino, an Othello program that knows nothing of zerolab."""
+    """Games against gtp-rhino, an independent Othello program."""
 
     GAME = parse_game("othello:8x8")
 
-    def test_games_end_by_the_rules(self, caplog):
+    def test_rhino_games_have_no_forfeits(self, caplog):
         rhino = GtpPlayer(self.GAME, "gtp-rhino -l 1")
         match = against_random(self.GAME, rhino, 20)
         assert not caplog.records
         assert match.score.wins >= 18
         passes = sum(played.actions.count(64) for played in match.games)
-        assert passes > 0, "the seed should give games in which players pass"
+        assert passes > 0, "the seed should give games with passes"
 
-    def test_rhino_counts_the_discs_as_we_do(self):
-        """It plays one side, chance the other, which passes silently; nobody's board goes wrong."""
+    def test_rhino_reports_same_score(self):
+        """Rhino plays white; black plays randomly and omits its passes."""
         client = Client("gtp-rhino -l 1", timeout=60)
         for seed in range(3):
             client.request("clear_board")
-            random = np.random.default_rng(seed)
+            rng = np.random.default_rng(seed)
             position = Position.start(self.GAME)
             while position.outcome is None:
                 if position.first_to_move:
-                    name = str(random.choice(position.legal_moves))
+                    name = str(rng.choice(position.legal_moves))
                     if name != "pass":
                         client.request(f"play black {name}")
                 else:
@@ -218,7 +218,7 @@ class TestRhino:
             score = f"{'B' if difference > 0 else 'W'}+{abs(difference)}" if difference else "0"
             assert client.request("final_score") == score
 
-    def test_rhino_plays_nothing_else(self):
+    def test_rhino_refuses_other_games_and_sizes(self):
         with pytest.raises(UserError, match="it plays Othello"):
             GtpPlayer(parse_game("gobang:8x8"), "gtp-rhino").start(1)
         with pytest.raises(UserError, match="unacceptable size"):

@@ -1,4 +1,4 @@
-"""Moves in the words of the protocol."""
+"""GTP vertices: names and parsing of moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerolab.rules.position import Position
 
 @pytest.mark.parametrize("game", SMALL_GAMES)
 @given(seed=st.integers(0, 1 << 32), plies=st.integers(0, 12))
-def test_names_lead_back_to_their_actions(game, seed, plies):
+def test_parsing_inverts_naming(game, seed, plies):
     position = play_randomly(game, seed, plies)
     names = [vertex(position, action) for action in position.legal_actions]
     assert len(set(names)) == len(names)
@@ -23,7 +23,7 @@ def test_names_lead_back_to_their_actions(game, seed, plies):
 
 @pytest.mark.parametrize("game", SMALL_GAMES)
 @given(seed=st.integers(0, 1 << 32))
-def test_a_stone_stands_where_its_move_says(game, seed):
+def test_drawing_shows_stone_at_vertex(game, seed):
     position = play_randomly(game, seed, 5)
     action = position.legal_actions[seed % len(position.legal_actions)]
     name = vertex(position, action)
@@ -43,14 +43,14 @@ def _cells(drawing):
     }
 
 
-def test_othello_is_named_as_everywhere():
-    # Black's four first moves in every book: d3, c4, f5 and e6, A1 being at the top left.
+def test_othello_vertices_follow_convention():
+    # With A1 at the top left, Black's first moves are conventionally d3, c4, f5 and e6.
     start = Position.start("othello:8x8")
     names = {vertex(start, action) for action in start.legal_actions}
     assert names == {"D3", "C4", "F5", "E6"}
 
 
-def test_stones_fall_to_row_1():
+def test_connect_four_rows_count_from_bottom():
     position = Position.start("connect_four:6x7").play("3")
     assert vertex(position, 3) == "D2"
     assert {parse_vertex(position, name) for name in ("d2", "D", "3")} == {3}
@@ -74,6 +74,6 @@ def test_stones_fall_to_row_1():
         ("othello:6x6", "ä3", "syntax error"),
     ],
 )
-def test_refused(game, text, error):
+def test_invalid_vertices_are_refused(game, text, error):
     with pytest.raises(RefusedError, match=f"^{error}$"):
         parse_vertex(Position.start(game), text)
