@@ -1,7 +1,7 @@
-"""AlphaZero on tic-tac-toe: self-play, learning and a gate, repeated until play is perfect.
+"""AlphaZero on tic-tac-toe: self-play, learning and gating until play is perfect.
 
-Rules and search are zerolab's; the network and the loop are written out. It follows [Silver2018],
-with the gate of [Silver2017], and takes a few seconds on one core.
+zerolab provides the rules and the search. The network and the training loop are here. They follow
+[Silver2018], with the gate of [Silver2017], and take a few seconds on one core.
 """
 
 from __future__ import annotations
@@ -14,24 +14,21 @@ import numpy as np
 import torch
 from torch import nn
 
-from zerolab import Position, Search, SearchSettings, parse_game
-from zerolab.rules.python import encode_batch
-from zerolab.rules.rules import LOSS, ONGOING
+from zerolab import ONGOING, Position, Search, SearchSettings, encode_batch, parse_game
 
 GAME = parse_game("gobang:3x3:3")
-WITH_NOISE = {"fraction": 0.25, "concentration": 1.0}  # epsilon and alpha of the root noise
-SELF_PLAY = SearchSettings.model_validate({"simulations": 50, "noise": WITH_NOISE})
 MATCH = SearchSettings.model_validate({"simulations": 50})
+ROOT_NOISE = {"fraction": 0.25, "concentration": 1.0}
+SELF_PLAY = SearchSettings.model_validate({"simulations": 50, "noise": ROOT_NOISE})
 
 
 class Network(nn.Module):
-    """f(s) = (p, v): logits of a policy, and the outcome that the player to move expects."""
+    """f(s) = (p, v): policy logits and the expected outcome for the side to move."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.trunk = nn.Sequential(
-            nn.Flatten(), nn.Linear(9, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()
-        )
+        hidden = nn.Linear(9, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()
+        self.trunk = nn.Sequential(nn.Flatten(), *hidden)
         self.policy, self.value = nn.Linear(64, 9), nn.Linear(64, 1)
 
     def forward(self, planes):
@@ -40,43 +37,41 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def evaluate(self, states):
-        """Return priors float32[n, 9] and values float32[n]: what a search asks a network for."""
+        """Return the priors float32[n, 9] and values float32[n] that a search needs."""
         logits, values = self(torch.from_numpy(encode_batch(GAME, states)))
         return logits.softmax(1).numpy(), values.numpy()
 
 
 def play(first, second, settings, games, temperature_plies, random):
-    """Play games in lockstep; return states, search policies and outcomes, and all results."""
+    """Play games in parallel; return (states, policies, outcomes) and the results for `first`."""
     searches = [Search(GAME, settings, network, games) for network in (first, second)]
-    playing = np.arange(games)
+    ongoing = np.arange(games)
     for search in searches:
-        search.set_root(playing, np.repeat(Position.start(GAME).state[None], games, axis=0))
-    results, examples = np.zeros(games, np.float32), []
+        search.set_root(ongoing, np.tile(Position.start(GAME).state, (games, 1)))
+    results, plies = np.zeros(games, np.float32), []
     for ply in count():
-        search, sign = searches[ply % 2], (-1) ** ply  # the player to move, and its view
-        keys = random.integers(2**64, size=(2, len(playing)), dtype=np.uint64)
-        search.start_search(playing, *keys)
+        search, sign = searches[ply % 2], (-1) ** ply
+        keys = random.integers(2**64, size=(2, len(ongoing)), dtype=np.uint64)
+        search.start_search(ongoing, *keys)
         search.run()
-        examples.append((search.states(playing), search.policies(playing), playing, sign))
-        sample = np.full(len(playing), ply < temperature_plies)
-        actions = search.choose(playing, keys[0], sample)
+        plies.append((search.states(ongoing), search.policies(ongoing), ongoing, sign))
+        actions = search.choose(ongoing, keys[0], np.full(len(ongoing), ply < temperature_plies))
         for search in searches:
-            search.advance(playing, actions)
-        outcomes = search.outcomes(playing)  # seen by the player to move, who is the other one now
+            search.advance(ongoing, actions)
+        outcomes = search.outcomes(ongoing)  # for the next player to move
         over = outcomes != ONGOING
-        results[playing[over]] = -sign * outcomes[over]
-        playing = playing[~over]
-        if not len(playing):
+        results[ongoing[over]] = -sign * outcomes[over]
+        ongoing = ongoing[~over]
+        if not len(ongoing):
             break
-    states, policies, played, signs = zip(*examples, strict=True)
-    z = [sign * results[games] for games, sign in zip(played, signs, strict=True)]
-    return tuple(map(np.concatenate, (states, policies, z))), results
+    examples = [(states, policies, sign * results[rows]) for states, policies, rows, sign in plies]
+    return tuple(map(np.concatenate, zip(*examples, strict=True))), results
 
 
 def learn(network, window, random):
-    """Return the network after 400 steps on (z - v)^2 - pi log p over the latest games."""
+    """Return a network trained for 400 steps on (z - v)^2 - pi log p over recent games."""
     network = deepcopy(network)
-    states, policies, outcomes = (np.concatenate(column) for column in zip(*window, strict=True))
+    states, policies, outcomes = map(np.concatenate, zip(*window, strict=True))
     s, pi, z = map(torch.from_numpy, (encode_batch(GAME, states), policies, outcomes))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.003, weight_decay=1e-4)
     for batch in torch.from_numpy(random.integers(len(z), size=(400, 128))):
@@ -89,37 +84,41 @@ def learn(network, window, random):
 
 
 def score(candidate, best, random):
-    """Return the candidate's share of the points of 100 games, half of them with each colour."""
-    as_first = play(candidate, best, MATCH, 50, 3, random)[1]
-    as_second = play(best, candidate, MATCH, 50, 3, random)[1]
+    """Return the candidate's points per game in 100 games, half with each colour."""
+    _, as_first = play(candidate, best, MATCH, 50, 3, random)
+    _, as_second = play(best, candidate, MATCH, 50, 3, random)
     return 0.5 + (as_first.mean() - as_second.mean()) / 4
 
 
+def choose(network, positions):
+    """Return the best action in each position after a search."""
+    search, rows = Search(GAME, MATCH, network, len(positions)), np.arange(len(positions))
+    search.set_root(rows, np.array([position.state for position in positions]))
+    search.start_search(rows, *np.zeros((2, len(rows)), np.uint64))
+    search.run()
+    return search.policies(rows).argmax(1).tolist()
+
+
 def lost_games(network):
-    """Count the lines in which the network loses, over all replies and with both colours."""
-    lost, key = 0, np.zeros(1, np.uint64)
-    for own_ply in (0, 1):
-        positions = {Position.start(GAME)}
-        for ply in count():
-            if ply % 2 == own_ply:
-                search = Search(GAME, MATCH, network, len(positions))
-                rows = np.arange(len(positions))
-                search.set_root(rows, np.array([position.state for position in positions]))
-                search.start_search(rows, key.repeat(len(rows)), key.repeat(len(rows)))
-                search.run()
-                actions = search.policies(rows).argmax(axis=1)
-                after = {p.play(int(a)) for p, a in zip(positions, actions, strict=True)}
+    """Count the network's losses over all possible replies, playing each colour."""
+    lost = 0
+    for side in (0, 1):
+        positions = [Position.start(GAME)]
+        while positions:
+            if positions[0].ply % 2 == side:
+                pairs = zip(positions, choose(network, positions), strict=True)
+                children = {position.play(action) for position, action in pairs}
             else:
-                after = {p.play(action) for p in positions for action in p.legal_actions}
-                lost += sum(position.outcome == LOSS for position in after)
-            positions = {position for position in after if position.outcome is None}
-            if not positions:
-                break
+                children = {
+                    each.play(action) for each in positions for action in each.legal_actions
+                }
+                lost += sum(child.outcome == -1 for child in children)
+            positions = [child for child in children if child.outcome is None]
     return lost
 
 
-def main(iterations: int = 40) -> int:
-    """Iterate until the best network loses to no line of play; return how many it still loses."""
+def main(iterations: int = 40) -> None:
+    """Train until the best network no longer loses against any line of play."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     random = np.random.default_rng(0)
@@ -136,7 +135,6 @@ def main(iterations: int = 40) -> int:
         print(f"iteration {iteration}: {points:.0%} against the best network, {lost} games lost")
         if lost == 0:
             break
-    return lost
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ask three agents about one position: plain MCTS, a search with RAVE, and the exact solver."""
+"""Analyse a position with plain MCTS, MCTS with RAVE, and the exact solver."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import zerolab
 
 
 def main() -> None:
-    """Print the board, what each agent would play, and why."""
+    """Print the board, each agent's analysis, and the optimal moves."""
     position = zerolab.Position.start("gobang:4x4:3")
     for move in ("b2", "a1"):
         position = position.play(move)
     print(position)
 
     for agent in ("mcts:900", "rave:900"):
-        found = zerolab.analyse(position, agent, seed=1)
-        print(f"\n{agent} plays {found.best.name}, expects {found.value:+.2f}")
-        print("line:", " ".join(found.principal_variation))
-        for move in found.moves[:3]:
+        analysis = zerolab.analyse(position, agent, seed=1)
+        print(f"\n{agent} plays {analysis.best.name}, expects {analysis.value:+.2f}")
+        print("line:", " ".join(analysis.principal_variation))
+        for move in analysis.moves[:3]:
             print(f"  {move.name}: {move.visits} visits, value {move.value:+.2f}")
 
     values = zerolab.solve(position)

@@ -1,7 +1,7 @@
-"""A selection rule of your own, compiled into the search's kernels without touching zerolab.
+"""Custom selection rule that is compiled into the search kernels without changing zerolab.
 
-A package announces such a module in the entry-point group ``zerolab.search``, and every command
-knows the rule; a script imports it before the first search.
+To make the rule available in all commands, a package lists its module in the entry-point group
+``zerolab.search``. A script imports the module before its first search.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from zerolab.search.puct import PuctRule
 
 
 class LogPuct(NamedTuple):
-    """U = Q + c * P * sqrt(N(s)) * ln(2 + N(s)) / (1 + N(s, a)): explores more in large trees."""
+    """Q + c * P * sqrt(N(s)) * ln(2 + N(s)) / (1 + N(s, a)), which explores large trees more."""
 
     c: Annotated[float, Field(ge=0)] = 0.5
 
 
 @register_selection("log_puct", LogPuct)
 class LogPuctRule(PuctRule):
-    """PUCT's score with another exploration term, compiled like the built-in rules."""
+    """PUCT score with a different exploration term, compiled like the built-in rules."""
 
     @staticmethod
     def prepare(rule, fpu, tree, b, node):
-        """Return what the scores of all children of a node have in common."""
+        """Return the quantities shared by the scores of a node's children."""
         visits = tree.visits[b, node]
         exploration = np.float32(rule.c * math.sqrt(visits) * math.log(2.0 + visits))
         return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))

@@ -1,4 +1,4 @@
-"""A network's priors and values as arrays: python evaluate_positions.py RUN [DATASET.parquet]."""
+"""Evaluate positions as arrays: python evaluate_positions.py RUN [DATASET.parquet]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zerolab
 
 
 def main(spec: str, dataset: Path | None = None) -> None:
-    """Evaluate the first positions of a game in one batch, then a data set of solved ones."""
+    """Evaluate the positions after up to one move as a batch, and then a file of solved ones."""
     network = zerolab.load_network(spec)
     start = zerolab.Position.start(network.game)
     positions = [start, *(start.play(action) for action in start.legal_actions)]

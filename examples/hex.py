@@ -1,4 +1,7 @@
-"""Hex: the first player joins top and bottom, the second left and right (docs/add-a-game.md)."""
+"""Hex, a game in which players connect opposite edges of a rhombus (docs/add-a-game.md).
+
+The first player connects top and bottom, and the second connects left and right.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, S
 
 
 class Hex(NamedTuple):
-    """A rhombus: cell (r, c) touches (r, c ± 1), (r ± 1, c), (r - 1, c + 1) and (r + 1, c - 1)."""
+    """Rhombus where (r, c) touches (r, c ± 1), (r ± 1, c), (r - 1, c + 1) and (r + 1, c - 1)."""
 
     rows: Annotated[int, Field(ge=3, le=8)]
     columns: Annotated[int, Field(ge=3, le=8)]
 
 
-# Cells of the first column, for every number of columns: bits 0, columns, 2 * columns, ...
+# Cells of the first column for every number of columns, i.e. bits 0, columns, 2 * columns, ...
 _LEFT = np.array([sum(1 << c for c in range(0, 64, n or 64)) for n in range(9)], np.uint64)
-_IMAGES = np.array([0, 3, 4, 7])  # nothing, half a turn, and the two diagonal mirrors
+_IMAGES = np.array([0, 3, 4, 7])  # identity, half turn, and the two diagonal reflections
 
 
 @inlined
 def _edges(rows, columns, sideways):
-    """Return the two edges that a player joins: left and right if sideways."""
+    """Return the two edges that a player connects, which are left and right if `sideways`."""
     if sideways:
         left = _LEFT[columns] & boards.full_board(rows, columns)
         return left, left << boards.u64(columns - 1)
@@ -38,7 +41,7 @@ def _edges(rows, columns, sideways):
 
 @inlined
 def _neighbours(stones, columns):
-    """Return the cells that touch some stone, and bits beyond the board."""
+    """Return the cells adjacent to any stone; bits outside the board can be set too."""
     row = boards.u64(columns)
     not_left = ~_LEFT[columns]
     right = (stones << boards.ONE) & not_left
@@ -47,7 +50,7 @@ def _neighbours(stones, columns):
 
 
 class HexRules(SquareRules):
-    """The state is (own stones, other's stones, 1 if the mover joins the sides, else 0)."""
+    """Rules for states (own stones, opponent's stones, 1 if the mover connects left and right)."""
 
     @staticmethod
     def words(game):
@@ -62,7 +65,7 @@ class HexRules(SquareRules):
 
     @staticmethod
     def outcome(game, state):
-        stones = state[1]  # only the player who has just moved can have won; nobody draws
+        stones = state[1]  # only the player who just moved can have won, and there are no draws
         first_edge, last_edge = _edges(game.rows, game.columns, state[2] == boards.ZERO)
         reached = boards.ZERO
         growing = stones & first_edge
@@ -73,7 +76,7 @@ class HexRules(SquareRules):
 
 
 class HexEncoding(SquareEncoding):
-    """Plane 0 shows the stones, plane 1 the edges that the mover joins."""
+    """Input planes with the stones in plane 0 and the mover's edges in plane 1."""
 
     plane_names = ("pieces", "edges to join")
 
@@ -97,7 +100,7 @@ class HexEncoding(SquareEncoding):
         image = _IMAGES[symmetry]
         for player in range(2):
             out[player] = boards.transform_board(state[player], game.rows, game.columns, image)
-        out[2] = state[2] ^ boards.u64(symmetry >= 2)  # a diagonal mirror exchanges the edges
+        out[2] = state[2] ^ boards.u64(symmetry >= 2)  # diagonal reflections swap the edges
 
     @staticmethod
     def transform_cell(game, symmetry, cell):
@@ -105,7 +108,7 @@ class HexEncoding(SquareEncoding):
 
 
 class HexNotation(SquareNotation):
-    """Cells are named as on other boards; the rhombus is drawn as one."""
+    """Standard cell names, with boards drawn as a rhombus."""
 
     @classmethod
     def draw(cls, game, board, symbols):

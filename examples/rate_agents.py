@@ -1,4 +1,4 @@
-"""A round robin of agents without networks, and Bayesian Elo of its games."""
+"""Rate agents without networks from a round robin, using Bayesian Elo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zerolab
 
 
 def main() -> None:
-    """Print ratings with 95 % intervals, and rate the same games a second time by hand."""
+    """Print tournament ratings with 95 % intervals, and then rate a list of results."""
     agents = ["random", "mcts:10", "mcts:100", "rave:100"]
     report = zerolab.play_tournament(agents, game="gobang:4x4:3", games=20, openings=2)
     for rating in report.ratings.players:

@@ -1,4 +1,4 @@
-"""Train a small agent with a callback per stage: python train_and_watch.py FOLDER."""
+"""Train a small agent with a callback for every stage: python train_and_watch.py FOLDER."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zerolab
 
 
 def main(folder: Path) -> None:
-    """Train in a folder (a run that was stopped is resumed) and play a match."""
+    """Train in a folder, resuming an interrupted run, and then play a match."""
     run = zerolab.train(
         "gobang:3x3:3",
         preset="smoke",
@@ -19,7 +19,7 @@ def main(folder: Path) -> None:
     )
     for line in run.metrics("learn"):
         print(f"iteration {line['iteration']}: losses {line['loss']}")
-    print("networks kept:", run.networks())
+    print("saved networks:", run.networks())
 
     match = zerolab.play_match(str(folder), "random", games=20, openings=2)
     print("against random:", match.score)

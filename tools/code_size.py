@@ -1,4 +1,4 @@
-"""Sizes of source trees: files, function lengths and public names.
+"""Measure the files, function lengths and public names of source trees.
 
 python tools/code_size.py src ../before/src
 """
@@ -16,7 +16,7 @@ _SMALL_FILE = 50  # lines
 
 
 class Size(NamedTuple):
-    """One source tree in numbers; lengths are lines without docstrings."""
+    """Size of a source tree; function lengths are in lines without docstrings."""
 
     files: int
     small_files: int
@@ -31,24 +31,24 @@ class Size(NamedTuple):
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield every function and method of a module, nested ones included."""
+    """Yield every function and method of a module, including nested ones."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the lines of a function from its name to its end, its docstring left out."""
+    """Return the number of lines in a function without its docstring and decorators."""
     docstring = function.body[0] if ast.get_docstring(function, clean=False) else None
     end = function.end_lineno or function.lineno
-    own = end - function.lineno + 1
+    lines = end - function.lineno + 1
     if docstring is None:
-        return own
-    return own - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
+        return lines
+    return lines - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
 
 
 def code_lines(source: str, tree: ast.Module) -> int:
-    """Return the lines of a module that are neither blank, comments nor docstrings."""
+    """Return the number of lines that are not blank, comments or docstrings."""
     strings = {
         line
         for node in ast.walk(tree)
@@ -64,7 +64,7 @@ def code_lines(source: str, tree: ast.Module) -> int:
 
 
 def public_names(tree: ast.Module) -> int:
-    """Return how many functions, classes and methods of a module have a public name."""
+    """Return the number of public functions, classes and methods in a module."""
     names = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     methods = [
         method

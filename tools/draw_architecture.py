@@ -1,4 +1,4 @@
-"""Draw docs/figures/architecture.svg and .png: the layers, and how the data of a run flow."""
+"""Draw the layers and data flow of zerolab in docs/figures/architecture.svg and .png."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INK = "#45505e"
 
 
 class Box(NamedTuple):
-    """A labelled box; x and y are its centre, in the units of the axes."""
+    """Labelled box with its centre (x, y) in data coordinates."""
 
     x: float
     y: float
@@ -53,14 +53,14 @@ _ARROWS = (
 
 
 def layers() -> list[str]:
-    """Return the layers, the highest first, as the contract in pyproject.toml has them."""
+    """Return the layers from the import contract in pyproject.toml, highest first."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
     return next(list(each["layers"]) for each in contracts if each["type"] == "layers")
 
 
 def draw_layers(axes: Axes) -> None:
-    """Draw one box per layer, siblings side by side."""
+    """Draw one box per package, with the packages of a layer side by side."""
     rows = layers()
     for row, names in enumerate(reversed(rows)):
         siblings = [name.strip() for name in names.split("|")]
@@ -74,7 +74,7 @@ def draw_layers(axes: Axes) -> None:
 
 
 def draw_data(axes: Axes) -> None:
-    """Draw how the data of a run flow from stage to stage and file to file."""
+    """Draw the data flow between the stages and files of a run."""
     for source, target, label in _ARROWS:
         _arrow(axes, _DATA[source], _DATA[target], label)
     for box in _DATA.values():
@@ -94,19 +94,21 @@ def _box(axes: Axes, box: Box, size: float) -> None:
 
 
 def _arrow(axes: Axes, source: Box, target: Box, label: str) -> None:
-    """Draw an arrow between the facing edges of two boxes of one row or one column."""
+    """Draw an arrow between the facing edges of two boxes in the same row or column."""
     right, up = np.sign(target.x - source.x), np.sign(target.y - source.y)
     start = (source.x + right * source.width / 2, source.y + up * source.height / 2)
     end = (target.x - right * target.width / 2, target.y - up * target.height / 2)
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": _INK, "linewidth": 1.1})
     middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-    plain = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    background = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     if label:
-        axes.text(*middle, label, ha="center", va="center", fontsize=7.5, color=_INK, bbox=plain)
+        axes.text(
+            *middle, label, ha="center", va="center", fontsize=7.5, color=_INK, bbox=background
+        )
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the SVG and PNG files."""
     figure = Figure(figsize=(13, 5.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.05))
     draw_layers(left)

@@ -1,6 +1,6 @@
-"""Rewrite the tables in the documentation that list what is registered or measured.
+"""Regenerate documentation tables of registered components, settings and measurements.
 
-A generated table stands between two comments, of which the first names it:
+A generated table is enclosed by two comments, the first of which contains its name:
 
     <!-- table: losses -->
     ...
@@ -50,17 +50,17 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _CITED = re.compile(r"(\[|, |; )([A-Z][A-Za-z]+\d{4}[a-z]?)(?=[\],;])")
-"""A key in a citation such as [Wang2020a, Eq. 2] or [Wang2019; Wang2020b]."""
+"""Key in a citation such as [Wang2020a, Eq. 2] or [Wang2019; Wang2020b]."""
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 _WIDEST = 100
-"""Characters of a line in a block of code."""
+"""Maximum line length in code blocks."""
 
 Rows = Iterable[Sequence[str]]
 
 
 def regenerate(text: str, folder: Path) -> str:
-    """Return the text of a page in `folder` with every marked table as it has to be now."""
+    """Return the text of a page in `folder` with all marked tables regenerated."""
     root = os.path.relpath(ROOT, folder)
 
     def replace(match: re.Match[str]) -> str:
@@ -75,7 +75,7 @@ def _linked(citation: re.Match[str]) -> str:
 
 
 def markdown(headings: Sequence[str], rows: Rows) -> str:
-    """Return a table; headings that begin with > are aligned to the right."""
+    """Return a Markdown table; columns whose headings begin with > are right-aligned."""
     titles = [heading.lstrip(">") for heading in headings]
     rules = ["---:" if heading.startswith(">") else "---" for heading in headings]
     lines = [f"| {' | '.join(titles)} |", f"|{'|'.join(rules)}|"]
@@ -84,19 +84,19 @@ def markdown(headings: Sequence[str], rows: Rows) -> str:
 
 
 def summary(documented: Any) -> str:
-    """Return the first paragraph of a docstring, in one line."""
+    """Return the first paragraph of a docstring as one line."""
     paragraph = (documented.__doc__ or "").strip().split("\n\n")[0]
     return " ".join(paragraph.replace("``", "`").split())
 
 
 def source(kind: Any) -> str:
-    """Return a link to the file of a class, as seen from the root of the repository."""
+    """Return a link to a class's file, relative to the repository root."""
     path = f"src/{kind.__module__.replace('.', '/')}.py"
     return f"[`{path.removeprefix('src/zerolab/')}`](/{path})"
 
 
 def choices(registry: Mapping[str, type[Variant]]) -> str:
-    """Return the table of things that a setting chooses from."""
+    """Return the table of a setting's alternatives."""
     rows = []
     for name, settings in registry.items():
         kind = type(settings().build())
@@ -106,25 +106,25 @@ def choices(registry: Mapping[str, type[Variant]]) -> str:
 
 
 def _fields(settings: type[Variant]) -> str:
-    """Return the settings of a choice with their defaults."""
+    """Return the settings of an alternative with their defaults."""
     defaults = {
         name: field.get_default(call_default_factory=True)
         for name, field in settings.model_fields.items()
         if name != "name"
     }
-    return ", ".join(f"`{name}` {_shown(value)}" for name, value in defaults.items())
+    return ", ".join(f"`{name}` {_format(value)}" for name, value in defaults.items())
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return "unset"
     if isinstance(value, tuple):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_format, value))
     return str(value).lower() if isinstance(value, bool) else f"{value}"
 
 
 def agents() -> str:
-    """Return the table of the kinds of agents."""
+    """Return the table of agent kinds."""
     rows = []
     for name, kind in sorted(AGENT_KINDS.items()):
         rows.append([f"`{name}`", kind.form, summary(type(kind)), source(type(kind))])
@@ -132,15 +132,17 @@ def agents() -> str:
 
 
 def api() -> str:
-    """Return the public names, each with its signature and the first paragraph of its docstring."""
+    """Return all public names with signatures and the first paragraphs of their docstrings."""
     values = [(name, getattr(zerolab, name)) for name in zerolab.__all__]
-    functions = [each for each in values if not inspect.isclass(each[1])]
+    functions = [each for each in values if inspect.isfunction(each[1])]
     classes = [each for each in values if inspect.isclass(each[1])]
+    constants = [f"- `{name}`: {value}\n" for name, value in values if isinstance(value, int)]
     sections = {"Functions": functions, "Classes": classes}
-    return "\n".join(
+    documented = [
         f"## {title}\n\n" + "\n".join(_documented(name, value) for name, value in members)
         for title, members in sections.items()
-    )
+    ]
+    return "\n".join([*documented, "## Constants\n\n" + "".join(constants)])
 
 
 def _documented(name: str, value: Any) -> str:
@@ -149,13 +151,13 @@ def _documented(name: str, value: Any) -> str:
     if not inspect.isclass(value):
         return f"{heading}```python\n{signature(name, value)}\n```\n\n{summary(value)}\n"
     members = [_fields_of(value)]
-    members += [_member(each, found) for each, found in vars(value).items() if each[0] != "_"]
-    listed = "".join(f"- {member}\n" for member in members if member)
-    return f"{heading}{summary(value)}\n" + (f"\n{listed}" if listed else "")
+    members += [_member(each, member) for each, member in vars(value).items() if each[0] != "_"]
+    lines = "".join(f"- {member}\n" for member in members if member)
+    return f"{heading}{summary(value)}\n" + (f"\n{lines}" if lines else "")
 
 
 def _fields_of(kind: type[Any]) -> str:
-    """Return the line of the fields of a named tuple or dataclass."""
+    """Return a line with the fields of a named tuple or dataclass."""
     if not is_dataclass(kind) and not issubclass(kind, tuple):
         return ""
     fields = ", ".join(f"`{name}: {_type(text)}`" for name, text in kind.__annotations__.items())
@@ -163,38 +165,38 @@ def _fields_of(kind: type[Any]) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """Return an annotation as it is written; a named tuple wraps it."""
+    """Return an annotation as written in the source, unwrapping those of named tuples."""
     return str(getattr(annotation, "__forward_arg__", annotation))
 
 
-def _member(name: str, found: Any) -> str:
-    """Return the line of a method or property; nothing for what has no docstring of its own."""
-    if isinstance(found, property):
-        return f"`{name}`: {summary(found)}"
-    function = getattr(found, "__func__", found)
+def _member(name: str, member: Any) -> str:
+    """Return the line of a method or property, or "" for other members."""
+    if isinstance(member, property):
+        return f"`{name}`: {summary(member)}"
+    function = getattr(member, "__func__", member)
     if not inspect.isfunction(function):
         return ""
     return f"`{_one_line(signature(name, function))}`: {summary(function)}"
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
-    """Return a function's name and signature, a line per parameter where one is too long."""
-    found = inspect.signature(function)
-    shown = []
-    for key, parameter in found.parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
-            shown.append("*")
+    """Return a function's name and signature, with one parameter per line if it is too long."""
+    inspected = inspect.signature(function)
+    parameters = []
+    for key, parameter in inspected.parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parameters:
+            parameters.append("*")
         if key not in ("self", "cls"):
-            shown.append(f"{key}: {parameter.annotation}{_default(parameter)}")
-    line = f"{name}({', '.join(shown)}) -> {found.return_annotation}"
+            parameters.append(f"{key}: {parameter.annotation}{_default(parameter)}")
+    line = f"{name}({', '.join(parameters)}) -> {inspected.return_annotation}"
     if len(line) <= _WIDEST:
         return line
-    lines = "".join(f"    {each},\n" for each in shown)
-    return f"{name}(\n{lines}) -> {found.return_annotation}"
+    lines = "".join(f"    {each},\n" for each in parameters)
+    return f"{name}(\n{lines}) -> {inspected.return_annotation}"
 
 
 def _default(parameter: inspect.Parameter) -> str:
-    """Return `` = DEFAULT``; a function is ``...``, for its address changes."""
+    """Return `` = DEFAULT``, with ``...`` for functions because their addresses change."""
     if parameter.default is parameter.empty:
         return ""
     if inspect.isfunction(parameter.default):
@@ -208,17 +210,17 @@ def _one_line(text: str) -> str:
 
 
 def examples() -> str:
-    """Return the list of examples/, each with the first paragraph of its docstring."""
+    """Return the list of examples with the first paragraphs of their docstrings."""
     lines = []
     for path in sorted((ROOT / "examples").glob("*.py")):
-        documented = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        text = _one_line(documented.split("\n\n")[0])
+        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        text = _one_line(docstring.split("\n\n")[0])
         lines.append(f"- [`{path.name}`](/examples/{path.name}): {text}\n")
     return "".join(lines)
 
 
 def games() -> str:
-    """Return the table of the games that come with the package."""
+    """Return the table of built-in games."""
     rows = []
     for name, entry in registered_games().items():
         if entry.kind.__module__.startswith("zerolab."):
@@ -228,7 +230,7 @@ def games() -> str:
 
 
 def variants() -> str:
-    """Return the table of the variants of a warm start."""
+    """Return the table of warm-start variants."""
     rows = [
         [f"`{name}`", *(f"`{rule}`" if rule else "" for rule in variant)]
         for name, variant in WARM_START_VARIANTS.items()
@@ -237,7 +239,7 @@ def variants() -> str:
 
 
 def settings() -> str:
-    """Return a heading and a table for each section of a run's settings."""
+    """Return a heading and a table for each section of the run settings."""
     presets, every = preset_values(), all_settings()
     groups = {each.key.partition(".")[0] for each in every if "." in each.key}
     sections: dict[str, list[list[str]]] = {}
@@ -252,12 +254,12 @@ def settings() -> str:
         escaped = [cell.replace("|", r"\|").replace("``", "`") for cell in cells]
         title = f"## {group}" if group in groups else "## The run"
         sections.setdefault(title, []).append(escaped)
-    headings = ["key", "takes", "default", "in presets", "what it does"]
+    headings = ["key", "type", "default", "in presets", "description"]
     return "\n".join(f"{title}\n\n{markdown(headings, rows)}" for title, rows in sections.items())
 
 
 def league() -> str:
-    """Return the table of a league's settings, without those of its search, which runs have."""
+    """Return the table of league settings without the search settings shared with runs."""
     rows = []
     for each in describe_settings(LeagueSettings):
         if each.key.startswith("search.") or each.key in ("game", "network", "identity", "seed"):
@@ -265,17 +267,17 @@ def league() -> str:
         text = " ".join(filter(None, (each.description, each.papers)))
         cells = [f"`{each.key}`", takes(each), shown(each.default), text]
         rows.append([cell.replace("|", r"\|").replace("``", "`") for cell in cells])
-    return markdown(["key", "takes", "default", "what it does"], rows)
+    return markdown(["key", "type", "default", "description"], rows)
 
 
 def studies() -> str:
-    """Return the table of the studies."""
+    """Return the table of studies."""
     rows = [
         [f"`{name}`", summary(study), source(study)]
         for name, study in sorted(registered_studies().items())
         if study.__module__.startswith("zerolab.")
     ]
-    return markdown(["name", "what it does", "file"], rows)
+    return markdown(["name", "description", "file"], rows)
 
 
 def benchmarks() -> str:
@@ -290,12 +292,12 @@ def benchmarks() -> str:
                 f"{_number(entry['limit'])}: {entry['limit_of']}", f"{entry['ratio']:.3g}", remarks,
             ]
         )  # fmt: skip
-    headings = ["benchmark", ">median", "limit", ">ratio", "where the time goes; remarks"]
+    headings = ["benchmark", ">median", "limit", ">ratio", "time by part; remarks"]
     return markdown(headings, rows)
 
 
 def metrics() -> str:
-    """Return a table for each kind of record in metrics.jsonl."""
+    """Return a table for each record type in metrics.jsonl."""
     common = _record_rows(Record, Record.model_fields)
     parts = ["### All lines\n\n" + markdown(_RECORD_HEADINGS, common)]
     for stage, kind in Record.types.items():
@@ -310,18 +312,18 @@ _RECORD_HEADINGS = ("field", "type", "unit", "meaning")
 
 
 def _record_rows(kind: type[Record], names: Iterable[str]) -> Rows:
-    """Return the fields of a record: name, type, unit and meaning."""
+    """Yield the name, type, unit and meaning of each field of a record."""
     for name in names:
         field = kind.model_fields[name]
         annotation, is_optional = _annotation(field.annotation)
         units = [each.name for each in (*field.metadata, *annotation[1]) if isinstance(each, Unit)]
         meaning = " ".join((field.description or "").split()).replace("``", "`")
-        remark = ("*optional* " if is_optional else "") + annotation[0]
-        yield [f"`{name}`", remark, units[0] if units else "", meaning]
+        kind_name = ("*optional* " if is_optional else "") + annotation[0]
+        yield [f"`{name}`", kind_name, units[0] if units else "", meaning]
 
 
 def _annotation(annotation: Any) -> tuple[tuple[str, tuple[Any, ...]], bool]:
-    """Return the name of a field's type, what annotates it, and whether it may be left out."""
+    """Return the name of a field's type, its metadata, and whether the field is optional."""
     members = [each for each in get_args(annotation) if each is not type(None)]
     is_optional = type(None) in get_args(annotation)
     inner = members[0] if is_optional else annotation
@@ -363,16 +365,16 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "variants": variants,
     "windows": lambda: choices(WINDOWS),
 }
-"""By the name that the comment before the table gives."""
+"""Table generators by the names in the comments."""
 
 
 def main() -> None:
-    """Rewrite all pages."""
+    """Regenerate the tables of all pages and print the changed pages."""
     for page in PAGES:
         text = page.read_text("utf-8")
-        changed = regenerate(text, page.parent)
-        if changed != text:
-            page.write_text(changed, "utf-8")
+        regenerated = regenerate(text, page.parent)
+        if regenerated != text:
+            page.write_text(regenerated, "utf-8")
             sys.stdout.write(f"{page.relative_to(ROOT)}\n")
 
 

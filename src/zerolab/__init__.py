@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
     from zerolab.rules.catalogue import parse_game as parse_game
     from zerolab.rules.position import Position as Position
+    from zerolab.rules.python import encode_batch as encode_batch
+    from zerolab.rules.rules import ONGOING as ONGOING
     from zerolab.search.search import Search as Search
     from zerolab.search.search_settings import SearchSettings as SearchSettings
 # isort: on
@@ -73,6 +75,8 @@ _NAMES_BY_MODULE = {
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
+    "zerolab.rules.python": ("encode_batch",),
+    "zerolab.rules.rules": ("ONGOING",),
     "zerolab.search.search": ("Search",),
     "zerolab.search.search_settings": ("SearchSettings",),
 }  # fmt: skip

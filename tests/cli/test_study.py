@@ -94,7 +94,7 @@ def test_second_process_is_refused(capsys):
     path.mkdir(parents=True)
     with exclusive(path):
         assert main(["study", "table-5.1"]) == 2
-    assert "another process is at work" in capsys.readouterr().err
+    assert "in use by another process" in capsys.readouterr().err
 
 
 def test_failures_are_listed_even_if_report_fails(capsys, monkeypatch):
