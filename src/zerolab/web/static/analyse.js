@@ -1,4 +1,4 @@
-// Analysis of a position: growing searches, exact values, the tree, and the value over the game.
+// Analysis of a position with live searches, exact values, a search tree, and the value over the game.
 
 import { Socket, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
@@ -12,12 +12,12 @@ import { scoreText, thoughtTable } from "./lib/thoughts.js";
 import { Tree } from "./lib/tree.js";
 
 const MOST_AGENTS = 4;
-const LOOK_PAUSE = 400; // milliseconds between two looks at the root of a growing tree
+const LOOK_PAUSE = 400; // milliseconds between requests for the root of a growing tree
 
 const state = {
   game: "", setUp: null, line: [], ply: 0, position: null, agents: [], known: [],
   analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, looked: 0,
-  looking: 0, looks: [], // the requested path first, then those that wait
+  looking: 0, looks: [], // the requested path, followed by waiting paths
 };
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
@@ -28,16 +28,16 @@ const drawSoon = drawsSoon(() => draw());
 const socket = new Socket("/live", { onMessage: receive, onOpen: () => ask() });
 
 async function begin() {
-  const given = hashParams();
-  await chooser.load(given.game);
-  state.game = given.game ?? chooser.value;
-  state.line = given.moves ? given.moves.split(",") : [];
-  const ply = given.ply ? Math.round(Number(given.ply)) || 0 : state.line.length;
+  const params = hashParams();
+  await chooser.load(params.game);
+  state.game = params.game ?? chooser.value;
+  state.line = params.moves ? params.moves.split(",") : [];
+  const ply = params.ply ? Math.round(Number(params.ply)) || 0 : state.line.length;
   state.ply = Math.max(0, Math.min(ply, state.line.length));
-  if (given.board) state.setUp = { board: given.board.split("/"), first_to_move: given.mover !== "second" };
-  state.agents = given.agents ? given.agents.split(" ") : [];
-  const offered = [...byId("simulations").options].map((each) => each.value);
-  if (offered.includes(given.simulations)) byId("simulations").value = given.simulations;
+  if (params.board) state.setUp = { board: params.board.split("/"), first_to_move: params.mover !== "second" };
+  state.agents = params.agents ? params.agents.split(" ") : [];
+  const options = [...byId("simulations").options].map((each) => each.value);
+  if (options.includes(params.simulations)) byId("simulations").value = params.simulations;
   state.known = await agentsOf(state.game);
   if (!state.agents.length) state.agents = [firstAgent()];
   showAgents();
@@ -60,8 +60,8 @@ async function changeGame(game, agent = null) {
 
 function showAgents() {
   const rows = state.agents.map((spec, number) => {
-    const place = el("div", { class: "row" });
-    const menu = new AgentChooser(place, `Agent ${number + 1}`, {
+    const row = el("div", { class: "row" });
+    const menu = new AgentChooser(row, `Agent ${number + 1}`, {
       onChange: (chosen) => {
         state.agents[number] = chosen;
         if (number === 0) state.values = new Map();
@@ -69,8 +69,8 @@ function showAgents() {
       },
     });
     menu.show(state.known, spec);
-    if (state.agents.length > 1) place.append(removal(number));
-    return place;
+    if (state.agents.length > 1) row.append(removal(number));
+    return row;
   });
   byId("agents").replaceChildren(...rows);
   byId("add").disabled = state.agents.length >= MOST_AGENTS;
@@ -115,8 +115,8 @@ byId("flip").addEventListener("click", () => {
   board.flip();
   draw();
 });
-byId("link").addEventListener("click", () => copy(location.href, "The link is copied."));
-byId("copy").addEventListener("click", () => copy(state.line.join(" "), "The moves are copied."));
+byId("link").addEventListener("click", () => copy(location.href, "Link copied."));
+byId("copy").addEventListener("click", () => copy(state.line.join(" "), "Moves copied."));
 byId("paste").addEventListener("click", () =>
   guarded(async () => {
     const line = movesIn(byId("pasted").value);
@@ -192,14 +192,14 @@ async function goTo(ply) {
 }
 
 async function show() {
-  Object.assign(state, { analysing: NaN, solving: 0 }); // messages in transit are about another position
+  Object.assign(state, { analysing: NaN, solving: 0 }); // ignores messages about the previous position
   state.position = await post("/position", positionRequest());
   const { last, note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
   ask();
 }
 
-/** Put what is shown into the address. */
+/** Save the displayed analysis in the URL. */
 function remember() {
   setHashParams({
     game: state.game, moves: state.line.join(","), ply: state.ply === state.line.length ? "" : state.ply,
@@ -208,7 +208,7 @@ function remember() {
   });
 }
 
-/** Request analyses and exact values of the position; responses to earlier requests are dropped. */
+/** Request analyses and exact values of the position. Responses to earlier requests are ignored. */
 function ask() {
   if (!state.position) return;
   remember();
@@ -235,37 +235,37 @@ function ask() {
 }
 
 function receive(message) {
-  if (message.id === state.looking) noteLook(message);
+  if (message.id === state.looking) receiveNode(message);
   else if (message.id === state.solving && message.solution) state.solution = message.solution;
-  else if (message.id === state.analysing && message.analysis) noteAnalysis(message);
+  else if (message.id === state.analysing && message.analysis) receiveAnalysis(message);
   else if (message.error && message.id >= state.analysing) showError(byId("error"), message.error);
   else if (message.id === state.analysing && message.done) lookAgain();
   else return;
   drawSoon();
 }
 
-function noteAnalysis(message) {
-  const isFirstAnswer = !(message.agent in state.analyses);
+function receiveAnalysis(message) {
+  const isFirst = !(message.agent in state.analyses);
   state.analyses[message.agent] = message.analysis;
   if (message.agent !== state.agents[0]) return;
   const { value } = message.analysis;
   if (value !== null && Math.abs(value) <= 1) {
     state.values.set(state.ply, state.position.first_to_move ? value : -value);
   }
-  if (message.analysis.simulations === null) return; // this agent does not search
+  if (message.analysis.simulations === null) return; // the agent does not search
   const now = performance.now();
-  if (isFirstAnswer || (tree.isOpen && now - state.looked > LOOK_PAUSE)) {
+  if (isFirst || (tree.isOpen && now - state.looked > LOOK_PAUSE)) {
     state.looked = now;
     look([]);
   }
 }
 
-/** Refresh all open nodes of the tree after the search has ended. */
+/** Refresh all open tree nodes after the search has ended. */
 function lookAgain() {
   if (state.analyses[state.agents[0]]?.simulations) for (const path of tree.paths) look(path);
 }
 
-/** Request a node of the first agent's tree after the pending requests. */
+/** Request a node of the first agent's tree after earlier requests have been answered. */
 function look(path) {
   state.looks.push(path);
   if (state.looks.length === 1) sendLook();
@@ -277,7 +277,7 @@ function sendLook() {
   socket.send({ id: state.looking, do: "look", agent: state.agents[0], path: state.looks[0] });
 }
 
-function noteLook(message) {
+function receiveNode(message) {
   if (message.node) tree.show(message.node, state.game);
   else showError(byId("error"), message.error);
   state.looks.shift();
@@ -300,21 +300,21 @@ function draw() {
 }
 
 function drawThoughts() {
-  const found = state.agents.filter((spec) => spec in state.analyses);
-  const tables = found.map((spec) => thoughtTable(state.analyses[spec], state.solution, play));
+  const analysed = state.agents.filter((spec) => spec in state.analyses);
+  const tables = analysed.map((spec) => thoughtTable(state.analyses[spec], state.solution, play));
   const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
   replaceContent(byId("thoughts"), ...(tables.length ? tables : [el("p", { class: "soft" }, waiting)]));
 }
 
 function drawSolution() {
-  const place = byId("solution");
-  if (state.position.outcome !== null) place.textContent = "The game is over.";
-  else if (!state.solving) place.textContent = "Not requested.";
-  else if (state.solution === null) place.textContent = "Solving …";
-  else if (state.solution.reason) place.textContent = `Not solved: ${state.solution.reason}.`;
+  const element = byId("solution");
+  if (state.position.outcome !== null) element.textContent = "The game is over.";
+  else if (!state.solving) element.textContent = "Not requested.";
+  else if (state.solution === null) element.textContent = "Solving …";
+  else if (state.solution.reason) element.textContent = `Not solved: ${state.solution.reason}.`;
   else {
     const { best, scores } = state.solution;
-    place.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
+    element.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
   }
 }
 

@@ -1,4 +1,4 @@
-// A description of the JSON interface, made from its OpenAPI document.
+// Documentation of the JSON API, generated from its OpenAPI document.
 
 import { get } from "./lib/api.js";
 import { byId, el, showError, table } from "./lib/dom.js";
@@ -6,10 +6,10 @@ import { byId, el, showError, table } from "./lib/dom.js";
 let schemas = {};
 
 async function begin() {
-  const found = await get("/openapi.json");
-  schemas = found.components?.schemas ?? {};
+  const api = await get("/openapi.json");
+  schemas = api.components?.schemas ?? {};
   const groups = new Map();
-  for (const [path, methods] of Object.entries(found.paths)) {
+  for (const [path, methods] of Object.entries(api.paths)) {
     for (const [method, route] of Object.entries(methods)) {
       const [tag = "other"] = route.tags ?? [];
       groups.set(tag, [...(groups.get(tag) ?? []), describe(method, path, route)]);
@@ -34,20 +34,20 @@ function describe(method, path, route) {
     { class: "panel" },
     el("summary", {}, el("code", {}, `${method.toUpperCase()} ${path}`)),
     el("p", {}, route.description ?? route.summary ?? ""),
-    route.parameters?.length ? parameters(route.parameters) : null,
+    route.parameters?.length ? parameterTable(route.parameters) : null,
     request ? [el("h3", {}, "Request"), shape(request)] : null,
     response ? [el("h3", {}, "Response"), shape(response)] : null,
   );
 }
 
-function parameters(given) {
-  const rows = given
+function parameterTable(parameters) {
+  const rows = parameters
     .filter((each) => each.in === "query" || each.in === "path")
     .map((each) => [el("code", {}, each.name), typeOf(each.schema), each.required ? "required" : "", each.description ?? ""]);
   return rows.length ? table(["parameter", "type", "", "meaning"], rows, { caption: "Parameters" }) : null;
 }
 
-/** Tables of the fields of a type and of the types within it. */
+/** Tables of the fields of a type and its nested types. */
 function shape(schema) {
   const seen = new Set();
   const waiting = namesIn(schema);

@@ -1,4 +1,4 @@
-// Several runs: their growing curves in shared charts, and the settings in which they differ.
+// Comparison of several runs with live curves in shared charts and a table of different settings.
 
 import { Socket, get } from "./lib/api.js";
 import { drawPanels, hashAll, linkTo, setting } from "./lib/archive.js";
@@ -12,13 +12,13 @@ async function begin() {
   const runs = (await get("/runs")).filter((each) => each.status !== "damaged");
   byId("nothing").hidden = runs.length > 1;
   byId("axis").value = hashParams().x ?? "iterations";
-  const given = hashAll("run").slice(0, MOST);
+  const selected = hashAll("run").slice(0, MOST);
   byId("runs").replaceChildren(
     ...runs.map((each) =>
       el(
         "label",
         { class: "inline" },
-        el("input", { type: "checkbox", value: each.run, checked: given.includes(each.run), onchange: change }),
+        el("input", { type: "checkbox", value: each.run, checked: selected.includes(each.run), onchange: change }),
         `${each.run} (${each.game})`,
       ),
     ),
@@ -42,7 +42,7 @@ async function show() {
   socket?.close();
   socket = null;
   if (!runs.length) {
-    byId("curves").replaceChildren(el("p", { class: "soft" }, "Choose runs above."));
+    byId("curves").replaceChildren(el("p", { class: "soft" }, "Select runs above."));
     byId("differences").textContent = "";
     return;
   }
@@ -60,11 +60,11 @@ async function showCurves(runs) {
 
 async function showDifferences(runs) {
   if (runs.length < 2) {
-    byId("differences").textContent = "Choose another run to compare this one with.";
+    byId("differences").textContent = "Select at least two runs to compare their settings.";
     return;
   }
-  const found = await get(`/runs/differences?${queryOf(runs)}`);
-  const rows = found.map((each) => [el("code", {}, each.key), ...each.values.map(setting)]);
+  const differences = await get(`/runs/differences?${queryOf(runs)}`);
+  const rows = differences.map((each) => [el("code", {}, each.key), ...each.values.map(setting)]);
   const headings = ["setting", ...runs.map((run) => linkTo("run", { run }, run))];
   byId("differences").replaceChildren(
     rows.length ? table(headings, rows, { caption: "Settings by run" }) : "All settings are equal.",

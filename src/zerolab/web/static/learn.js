@@ -1,4 +1,4 @@
-// A tutorial: games against an opponent that adapts to your strength, with hints and warnings.
+// Tutorial with games against an opponent that adapts to your strength, hints and warnings.
 
 import { get, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
@@ -7,8 +7,8 @@ import { announce, byId, hashParams, setHashParams, showError } from "./lib/dom.
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 
-const TEACHER = "mcts:2000"; // gives hints where the solver is too slow
-const DROP = 0.35; // in the teacher's value, from which a move counts as a mistake
+const TEACHER = "mcts:2000"; // gives hints if the solver is too slow
+const DROP = 0.35; // drop in the teacher's value that counts as a mistake
 const SECONDS = 1.5;
 const SIMULATIONS = [4, 25, 100, 400];
 
@@ -20,9 +20,9 @@ const state = {
 };
 
 async function begin() {
-  const given = hashParams();
-  await chooser.load(given.game);
-  await change(given.game ?? chooser.value);
+  const { game } = hashParams();
+  await chooser.load(game);
+  await change(game ?? chooser.value);
 }
 
 async function change(game) {
@@ -35,7 +35,7 @@ async function change(game) {
   await start();
 }
 
-/** Opponents from weak to strong, by Elo of a tournament if there is one, else by iteration. */
+/** Opponents from weak to strong, by tournament Elo if available and otherwise by iteration. */
 async function ladderOf(game) {
   const agents = await agentsOf(game);
   const runs = agents.filter((each) => each.run);
@@ -44,20 +44,20 @@ async function ladderOf(game) {
   if (!runs.length) return [{ spec: "random" }, ...[5, 20, 100, 500, 3000].map((count) => ({ spec: `mcts:${count}` }))];
   const iterations = runs.filter((each) => each.iteration !== null && each.run === runs[0].run);
   const steps = [...new Set([0, 1, 2, 3].map((part) => Math.floor((part * (iterations.length - 1)) / 3)))];
-  const chosen = steps.map((step) => iterations.sort((a, b) => a.iteration - b.iteration)[step]);
-  const weak = chosen.map((each) => ({ spec: `${each.spec}?simulations=${SIMULATIONS[1]}`, elo: each.elo, scale: "training Elo" }));
-  const last = chosen.at(-1);
+  const selected = steps.map((step) => iterations.sort((a, b) => a.iteration - b.iteration)[step]);
+  const weak = selected.map((each) => ({ spec: `${each.spec}?simulations=${SIMULATIONS[1]}`, elo: each.elo, scale: "training Elo" }));
+  const last = selected.at(-1);
   const strong = SIMULATIONS.slice(2).map((count) => ({ spec: `${last.spec}?simulations=${count}`, elo: null }));
   return [{ spec: "random", elo: null }, ...weak, ...strong];
 }
 
-/** The rated players of the game's latest tournament, the weakest first. */
+/** Rated players of the game's latest tournament, weakest first. */
 async function ratedAgents(game) {
   try {
     const rated = await get("/ratings", { game });
     return rated.filter((each) => each.spec !== "random").sort((a, b) => a.elo - b.elo);
   } catch {
-    return []; // no tournament: iterations indicate strength roughly
+    return []; // without a tournament, the ladder uses iterations
   }
 }
 
@@ -84,10 +84,10 @@ async function start() {
 const positionRequest = (moves = state.moves) => ({ game: state.game, moves });
 
 /**
- * Show the position after some moves, and let the opponent move if it is its turn.
+ * Show the position after `moves`, and request a move if it is the opponent's turn.
  *
- * The game stays as it is if the server does not respond, and if the user does something else in
- * the meantime.
+ * The game does not change if the server does not respond or the user does something else in the
+ * meantime.
  */
 async function show(moves = state.moves) {
   const number = (state.request += 1);
@@ -112,11 +112,11 @@ async function letOpponentMove() {
   draw();
   let answer;
   try {
-    const wanted = { position: positionRequest(), agent: opponent().spec, seed: state.seed + state.moves.length };
-    answer = await post("/move", wanted, waiting.signal);
+    const request = { position: positionRequest(), agent: opponent().spec, seed: state.seed + state.moves.length };
+    answer = await post("/move", request, waiting.signal);
   } catch (error) {
     if (error.status !== 0) throw error;
-    showError(byId("error"), `${error.message} The game continues as soon as it does.`);
+    showError(byId("error"), `${error.message} The game will continue when it does.`);
     setTimeout(() => guarded(() => (number === state.request ? show() : null)), 2000);
     return;
   } finally {
@@ -140,16 +140,16 @@ async function play(move) {
   });
 }
 
-/** A sentence if a move was a mistake; "" if not, or if it cannot be judged. */
+/** Sentence about a mistake, or "" if the move is not a mistake or cannot be judged. */
 async function judge(before, move) {
   try {
     return await verdictOn(before, move);
   } catch {
-    return ""; // a failing server shows when the move is sent
+    return ""; // server errors are reported when the move is sent
   }
 }
 
-/** The verdict of the solver, or else of a search. */
+/** Verdict from the solver, or from a search if the solver is too slow. */
 async function verdictOn(before, move) {
   const { scores, best } = await post("/solution", { position: positionRequest(before), seconds: SECONDS });
   if (scores) {
@@ -167,14 +167,14 @@ byId("hint").addEventListener("click", () =>
   guarded(async () => {
     const { request } = state;
     const hint = await hintFor(state.moves);
-    if (request !== state.request) return; // for an earlier position
+    if (request !== state.request) return; // the hint is for an earlier position
     state.notes = hint.notes;
     byId("advice").textContent = hint.advice;
     draw();
   }),
 );
 
-/** A hint by the solver, or else by a search: notes for the board, and a sentence. */
+/** Hint from the solver, or from a search if the solver is too slow, as board notes and a sentence. */
 async function hintFor(moves) {
   const solution = await post("/solution", { position: positionRequest(moves), seconds: SECONDS });
   if (!solution.scores) {
@@ -203,7 +203,7 @@ byId("strength").addEventListener("change", () => {
 });
 byId("strength").addEventListener("input", () => drawOpponent());
 
-/** Record the result, and choose the next opponent. */
+/** Record the result and choose the next opponent. */
 function count() {
   if (state.isCounted) return;
   state.isCounted = true;
@@ -213,7 +213,7 @@ function count() {
   const strength = Math.max(0, Math.min(state.ladder.length - 1, Number(byId("strength").value) + step));
   saveRecord({ [result]: own[result] + 1, strength });
   byId("strength").value = strength;
-  byId("advice").textContent = { won: "Well done. The next one is stronger.", drawn: "A draw.", lost: "The next one is weaker." }[result];
+  byId("advice").textContent = { won: "Well done. Your next opponent is stronger.", drawn: "A draw.", lost: "Your next opponent is weaker." }[result];
   draw();
 }
 

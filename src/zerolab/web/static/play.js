@@ -1,4 +1,4 @@
-// Games between people and agents. The address holds the whole game, so it can be linked and reloaded.
+// Games between people and agents. The URL contains the whole game, so it can be linked and reloaded.
 
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
@@ -8,7 +8,7 @@ import { moveList } from "./lib/moves.js";
 import { acceptAgents } from "./lib/sharing.js";
 import { thoughtTable } from "./lib/thoughts.js";
 
-const PAUSE = 400; // milliseconds between the moves of two agents, so that a person can follow
+const PAUSE = 400; // milliseconds between the moves of two agents, so that people can follow
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => offerAgents(game));
@@ -17,19 +17,19 @@ const sides = {
   second: new AgentChooser(byId("second"), "O", { withPerson: true }),
 };
 
-/** The game on the board. `line` includes moves that were taken back. */
+/** Current game. `line` includes moves that were taken back. */
 const state = {
   game: "", first: "person", second: "mcts:100", thinking: "", line: [], ply: 0, resigned: null,
   seed: 0, position: null, thought: null, waiting: null, request: 0, isBusy: false,
 };
 
 async function begin() {
-  const given = hashParams();
-  await chooser.load(given.game);
+  const params = hashParams();
+  await chooser.load(params.game);
   Object.assign(state, {
-    game: given.game ?? chooser.value, first: given.x ?? "person", second: given.o ?? "mcts:100",
-    thinking: given.thinking ?? "", line: given.moves ? given.moves.split(",") : [],
-    resigned: given.resigned ?? null, seed: Number(given.seed) || newSeed(),
+    game: params.game ?? chooser.value, first: params.x ?? "person", second: params.o ?? "mcts:100",
+    thinking: params.thinking ?? "", line: params.moves ? params.moves.split(",") : [],
+    resigned: params.resigned ?? null, seed: Number(params.seed) || newSeed(),
   });
   state.ply = state.line.length;
   byId("thinking").value = state.thinking;
@@ -55,7 +55,7 @@ byId("settings").addEventListener("submit", async (event) => {
     const opening = await post("/opening", { game, plies: Number(byId("plies").value), seed });
     stop();
     board.isFlipped = first !== "person" && second === "person";
-    announce("A new game.");
+    announce("New game.");
     await show({
       game, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
       ply: opening.ply, resigned: null, thought: null,
@@ -93,7 +93,7 @@ const personMoves = (ply) => state[isFirst(ply) ? "first" : "second"] === "perso
 const isFirst = (ply) => ply % 2 === 0;
 const isOver = () => state.position.outcome !== null || state.resigned !== null;
 
-/** The latest earlier ply with a person to move; the ply before if both players are agents. */
+/** Latest earlier ply with a person to move, or the previous ply if both players are agents. */
 function plyToReturnTo() {
   for (let ply = state.ply - 1; ply >= 0; ply--) if (personMoves(ply)) return ply;
   return Math.max(0, state.ply - 1);
@@ -110,7 +110,7 @@ async function goTo(ply) {
   await guarded(() => show({ ply, resigned: null, thought: null }));
 }
 
-/** A person's move. */
+/** Make a person's move. */
 async function play(move) {
   if (!personMoves(state.ply) || isOver()) return;
   await guarded(() => show({ ...withMove(move), thought: null }));
@@ -119,10 +119,10 @@ async function play(move) {
 const withMove = (move) => ({ line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1 });
 
 /**
- * Apply changes to the game and show its position; let an agent move if it is its turn.
+ * Apply changes to the game, show its position, and request a move if it is an agent's turn.
  *
- * The game stays as it is if the server refuses the position or does not respond, and if
- * the user does something else in the meantime.
+ * The game does not change if the server rejects the position or does not respond, or if the user
+ * does something else in the meantime.
  */
 async function show(changes = {}) {
   const { game, line, ply } = { ...state, ...changes };
@@ -157,8 +157,8 @@ async function letAgentMove() {
   try {
     const began = performance.now();
     const answer = await post("/move", request, waiting.signal);
-    const both = state.first !== "person" && state.second !== "person";
-    if (both) await new Promise((done) => setTimeout(done, Math.max(0, PAUSE - (performance.now() - began))));
+    const areBothAgents = state.first !== "person" && state.second !== "person";
+    if (areBothAgents) await new Promise((done) => setTimeout(done, Math.max(0, PAUSE - (performance.now() - began))));
     if (waiting.signal.aborted) return;
     state.waiting = null;
     await show({ ...withMove(answer.move), thought: answer.analysis });
@@ -167,7 +167,7 @@ async function letAgentMove() {
     state.waiting = null;
     draw();
     if (error.status !== 0) throw error;
-    showError(byId("error"), `${error.message} The game continues as soon as it does.`);
+    showError(byId("error"), `${error.message} The game will continue when it does.`);
     setTimeout(() => guarded(() => (state.waiting === null && !isOver() ? show() : null)), 2000);
   }
 }
@@ -195,7 +195,7 @@ function draw() {
   if (!state.position) return;
   const isActive = !isOver() && !state.isBusy && state.waiting === null && personMoves(state.ply);
   board.show(state.position, { isActive, showLegal: byId("show-legal").checked });
-  const waiting = state.waiting ? " It is thinking …" : "";
+  const waiting = state.waiting ? " The agent is thinking …" : "";
   byId("status").textContent = `${resultLine()} ${state.position.note}${waiting}`;
   byId("undo").disabled = state.ply === 0;
   byId("redo").disabled = state.ply >= state.line.length;

@@ -1,4 +1,4 @@
-// Stored games: a filtered list, and the selected game on a board with its mistakes.
+// Filtered list of stored games, and the selected game on a board with its mistakes.
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, linkTo } from "./lib/archive.js";
@@ -12,7 +12,7 @@ import { Verdicts, explain, mistakeList } from "./lib/verdicts.js";
 const PAGE = 20;
 const FILTERS = ["stage", "iteration", "player", "opponent", "result", "min_plies", "max_plies", "opening"];
 const RESULTS = {
-  "": "any", first: "X won", second: "O won", draw: "drawn", won: "the player won", lost: "the player lost",
+  "": "any", first: "X won", second: "O won", draw: "drawn", won: "player won", lost: "player lost",
 };
 const WON = { first: "X won", second: "O won", draw: "drawn" };
 
@@ -30,9 +30,9 @@ async function begin() {
     ["Runs", runs.filter((each) => each.status !== "damaged").map((each) => each.run)],
     ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
   ];
-  const given = hashParams();
-  const every = sources.flatMap(([, names]) => names);
-  if (given.source && !every.includes(given.source)) sources.push(["Others", [given.source]]);
+  const params = hashParams();
+  const listed = sources.flatMap(([, names]) => names);
+  if (params.source && !listed.includes(params.source)) sources.push(["Others", [params.source]]);
   const groups = sources.filter(([, names]) => names.length);
   byId("nothing").hidden = groups.length > 0;
   byId("all").hidden = !groups.length;
@@ -45,20 +45,20 @@ async function begin() {
   addEventListener("hashchange", () => guarded(follow));
 }
 
-/** Show what the address specifies. */
+/** Show the games, game and position specified in the URL. */
 async function follow() {
-  const given = hashParams();
-  const source = given.source ?? byId("source").value;
-  state.filters = Object.fromEntries(FILTERS.map((key) => [key, given[key] ?? ""]));
-  state.offset = Number(given.offset) || 0;
+  const params = hashParams();
+  const source = params.source ?? byId("source").value;
+  state.filters = Object.fromEntries(FILTERS.map((key) => [key, params[key] ?? ""]));
+  state.offset = Number(params.offset) || 0;
   await choose(source);
   await list();
-  const wanted = given.at ? placeIn(given.at) : state.page.games[0];
-  if (!wanted) byId("game-part").hidden = true;
-  else await open(wanted, Number(given.ply) || 0);
+  const game = params.at ? parseKey(params.at) : state.page.games[0];
+  if (!game) byId("game-part").hidden = true;
+  else await open(game, Number(params.ply) || 0);
 }
 
-function placeIn(text) {
+function parseKey(text) {
   const [iteration, number, ...stage] = text.split(",");
   return { iteration, number, stage: stage.join(",") };
 }
@@ -84,7 +84,7 @@ async function list() {
   state.page = await get("/played", { source: state.source, ...state.filters, offset: state.offset, limit: PAGE });
   const { total, games } = state.page;
   const last = Math.min(state.offset + PAGE, total);
-  byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No game matches.";
+  byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No matching games.";
   byId("earlier").disabled = state.offset === 0;
   byId("later").disabled = last >= total;
   byId("games").replaceChildren(total ? gameTable(games) : "");
@@ -92,28 +92,28 @@ async function list() {
 
 function gameTable(games) {
   const rows = games.map((game) => [
-    el("button", { type: "button", "data-game": placeOf(game), "aria-label": `Show game ${game.number}`, onclick: () => guarded(() => open(game, 0)) }, `${game.number}`),
+    el("button", { type: "button", "data-game": keyOf(game), "aria-label": `Show game ${game.number}`, onclick: () => guarded(() => open(game, 0)) }, `${game.number}`),
     game.iteration, game.stage, el("span", { class: "name" }, game.first), el("span", { class: "name" }, game.second),
-    WON[game.result] + (game.forfeit ? ", gave up" : ""), game.plies,
+    WON[game.result] + (game.forfeit ? " by forfeit" : ""), game.plies,
     el("span", { class: "moves soft" }, game.moves.slice(0, 6).join(" ")),
   ]);
   const isRun = state.facets.kind === "run";
   const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "begins"];
-  return table(headings, rows, { numbers: [1, 6], caption: "Games found" });
+  return table(headings, rows, { numbers: [1, 6], caption: "Matching games" });
 }
 
-const placeOf = (game) => `${game.iteration},${game.number},${game.stage}`;
+const keyOf = (game) => `${game.iteration},${game.number},${game.stage}`;
 
-async function open(place, ply) {
-  const { iteration, stage, number } = place;
-  const game = place.moves ? place : await get("/played/one", { source: state.source, iteration, stage, number });
+async function open(selected, ply) {
+  const { iteration, stage, number } = selected;
+  const game = selected.moves ? selected : await get("/played/one", { source: state.source, iteration, stage, number });
   state.line = await post("/line", { game: game.game, moves: game.moves });
-  const isSame = state.game && placeOf(state.game) === placeOf(game) && state.game.source === game.source;
+  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source;
   state.game = game;
   byId("game-part").hidden = false;
   byId("game-title").textContent = `${game.first} (X) against ${game.second} (O)`;
   for (const each of document.querySelectorAll("[data-game]")) {
-    each.setAttribute("aria-pressed", String(each.dataset.game === placeOf(game)));
+    each.setAttribute("aria-pressed", String(each.dataset.game === keyOf(game)));
   }
   if (!isSame) state.verdicts = new Verdicts();
   go(Math.min(ply, game.moves.length));
@@ -123,32 +123,32 @@ async function open(place, ply) {
 function go(ply) {
   state.ply = ply;
   draw();
-  const at = state.line[ply];
-  announce(`${at.last ? `Move ${ply}, ${at.last}. ` : ""}${status(at)}`);
-  setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: placeOf(state.game), ply: ply || "" });
+  const position = state.line[ply];
+  announce(`${position.last ? `Move ${ply}, ${position.last}. ` : ""}${status(position)}`);
+  setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: keyOf(state.game), ply: ply || "" });
 }
 
 function draw() {
   const { game, line, ply, verdicts } = state;
   if (!game) return;
-  const at = line[ply];
-  board.show(at, { isActive: false, showLegal: false });
-  const gaveUp = game.forfeit && ply === game.moves.length ? ` ${WON[game.result]}: the other player gave up.` : "";
-  byId("status").textContent = `${status(at)} ${at.note}${gaveUp}`;
+  const position = line[ply];
+  board.show(position, { isActive: false, showLegal: false });
+  const forfeit = game.forfeit && ply === game.moves.length ? ` ${WON[game.result]} by forfeit.` : "";
+  byId("status").textContent = `${status(position)} ${position.note}${forfeit}`;
   byId("back").disabled = byId("begin").disabled = ply === 0;
   byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
-  byId("next").disabled = !verdicts.found.length;
+  byId("next").disabled = !verdicts.errors.length;
   byId("analyse").href = linkTo("analyse", { game: game.game, moves: game.moves.slice(0, ply).join(",") }, "").href;
   moveList(byId("moves"), game.moves, ply, go, verdicts.marks(game.moves));
   const judged = ply ? verdicts.of(ply - 1) : null;
   byId("verdict").textContent = judged ? explain(judged) : "";
-  byId("mistakes").replaceChildren(mistakeList(verdicts, (found) => go(found + 1)) ?? "");
+  byId("mistakes").replaceChildren(mistakeList(verdicts, (mistake) => go(mistake + 1)) ?? "");
   const sides = line.map((each) => (each.first_to_move ? 1 : -1));
-  const picked = { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: ply, onPick: go };
-  lineChart(byId("values"), verdicts.series(sides), picked);
+  const options = { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: ply, onPick: go };
+  lineChart(byId("values"), verdicts.series(sides), options);
 }
 
-/** Let the solver and the selected agent judge the game; earlier requests are cancelled. */
+/** Request verdicts from the solver and the selected agent, cancelling earlier requests. */
 function askJudges() {
   if (!state.game) return;
   state.request += 1;
@@ -159,9 +159,9 @@ function askJudges() {
     id: state.request, do: "judge", position: { game: state.game.game, moves: state.game.moves },
     exactly: byId("exactly").checked, seconds: Number(byId("seconds").value),
   };
-  const searching = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
-  byId("judging").textContent = "The moves are being judged …";
-  socket.send({ ...request, ...searching });
+  const search = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
+  byId("judging").textContent = "Judging the moves …";
+  socket.send({ ...request, ...search });
   draw();
 }
 
@@ -170,13 +170,13 @@ function receive(message) {
   if (message.error) state.problem = ` ${message.error}.`;
   if (message.judged) state.verdicts.add(message.judged);
   if (message.done) finished();
-  if (message.judged || message.done) later();
+  if (message.judged || message.done) drawSoon();
 }
 
 let isDrawing = false;
 
-/** Draw soon, once for many verdicts. */
-function later() {
+/** Draw once for several verdicts. */
+function drawSoon() {
   if (isDrawing) return;
   isDrawing = true;
   setTimeout(() => {
@@ -186,18 +186,18 @@ function later() {
 }
 
 function finished() {
-  const { exact, agent, found } = state.verdicts;
+  const { exact, agent, errors } = state.verdicts;
   const solved = `${exact.size} of ${state.game.moves.length} positions are solved`;
   const judged = agent.size ? `, ${agent.size} are judged by the agent` : "";
-  const mistakes = found.filter((ply) => state.verdicts.of(ply).verdict === "mistake").length;
-  const counted = `${plural(mistakes, "mistake")}, ${plural(found.length - mistakes, "slip")}`;
-  byId("judging").textContent = `${solved}${judged}: ${counted}.${state.problem}`;
+  const mistakes = errors.filter((ply) => state.verdicts.of(ply).verdict === "mistake").length;
+  const counts = `${plural(mistakes, "mistake")}, ${plural(errors.length - mistakes, "slip")}`;
+  byId("judging").textContent = `${solved}${judged}: ${counts}.${state.problem}`;
 }
 
 const plural = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 
 function nextMistake() {
-  const plies = state.verdicts.found.map((ply) => ply + 1);
+  const plies = state.verdicts.errors.map((ply) => ply + 1);
   if (plies.length) go(plies.find((ply) => ply > state.ply) ?? plies[0]);
 }
 
@@ -212,16 +212,16 @@ function find(filters) {
   });
 }
 
-const chosen = () => Object.fromEntries(FILTERS.map((key) => [key, byId(key).value.trim()]));
+const formFilters = () => Object.fromEntries(FILTERS.map((key) => [key, byId(key).value.trim()]));
 
 function exportGames(format, filters) {
-  const given = Object.entries({ source: state.source, format, ...filters }).filter(([, value]) => value !== "");
-  location.assign(`/api/v1/played/export?${new URLSearchParams(given)}`);
+  const params = Object.entries({ source: state.source, format, ...filters }).filter(([, value]) => value !== "");
+  location.assign(`/api/v1/played/export?${new URLSearchParams(params)}`);
 }
 
 let turn = Promise.resolve();
 
-/** Do some work after all earlier work, so that the page ends up showing the last request. */
+/** Run `work` after all earlier work, so that the page finally shows the last request. */
 function guarded(work) {
   turn = turn.then(async () => {
     try {
@@ -235,7 +235,7 @@ function guarded(work) {
 
 byId("filters").addEventListener("submit", (event) => {
   event.preventDefault();
-  find(chosen());
+  find(formFilters());
 });
 byId("source").addEventListener("change", () => find(Object.fromEntries(FILTERS.map((key) => [key, ""]))));
 byId("clear").addEventListener("click", () => find(Object.fromEntries(FILTERS.map((key) => [key, ""]))));

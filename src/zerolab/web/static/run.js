@@ -1,4 +1,4 @@
-// One run: progress, growing curves, networks and settings; stop and resume.
+// Run page with progress, live curves, networks and settings, and controls to stop and resume.
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, drawPanels, duration, elo, goTo, interval, linkTo, setting, statusOf } from "./lib/archive.js";
@@ -10,7 +10,7 @@ const run = hashParams().run ?? "";
 let isAllowed = false;
 let records = -1;
 let details = null;
-let offered = ""; // the last value put into the field for iterations by this script
+let suggested = ""; // last value that this script set in the iterations field
 
 async function begin() {
   if (!run) {
@@ -27,7 +27,7 @@ async function begin() {
   if (isAllowed) setInterval(showTraining, 1000 * OUTPUT_SECONDS);
 }
 
-/** Wait for the folder of a run that has just been started, and show its output in the meantime. */
+/** Wait for the folder of a newly started run, showing its output in the meantime. */
 async function waitForFolder() {
   for (;;) {
     try {
@@ -65,7 +65,7 @@ function showSummary(summary) {
     ["Iteration", `${summary.iteration} of ${iterations}`],
     ["Next stage", summary.status === "finished" ? "–" : summary.stage.replaceAll("_", " ")],
     ["Training Elo", elo(summary.elo)], ["Started from", summary.source || "an untrained network"],
-    ["Trained for", duration(details.seconds)], ["Games", count(details.games)],
+    ["Training time", duration(details.seconds)], ["Games", count(details.games)],
   ];
   byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   byId("links").replaceChildren(
@@ -90,11 +90,11 @@ function showNetworks() {
 }
 
 function showSettings() {
-  const wanted = byId("filter").value.trim().toLowerCase();
+  const filter = byId("filter").value.trim().toLowerCase();
   const rows = Object.entries(details.settings)
     .map(([key, value]) => [el("code", {}, key), setting(value)])
-    .filter(([key, value]) => `${key.textContent} ${value}`.toLowerCase().includes(wanted));
-  byId("settings").replaceChildren(rows.length ? table(["setting", "value"], rows, { caption: "Settings of the run" }) : "No setting matches.");
+    .filter(([key, value]) => `${key.textContent} ${value}`.toLowerCase().includes(filter));
+  byId("settings").replaceChildren(rows.length ? table(["setting", "value"], rows, { caption: "Run settings" }) : "No matching settings.");
 }
 
 function showBaselines() {
@@ -124,27 +124,27 @@ function receive(update) {
   if (hasGrown) showAll().catch((error) => showError(byId("error"), error));
 }
 
-/** Show the controls and the output of the process; return whether the run is being trained. */
+/** Show the controls and the process output; return whether the run is being trained. */
 async function showTraining() {
   let training;
   try {
     training = await get("/training/one", { run });
   } catch {
-    return false; // no such run, or no server: reported elsewhere
+    return false; // missing runs and servers are reported elsewhere
   }
   const isFinished = details?.summary.status === "finished";
   byId("controls").hidden = false;
   byId("stop").hidden = !training.may_stop;
   byId("resume-part").hidden = training.at_work || !details;
   const field = byId("iterations");
-  if (details && document.activeElement !== field && [offered, ""].includes(field.value)) {
-    offered = String(details.summary.iterations + (isFinished ? 10 : 0));
-    field.value = offered;
+  if (details && document.activeElement !== field && [suggested, ""].includes(field.value)) {
+    suggested = String(details.summary.iterations + (isFinished ? 10 : 0));
+    field.value = suggested;
   }
   byId("output-part").hidden = !training.output.length;
   const text = training.output.join("\n");
   if (byId("output").textContent !== text) byId("output").textContent = text;
-  if (!details) byId("latest").textContent = training.at_work ? "The run is being started …" : "The run could not be started.";
+  if (!details) byId("latest").textContent = training.at_work ? "Starting the run …" : "The run could not be started.";
   if (!details && !training.at_work) byId("output-part").open = true;
   return training.at_work;
 }

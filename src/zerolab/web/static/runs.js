@@ -1,24 +1,24 @@
-// The list of runs, and a form that starts one.
+// List of runs, and a form for starting one.
 
 import { get, post } from "./lib/api.js";
 import { elo, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
 import { byId, el, showError, table } from "./lib/dom.js";
 
-const LOOK_SECONDS = 4;
-const chosen = new Set();
+const REFRESH_SECONDS = 4;
+const selected = new Set();
 const chooser = new GameChooser(byId("game"), () => {});
 
 function show(runs) {
   byId("nothing").hidden = runs.length > 0;
   const focused = document.activeElement?.id;
   const names = new Set(runs.map((each) => each.run));
-  for (const name of chosen) if (!names.has(name)) chosen.delete(name);
+  for (const name of selected) if (!names.has(name)) selected.delete(name);
   const rows = runs.map((run, number) => [
     box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), run.game, run.preset,
     run.iterations ? `${run.iteration}/${run.iterations}` : "", statusOf(run), elo(run.status === "damaged" ? null : run.elo), run.source,
   ]);
-  const headings = ["chosen", "run", "game", "preset", "iteration", "status", "training Elo", "started from"];
+  const headings = ["selected", "run", "game", "preset", "iteration", "status", "training Elo", "started from"];
   byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers: [4, 6], caption: "Runs" }) : "");
   byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
   if (focused) byId(focused)?.focus();
@@ -27,19 +27,19 @@ function show(runs) {
 
 function box(run, number) {
   const change = (event) => {
-    if (event.target.checked) chosen.add(run);
-    else chosen.delete(run);
+    if (event.target.checked) selected.add(run);
+    else selected.delete(run);
     count();
   };
-  const about = { type: "checkbox", id: `box-${number}`, "aria-label": `Compare ${run}`, checked: chosen.has(run) };
-  return el("input", { ...about, onchange: change });
+  const attributes = { type: "checkbox", id: `box-${number}`, "aria-label": `Compare ${run}`, checked: selected.has(run) };
+  return el("input", { ...attributes, onchange: change });
 }
 
 function count() {
-  byId("compare").disabled = chosen.size < 2;
+  byId("compare").disabled = selected.size < 2;
 }
 
-byId("compare").addEventListener("click", () => goTo("compare", { run: [...chosen] }));
+byId("compare").addEventListener("click", () => goTo("compare", { run: [...selected] }));
 
 async function prepareForm() {
   const { allow_training: isAllowed } = await get("/server");
@@ -61,15 +61,15 @@ byId("start").addEventListener("submit", async (event) => {
   const lines = byId("settings").value.split("\n").map((each) => each.trim());
   try {
     showError(byId("start-error"), "");
-    const begun = await post("/training/start", {
+    const training = await post("/training/start", {
       name: byId("name").value, game: chooser.value, preset: byId("preset").value,
       settings: lines.filter(Boolean), source: byId("source").value.trim(), transfer: byId("transfer").value,
     });
-    goTo("run", { run: begun.run });
+    goTo("run", { run: training.run });
   } catch (error) {
     showError(byId("start-error"), error);
   }
 });
 
-keepShowing(() => get("/runs"), show, LOOK_SECONDS);
+keepShowing(() => get("/runs"), show, REFRESH_SECONDS);
 prepareForm().catch((error) => showError(byId("error"), error));

@@ -1,14 +1,14 @@
-// The list of studies, and their state at each scale.
+// List of studies with their state at each scale.
 
 import { get } from "./lib/api.js";
 import { keepShowing, linkTo } from "./lib/archive.js";
 import { byId, el, table } from "./lib/dom.js";
 
-const LOOK_SECONDS = 8;
+const REFRESH_SECONDS = 8;
 const SCALES = ["smoke", "mini", "small", "paper"];
 
-function show(found) {
-  const rows = found.map((study) => [
+function show(studies) {
+  const rows = studies.map((study) => [
     el("strong", {}, study.name),
     study.help,
     ...SCALES.map((scale) => cell(study, scale)),
@@ -24,4 +24,4 @@ function cell(study, scale) {
   return link;
 }
 
-keepShowing(() => get("/studies"), show, LOOK_SECONDS);
+keepShowing(() => get("/studies"), show, REFRESH_SECONDS);

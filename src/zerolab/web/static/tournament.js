@@ -1,10 +1,10 @@
-// One tournament: ratings with error bars, and a cross table whose cells link to their games.
+// Tournament page with rating error bars and a cross table whose cells link to the games.
 
 import { get } from "./lib/api.js";
 import { count, elo, goTo, interval, keepShowing, linkTo } from "./lib/archive.js";
 import { byId, el, hashParams, percent, svg, table } from "./lib/dom.js";
 
-const LOOK_SECONDS = 5;
+const REFRESH_SECONDS = 5;
 const [ROW, MARGIN, WIDEST] = [24, 26, 820];
 let tournament = "";
 
@@ -15,21 +15,21 @@ function load() {
   return get("/tournaments/one", { tournament });
 }
 
-function show(found) {
-  const { summary, ratings } = found;
-  const isWhole = summary.games >= summary.games_planned;
+function show(details) {
+  const { summary, ratings } = details;
+  const isComplete = summary.games >= summary.games_planned;
   const facts = [
     ["Game", summary.game], ["Players", summary.players], ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`],
-    ["State", summary.running ? "being played" : isWhole ? "finished" : "stopped"],
-    ["Games per pair", found.games_per_pair], ["Random opening plies", found.openings],
-    ["Advantage of moving first", found.advantage === null ? "–" : `${elo(found.advantage)} Elo`],
+    ["State", summary.running ? "being played" : isComplete ? "finished" : "stopped"],
+    ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
+    ["First-move advantage", details.advantage === null ? "–" : `${elo(details.advantage)} Elo`],
   ];
   byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
   byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games"));
-  byId("note").textContent = found.note;
+  byId("note").textContent = details.note;
   byId("figure").replaceChildren(ratings.length ? figure(ratings, byId("figure").clientWidth) : "");
   byId("ratings").replaceChildren(ratings.length ? ratingTable(ratings) : "");
-  byId("cross").replaceChildren(ratings.length ? crossTable(ratings, found.table) : "");
+  byId("cross").replaceChildren(ratings.length ? crossTable(ratings, details.table) : "");
 }
 
 function ratingTable(ratings) {
@@ -39,10 +39,10 @@ function ratingTable(ratings) {
     linkTo("replay", { source: tournament, player: each.player }, "games", { "aria-label": `Games of ${each.player}` }),
   ]);
   const headings = ["rank", "player", "Elo", "95 % interval", "games", "distinct", "points per game", "draws", "games"];
-  return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Table of ratings" });
+  return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Ratings" });
 }
 
-/** Ratings as dots with error bars, the strongest at the top. */
+/** Ratings as dots with error bars, strongest at the top. */
 function figure(ratings, room) {
   const width = Math.min(room, WIDEST);
   const left = Math.min(240, 0.42 * width);
@@ -70,7 +70,7 @@ function figure(ratings, room) {
     );
   });
   const best = ratings[0];
-  const label = `Elo with 95 % intervals: ${best.player} leads ${ratings.length} players with ${elo(best.elo)}; the table lists all`;
+  const label = `Elo with 95 % intervals: ${best.player} leads ${ratings.length} players with ${elo(best.elo)}; see the table for all ratings`;
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ticks, rows);
 }
 
@@ -82,7 +82,7 @@ function crossTable(ratings, cells) {
     ...row.map((meeting, j) => (meeting ? cell(ratings[i].player, ratings[j].player, meeting) : "")),
   ]);
   const headings = ["player", ...ratings.map((_, i) => String(i + 1))];
-  return table(headings, rows, { caption: "Points per game of every pair" });
+  return table(headings, rows, { caption: "Points per game for every pair" });
 }
 
 function cell(player, opponent, meeting) {
@@ -93,5 +93,5 @@ function cell(player, opponent, meeting) {
   return link;
 }
 
-if (hashParams().tournament) addEventListener("hashchange", keepShowing(load, show, LOOK_SECONDS));
+if (hashParams().tournament) addEventListener("hashchange", keepShowing(load, show, REFRESH_SECONDS));
 else goTo("tournaments", {});

@@ -1,15 +1,15 @@
-// The list of tournaments.
+// List of tournaments.
 
 import { get } from "./lib/api.js";
 import { count, keepShowing, linkTo } from "./lib/archive.js";
 import { byId, el, table } from "./lib/dom.js";
 
-const LOOK_SECONDS = 4;
+const REFRESH_SECONDS = 4;
 
-function show(found) {
-  byId("nothing").hidden = found.length > 0;
+function show(tournaments) {
+  byId("nothing").hidden = tournaments.length > 0;
   const focused = document.activeElement?.id;
-  const rows = found.map((each, number) => [
+  const rows = tournaments.map((each, number) => [
     linkTo("tournament", { tournament: each.tournament }, each.tournament, { id: `tournament-${number}` }),
     each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, state(each),
   ]);
@@ -24,4 +24,4 @@ function state(each) {
   return each.games < each.games_planned ? "stopped" : "finished";
 }
 
-keepShowing(() => get("/tournaments"), show, LOOK_SECONDS);
+keepShowing(() => get("/tournaments"), show, REFRESH_SECONDS);

@@ -1,8 +1,8 @@
-// Requests to the server's JSON interface, and a websocket that reconnects.
+// Requests to the server's JSON API, and a websocket that reconnects.
 
 const BASE = "/api/v1";
 
-/** Identifies this page to the server, which gives every page a fair share of its searches. */
+/** Name of this page, used by the server to share its search time fairly between pages. */
 const PAGE = Math.random().toString(36).slice(2, 12);
 
 export class ApiError extends Error {
@@ -17,10 +17,10 @@ async function dataOf(response) {
   try {
     data = await response.json();
   } catch {
-    // not JSON: the status has to suffice
+    // The body is not JSON, so the error message uses the status.
   }
   if (!response.ok) {
-    throw new ApiError(data?.error ?? `the server responds with status ${response.status}`, response.status);
+    throw new ApiError(data?.error ?? `the server responded with status ${response.status}`, response.status);
   }
   return data;
 }
@@ -35,14 +35,14 @@ async function request(path, options) {
   }
 }
 
-/** Send a GET request; `params` without a value are left out. */
+/** Send a GET request, omitting parameters without a value. */
 export function get(path, params = {}, signal = undefined) {
-  const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
-  const query = new URLSearchParams(given).toString();
+  const present = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
+  const query = new URLSearchParams(present).toString();
   return request(query ? `${path}?${query}` : path, { signal });
 }
 
-/** Send a JSON body in a POST request. */
+/** Send a POST request with a JSON body. */
 export function post(path, body = {}, signal = undefined) {
   const headers = { "content-type": "application/json" };
   return request(path, { method: "POST", body: JSON.stringify(body), headers, signal });
@@ -55,9 +55,9 @@ export function postFile(path, file) {
 }
 
 /**
- * A websocket that reconnects after a loss, and shows whether it is connected.
+ * Websocket that reconnects automatically and shows when it is disconnected.
  *
- * `onMessage` gets every message; `onOpen` is called after each connection, so that a page can
+ * `onMessage` receives every message. `onOpen` is called after each connection, so that a page can
  * repeat its requests.
  */
 export class Socket {
@@ -106,8 +106,8 @@ export class Socket {
   }
 }
 
-function showConnection(isThere) {
-  const place = document.getElementById("connection");
-  place.hidden = isThere;
-  place.textContent = isThere ? "" : "The server does not respond; this page continues as soon as it does.";
+function showConnection(isConnected) {
+  const notice = document.getElementById("connection");
+  notice.hidden = isConnected;
+  notice.textContent = isConnected ? "" : "The server does not respond. This page will continue when it does.";
 }

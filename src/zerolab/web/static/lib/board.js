@@ -1,4 +1,4 @@
-// A board that is drawn, clicked, operated by keyboard, and read by screen readers.
+// Board with mouse, keyboard and screen-reader support.
 
 import { el, svg, percent, signed } from "./dom.js";
 
@@ -7,8 +7,8 @@ const SIDES = { 1: "X", "-1": "O" };
 const MARGIN = 0.6;
 
 /**
- * A board in an element. `onMove(name)` is called when the user chooses a legal move;
- * `onCell(cell)` for any cell, while a position is being set up.
+ * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
+ * set, `onCell(cell)` is called for every selected cell instead, which is used to set up positions.
  */
 export class Board {
   constructor(host, { onMove = () => {}, onCell = null } = {}) {
@@ -21,8 +21,8 @@ export class Board {
   }
 
   /**
-   * Show a position in the server's format. `isActive` says whether moves can be made;
-   * `heat` maps moves to shares in [0, 1], `notes` maps them to short texts on the board.
+   * Show a position in the server's format. Moves can be made if `isActive` is true. `heat` maps
+   * moves to shares in [0, 1], and `notes` maps them to short texts on the board.
    */
   show(position, { isActive = true, heat = {}, notes = {}, showLegal = true } = {}) {
     const hadFocus = this.host.contains(document.activeElement);
@@ -52,11 +52,11 @@ export class Board {
     this.isFlipped = !this.isFlipped;
   }
 
-  /** The position in words. */
+  /** Description of the position in words. */
   summary() {
     const { position } = this;
     const count = (side) => position.board.flat().filter((piece) => piece === side).length;
-    const pieces = `${count(1)} pieces of X, ${count(-1)} of O.`;
+    const pieces = `X has ${count(1)} pieces, O has ${count(-1)}.`;
     return `${status(position)} ${pieces} ${position.note}`.trim();
   }
 
@@ -65,7 +65,7 @@ export class Board {
     return Array.from({ length: cells }, (_, cell) => make(cell));
   }
 
-  /** The row and column in which a cell is drawn. */
+  /** Row and column in which a cell is drawn. */
   #place(cell) {
     const { rows, columns } = this.position;
     const [row, column] = [Math.floor(cell / columns), cell % columns];
@@ -75,18 +75,18 @@ export class Board {
 
   #legalByCell() {
     const { legal, rows, columns, board } = this.position;
-    const found = new Map();
+    const names = new Map();
     for (const move of legal) {
-      if (move.cell !== null) found.set(move.cell, move.name);
+      if (move.cell !== null) names.set(move.cell, move.name);
       if (move.column === null) continue;
       for (let row = 0; row < rows; row++) {
-        if (board[row][move.column] === 0) found.set(row * columns + move.column, move.name);
+        if (board[row][move.column] === 0) names.set(row * columns + move.column, move.name);
       }
     }
-    return found;
+    return names;
   }
 
-  /** The name of the move that is shown in a cell, or null; a piece is shown where it would fall to. */
+  /** Name of the move shown in a cell, or null. Moves in columns are shown where the piece lands. */
   #shownMove(cell) {
     const name = this.byCell.get(cell);
     if (name === undefined) return null;
@@ -98,17 +98,17 @@ export class Board {
 
   #labels() {
     const { rows, columns, column_labels: labels } = this.position;
-    const made = [];
+    const texts = [];
     for (let column = 0; column < columns; column++) {
       const x = (this.isFlipped ? columns - 1 - column : column) + 0.5;
-      made.push(svg("text", { class: "label", x, y: -0.28, "aria-hidden": "true" }, labels[column]));
+      texts.push(svg("text", { class: "label", x, y: -0.28, "aria-hidden": "true" }, labels[column]));
     }
-    if (isUpright(this.position)) return made;
+    if (isUpright(this.position)) return texts;
     for (let row = 0; row < rows; row++) {
       const y = (this.isFlipped ? rows - 1 - row : row) + 0.5;
-      made.push(svg("text", { class: "label", x: -0.28, y, "aria-hidden": "true" }, `${row + 1}`));
+      texts.push(svg("text", { class: "label", x: -0.28, y, "aria-hidden": "true" }, `${row + 1}`));
     }
-    return made;
+    return texts;
   }
 
   #square(cell) {
@@ -130,7 +130,7 @@ export class Board {
     const [row, column] = this.#place(cell);
     const [cx, cy] = [column + 0.5, row + 0.5];
     const disc = svg("circle", { class: `piece ${PIECES[piece]}`, cx, cy, r: 0.4 });
-    // letters as well: not everybody can tell the colours apart
+    // Letters in addition to colours, for users who cannot distinguish the colours.
     const mark = svg("text", { class: `mark of-${PIECES[piece]}`, x: cx, y: cy + 0.02 }, SIDES[piece]);
     return svg("g", {}, disc, mark);
   }
@@ -165,12 +165,12 @@ export class Board {
     return svg("circle", { class: "last", cx: column + 0.5, cy: row + 0.5, r: 0.44 });
   }
 
-  /** Cells to click and focus: one cell is in the tab order, arrow keys move between cells. */
+  /** Cells to click and focus. One cell is in the tab order, and arrow keys move between cells. */
   #targetRows() {
     const { rows, columns } = this.position;
-    const shown = this.#each((cell) => [cell, ...this.#place(cell)]);
+    const cells = this.#each((cell) => [cell, ...this.#place(cell)]);
     return Array.from({ length: rows }, (_, row) => {
-      const inRow = shown.filter((each) => each[1] === row).sort((a, b) => a[2] - b[2]);
+      const inRow = cells.filter((each) => each[1] === row).sort((a, b) => a[2] - b[2]);
       return svg("g", { role: "row" }, inRow.map(([cell]) => this.#target(cell, columns)));
     });
   }
@@ -222,17 +222,17 @@ export class Board {
     event.preventDefault();
     event.stopPropagation();
     const [row, column] = this.#place(cell);
-    const wanted = [row + step[0], column + step[1]].join();
-    const next = this.#each((each) => each).find((each) => this.#place(each).join() === wanted);
+    const destination = [row + step[0], column + step[1]].join();
+    const next = this.#each((each) => each).find((each) => this.#place(each).join() === destination);
     if (next !== undefined) this.#focusOn(next);
   }
 
   #focusOn(cell) {
     this.focus = cell;
     for (const target of this.host.querySelectorAll(".target")) {
-      const isIt = Number(target.dataset.cell) === cell;
-      target.setAttribute("tabindex", isIt ? 0 : -1);
-      if (isIt) target.focus();
+      const hasFocus = Number(target.dataset.cell) === cell;
+      target.setAttribute("tabindex", hasFocus ? 0 : -1);
+      if (hasFocus) target.focus();
     }
   }
 
@@ -250,16 +250,16 @@ export class Board {
   }
 }
 
-/** Whether pieces fall, so that moves are columns. */
+/** True if pieces fall, so that moves are columns. */
 const isUpright = (position) => position.game.startsWith("connect_four");
 
-/** The player to move, or the result. */
+/** Side to move, or the result. */
 export function status(position) {
   const results = { first: "X has won.", second: "O has won.", draw: "The game is drawn." };
   return results[position.outcome] ?? `${position.first_to_move ? "X" : "O"} is to move.`;
 }
 
-/** Texts and shares of an analysis for the board: share of visits, or prior, and value. */
+/** Notes and heat for the board from an analysis: visit share or prior, and value or exact score. */
 export function notesOf(analysis, solution = null) {
   const heat = {};
   const notes = {};

@@ -7,8 +7,8 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [52, 12, 10, 34];
 const COLOURS = 6;
 
 /**
- * Draw series {name, points: [[x, y], ...], band: [[x, low, high], ...]} into an element. `y` may be
- * null. `mark` is an x to highlight; `onPick(x)` is called with the x nearest to a click.
+ * Draw series {name, points: [[x, y], ...], band: [[x, low, high], ...]} in an element. `y` can be
+ * null. `mark` is an x to highlight, and `onPick(x)` is called with the x nearest to a click.
  */
 export function lineChart(host, series, { xLabel, yLabel, range = null, mark = null, onPick = null } = {}) {
   host.classList.add("chart");
@@ -61,26 +61,26 @@ function scale([low, high], [from, to]) {
   return map;
 }
 
-/** Round numbers between the ends of a scale. */
+/** Round numbers within the range of a scale. */
 function ticks([low, high], count = 5) {
   const rough = (high - low || 1) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + 1e-9 * step; value += step) found.push(value);
-  return found;
+  const values = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + 1e-9 * step; value += step) values.push(value);
+  return values;
 }
 
-const shown = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
+const format = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
 
 function axes(x, y, xLabel, yLabel) {
   const lines = [];
   for (const value of ticks(y.ends)) {
     lines.push(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }));
-    lines.push(svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, shown(value)));
+    lines.push(svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value)));
   }
   for (const value of ticks(x.ends, 8)) {
-    lines.push(svg("text", { x: x(value), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle" }, shown(value)));
+    lines.push(svg("text", { x: x(value), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle" }, format(value)));
   }
   lines.push(svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, xLabel ?? ""));
   const [cx, cy] = [11, (TOP + HEIGHT - BOTTOM) / 2];
@@ -89,11 +89,11 @@ function axes(x, y, xLabel, yLabel) {
 }
 
 function curve(each, stroke, x, y) {
-  const made = [];
+  const elements = [];
   if (each.band?.length) {
     const up = each.band.map(([at, , high]) => `${x(at)},${y(high)}`);
     const down = each.band.map(([at, low]) => `${x(at)},${y(low)}`).reverse();
-    made.push(svg("polygon", { points: [...up, ...down].join(" "), fill: stroke, opacity: 0.15 }));
+    elements.push(svg("polygon", { points: [...up, ...down].join(" "), fill: stroke, opacity: 0.15 }));
   }
   let path = "";
   let isDrawing = false;
@@ -101,21 +101,21 @@ function curve(each, stroke, x, y) {
     if (isNumber(value)) path += `${isDrawing ? "L" : "M"}${x(at).toFixed(1)},${y(value).toFixed(1)}`;
     isDrawing = isNumber(value);
   }
-  made.push(svg("path", { d: path, fill: "none", stroke, "stroke-width": 2 }));
+  elements.push(svg("path", { d: path, fill: "none", stroke, "stroke-width": 2 }));
   const dots = each.points.filter(([, value]) => isNumber(value));
   if (dots.length <= 60) {
     for (const [at, value] of dots) {
-      const title = svg("title", {}, `${each.name}: ${shown(at)}, ${shown(value)}`);
-      made.push(svg("circle", { cx: x(at), cy: y(value), r: 2.6, fill: stroke }, title));
+      const title = svg("title", {}, `${each.name}: ${format(at)}, ${format(value)}`);
+      elements.push(svg("circle", { cx: x(at), cy: y(value), r: 2.6, fill: stroke }, title));
     }
   }
-  return svg("g", {}, made);
+  return svg("g", {}, elements);
 }
 
 function describe(series, yLabel) {
   const parts = series.map((each) => {
     const points = each.points.filter(([, value]) => isNumber(value));
-    return points.length ? `${each.name} ends at ${shown(points.at(-1)[1])}` : `${each.name} is empty`;
+    return points.length ? `${each.name} ends at ${format(points.at(-1)[1])}` : `${each.name} is empty`;
   });
   return `${yLabel ?? "Chart"}: ${parts.join("; ")}`;
 }

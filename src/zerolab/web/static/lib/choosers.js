@@ -1,36 +1,36 @@
-// Controls that choose a game or a player, shared by all pages.
+// Controls for selecting games and agents, shared by all pages.
 
 import { get, post } from "./api.js";
 import { el } from "./dom.js";
 
-const KNOWN = ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"];
+const FALLBACK = ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"];
 
-/** A control for a game and its size; `onChange(name)` gets names such as othello:6x6. */
+/** Control for a game and its size. `onChange(name)` receives names such as othello:6x6. */
 export class GameChooser {
   constructor(host, onChange) {
     this.host = host;
     this.onChange = onChange;
   }
 
-  /** Load the server's games, and select one. */
-  async load(chosen) {
+  /** Load the server's games and select one. */
+  async load(selected) {
     this.games = await get("/games");
-    const [name] = (chosen ?? "").split(":");
-    const known = this.games.some((each) => each.name === name);
-    this.#build(known ? chosen : this.games.find((each) => each.name === "connect_four")?.example);
+    const [name] = (selected ?? "").split(":");
+    const isListed = this.games.some((each) => each.name === name);
+    this.#build(isListed ? selected : this.games.find((each) => each.name === "connect_four")?.example);
   }
 
-  #build(chosen) {
-    const [name, size, ...others] = chosen.split(":");
+  #build(selected) {
+    const [name, size, ...others] = selected.split(":");
     const game = this.games.find((each) => each.name === name);
-    const given = [...size.split("x"), ...others].map(Number);
+    const values = [...size.split("x"), ...others].map(Number);
     this.name = el(
       "select",
       { onchange: () => this.#pick() },
       this.games.map((each) => el("option", { value: each.name, selected: each.name === name }, title(each.name))),
     );
     this.fields = Object.entries(game.sizes).map(([field, [low, high]], number) => {
-      const value = given[number] ?? game.defaults[field];
+      const value = values[number] ?? game.defaults[field];
       const input = el("input", { type: "number", min: low, max: high, value, onchange: () => this.#changed() });
       input.classList.add("small");
       return [field, input];
@@ -51,7 +51,7 @@ export class GameChooser {
     this.onChange(this.value);
   }
 
-  /** The name of the selected game, without fields that have their defaults. */
+  /** Name of the selected game, without optional fields if all have their defaults. */
   get value() {
     const game = this.games.find((each) => each.name === this.name.value);
     const [rows, columns, ...others] = this.fields.map(([, input]) => input.value);
@@ -63,16 +63,16 @@ export class GameChooser {
 
 export const title = (name) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
-/** The agents that the server suggests for a game; a fixed list if the request fails. */
+/** Agents suggested by the server for a game, or a fixed list if the request fails. */
 export async function agentsOf(game) {
   try {
     return await get("/agents", { game });
   } catch {
-    return KNOWN.map((spec) => ({ spec, label: spec, group: "built in", elo: null }));
+    return FALLBACK.map((spec) => ({ spec, label: spec, group: "built in", elo: null }));
   }
 }
 
-/** A menu of agents, with a text field for any other spec. */
+/** Menu of agents with a text field for any other spec. */
 export class AgentChooser {
   constructor(host, label, { withPerson = false, onChange = () => {} } = {}) {
     this.host = host;
@@ -81,10 +81,10 @@ export class AgentChooser {
     this.onChange = onChange;
   }
 
-  /** Offer agents, and select one by its spec, or else a person or the first agent. */
-  show(agents, chosen) {
+  /** Show agents and select one by its spec; by default, select a person or the first agent. */
+  show(agents, selected) {
     const groups = Map.groupBy(agents, (each) => each.group);
-    const isListed = chosen === "person" || agents.some((each) => each.spec === chosen);
+    const isListed = selected === "person" || agents.some((each) => each.spec === selected);
     this.menu = el(
       "select",
       { onchange: () => this.#pick() },
@@ -92,14 +92,14 @@ export class AgentChooser {
       [...groups].map(([group, members]) =>
         el("optgroup", { label: group }, members.map((each) => el("option", { value: each.spec }, named(each)))),
       ),
-      el("option", { value: "" }, "Another, by name …"),
+      el("option", { value: "" }, "Other …"),
     );
-    const typed = isListed || !chosen ? "" : chosen;
+    const typed = isListed || !selected ? "" : selected;
     this.text = el("input", {
       type: "text", value: typed, placeholder: "runs/demo@12?simulations=400", "aria-label": `${this.label}, by name`,
       spellcheck: "false", autocapitalize: "off", onchange: () => this.onChange(this.value),
     });
-    if (chosen !== undefined) this.menu.value = isListed ? chosen : "";
+    if (selected !== undefined) this.menu.value = isListed ? selected : "";
     this.text.hidden = this.menu.value !== "";
     this.host.replaceChildren(el("label", {}, el("span", {}, this.label), this.menu), this.text);
   }
@@ -119,5 +119,5 @@ function named(agent) {
   return agent.elo === null || agent.elo === undefined ? agent.label : `${agent.label} (training Elo ${Math.round(agent.elo)})`;
 }
 
-/** Check the spec of an agent; throw an error if it is invalid. */
+/** Check an agent spec; throw an error if it is invalid. */
 export const checkAgent = (agent, game) => post("/agent", { agent, game });

@@ -1,8 +1,8 @@
-// Elements, addresses, and announcements to screen readers.
+// Elements, URL parameters, and announcements to screen readers.
 
 /**
- * Make an element. Attributes that begin with "on" are listeners; others are set as given, except
- * that false and null omit one. Children are elements or text.
+ * Create an element. Attributes that begin with "on" are event listeners. Attributes that are
+ * false, null or undefined are omitted. Children are elements or text.
  */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -10,7 +10,7 @@ export function el(tag, attributes = {}, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an SVG element, like `el`. */
+/** Create an SVG element, like `el`. */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -27,7 +27,7 @@ function fill(element, attributes, children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Replace the children of an element; the focus moves to the new child of the same name. */
+/** Replace the children of an element and move the focus to the new child with the same name. */
 export function replaceContent(host, ...children) {
   const focused = host.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   host.replaceChildren(...children);
@@ -39,8 +39,8 @@ export function replaceContent(host, ...children) {
 const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;
 
 /**
- * Return a function that draws soon: at most once in `pause` milliseconds, and never while a pointer
- * is down, since a click is lost if the element on which it began disappears.
+ * Return a function that schedules drawing at most once in `pause` milliseconds. It never draws
+ * while a pointer is down, because a click is lost if its element is replaced.
  */
 export function drawsSoon(draw, pause = 150) {
   let [isDown, isWanted, timer] = [false, false, null];
@@ -63,21 +63,21 @@ export function drawsSoon(draw, pause = 150) {
   };
 }
 
-/** Announce a text to screen readers, even if it equals the last one. */
+/** Announce a text to screen readers, even if it equals the previous one. */
 export function announce(text) {
-  const place = byId("announcements");
-  place.textContent = place.textContent === text ? `${text} ` : text;
+  const region = byId("announcements");
+  region.textContent = region.textContent === text ? `${text} ` : text;
 }
 
 /** Show and announce an error; an empty message hides it. */
-export function showError(place, error) {
+export function showError(element, error) {
   const message = error instanceof Error ? error.message : error;
-  place.textContent = message;
-  place.hidden = !message;
+  element.textContent = message;
+  element.hidden = !message;
   if (message) announce(message);
 }
 
-/** A table of rows of cells; cells are text or elements. */
+/** Table with rows of cells, which are text or elements. */
 export function table(headings, rows, { numbers = [], caption = "" } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
   const head = headings.map((text, column) => el("th", { scope: "col", class: kind(column) }, text));
@@ -97,13 +97,13 @@ export function table(headings, rows, { numbers = [], caption = "" } = {}) {
   );
 }
 
-/** The parameters in the address after #, as an object of strings. */
+/** Parameters in the URL fragment, as an object of strings. */
 export const hashParams = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-/** Put parameters into the address, without a history entry; empty ones are left out. */
+/** Set the parameters in the URL fragment without a history entry, omitting empty ones. */
 export function setHashParams(params) {
-  const given = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined);
-  const text = new URLSearchParams(given).toString();
+  const present = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined);
+  const text = new URLSearchParams(present).toString();
   history.replaceState(null, "", text ? `#${text}` : location.pathname);
 }
 

@@ -1,9 +1,9 @@
-// An editor that sets up pieces on a board by clicks.
+// Editor for setting up pieces on a board with clicks.
 
 const NEXT = { 0: 1, 1: -1, "-1": 0 };
 const LETTERS = { 0: ".", 1: "X", "-1": "O" };
 
-/** Changes the cells of a board; `onChange()` is called after each change. */
+/** Editor of a board's cells. `onChange()` is called after each change. */
 export class Editor {
   constructor(board, onChange) {
     this.board = board;
@@ -14,7 +14,7 @@ export class Editor {
   start(position) {
     this.isOn = true;
     this.position = { ...position, legal: [], last_cell: null, outcome: null, board: position.board.map((row) => [...row]) };
-    this.board.onCell = (cell) => this.#turn(cell);
+    this.board.onCell = (cell) => this.#advance(cell);
     this.#show();
   }
 
@@ -29,13 +29,13 @@ export class Editor {
     this.onChange();
   }
 
-  /** The pieces in the form of a request. */
+  /** Pieces in the format of a request. */
   setUp(firstToMove) {
     const board = this.position.board.map((row) => row.map((piece) => LETTERS[piece]).join(""));
     return { board, first_to_move: firstToMove };
   }
 
-  #turn(cell) {
+  #advance(cell) {
     const row = this.position.board[Math.floor(cell / this.position.columns)];
     const column = cell % this.position.columns;
     row[column] = NEXT[row[column]];

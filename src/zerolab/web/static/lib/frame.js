@@ -1,4 +1,4 @@
-// The theme switch of every page.
+// Theme switch on every page.
 
 import { byId } from "./dom.js";
 

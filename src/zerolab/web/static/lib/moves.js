@@ -1,8 +1,8 @@
-// The list of a game's moves, as buttons that lead to the positions after them.
+// Move list with buttons that go to the position after each move.
 
 import { el, replaceContent } from "./dom.js";
 
-/** Show the moves; `current` is the ply of the position shown, `onPick(ply)` is called with the chosen one. */
+/** Show the moves. `current` is the ply of the displayed position; `onPick(ply)` handles clicks. */
 export function moveList(host, moves, current, onPick, marks = {}) {
   const start = button("start", 0, current, onPick);
   const buttons = moves.map((move, index) => button(move, index + 1, current, onPick, marks[index]));
@@ -18,7 +18,7 @@ function button(text, ply, current, onPick, mark = "") {
   );
 }
 
-/** The moves in a pasted text, without move numbers, comments and results. */
+/** Moves in a pasted text, without move numbers, comments and results. */
 export function movesIn(text) {
   return text
     .replace(/\[[^\]]*\]|\{[^}]*\}/g, " ")

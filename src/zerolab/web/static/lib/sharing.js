@@ -1,4 +1,4 @@
-// Agent files, dropped anywhere on a page or selected.
+// Agent files that are dropped anywhere on a page or selected with a button.
 
 import { postFile } from "./api.js";
 import { announce, el, showError } from "./dom.js";
@@ -6,11 +6,11 @@ import { announce, el, showError } from "./dom.js";
 const ENDING = ".zerolab";
 
 /**
- * Upload agent files that are dropped on the page or selected with a button in `host`.
- * `onAgent({spec, game})` is called for each.
+ * Upload agent files that are dropped on the page or selected with a button in `host`, and call
+ * `onAgent({spec, game})` for each of them.
  */
 export function acceptAgents(host, error, onAgent) {
-  const take = async (file) => {
+  const upload = async (file) => {
     showError(error, "");
     if (!file.name.endsWith(ENDING)) {
       showError(error, `${file.name} is not an agent file: expected one written by zerolab export`);
@@ -26,7 +26,7 @@ export function acceptAgents(host, error, onAgent) {
   };
   const input = el("input", {
     type: "file", accept: ENDING, class: "unseen", tabindex: -1, "aria-label": "Agent file",
-    onchange: () => [...input.files].forEach(take),
+    onchange: () => [...input.files].forEach(upload),
   });
   const button = el("button", { type: "button", onclick: () => input.click() }, "Open an agent file …");
   host.append(button, input);
@@ -36,9 +36,9 @@ export function acceptAgents(host, error, onAgent) {
   document.addEventListener("drop", (event) => {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    [...event.dataTransfer.files].forEach(take);
+    [...event.dataTransfer.files].forEach(upload);
   });
 }
 
-/** The address from which a network of a run is downloaded. */
+/** URL for downloading a run's network. */
 export const fileOf = (network) => `/api/v1/agents/file?${new URLSearchParams({ network })}`;

@@ -4,7 +4,7 @@ import { el, percent, signed, table } from "./dom.js";
 
 const SHOWN = 8;
 
-/** The moves of an analysis with visits, value and prior, and the exact score if it is known. */
+/** Table of analysed moves with visits, values and priors, and exact scores if available. */
 export function thoughtTable(analysis, solution = null, onPick = null) {
   const total = analysis.simulations || 0;
   const rows = analysis.moves.slice(0, SHOWN).map((move) => [
@@ -17,19 +17,19 @@ export function thoughtTable(analysis, solution = null, onPick = null) {
     ...(solution?.scores ? [scoreText(solution.scores[move.name])] : []),
   ]);
   const headings = ["move", "visits", "value", "prior", ...(solution?.scores ? ["exact"] : [])];
-  const value = analysis.value === null ? "" : `Value for the player to move: ${signed(analysis.value)}. `;
+  const value = analysis.value === null ? "" : `Value for the side to move: ${signed(analysis.value)}. `;
   const line = analysis.line.length ? `Best line: ${analysis.line.slice(0, 12).join(" ")}.` : "";
   const hidden = analysis.moves.length - rows.length;
   return el(
     "div",
     {},
     el("p", {}, el("code", {}, analysis.agent), `: ${value}${line}`),
-    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves as ${analysis.agent} sees them` }),
+    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves analysed by ${analysis.agent}` }),
     hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
   );
 }
 
-/** An exact score in words. */
+/** Exact score in words. */
 export function scoreText(score) {
   if (score === undefined) return "";
   if (score === 0) return "draws (0)";

@@ -1,10 +1,10 @@
-// A search tree whose nodes open to show their actions, the most visited first.
+// Search tree whose nodes open to show their actions, most visited first.
 
 import { el, signed } from "./dom.js";
 
 const SHOWN = 10;
 
-/** A tree in an element; `look(path)` requests a node, which is passed to `show` when it arrives. */
+/** Tree in an element. `look(path)` requests a node, which the page passes to `show`. */
 export class Tree {
   constructor(host, look) {
     this.host = host;
@@ -18,12 +18,12 @@ export class Tree {
     this.host.replaceChildren(el("p", { class: "soft" }, "Nothing searched yet."));
   }
 
-  /** Whether the root is shown and no node is open; the root is then refreshed as the search grows. */
+  /** True if the root is shown without open nodes, so that it can be refreshed during the search. */
   get isOpen() {
     return this.nodes.size > 0 && this.opened.size === 0;
   }
 
-  /** The paths of the root and of all open nodes. */
+  /** Paths of the root and all open nodes. */
   get paths() {
     return [[], ...[...this.opened].map((key) => key.split(" "))];
   }
@@ -42,7 +42,7 @@ export class Tree {
   #list(path) {
     const node = this.nodes.get(path.join(" "));
     if (!node) return el("p", { class: "soft" }, "Loading …");
-    if (!node.children.length) return el("p", { class: "soft" }, "The search has not gone beyond this.");
+    if (!node.children.length) return el("p", { class: "soft" }, "The search has not expanded this node.");
     const items = node.children.slice(0, SHOWN).map((child) => this.#item([...path, child.name], child));
     const hidden = node.children.length - items.length;
     if (hidden > 0) items.push(el("li", { class: "soft" }, `and ${hidden} more`));

@@ -1,11 +1,11 @@
-// Verdicts on the moves of a game, by the solver and by an agent, collected as they arrive.
+// Verdicts on a game's moves from the solver and an agent.
 
 import { el } from "./dom.js";
 import { scoreText } from "./thoughts.js";
 
 const MARKS = { mistake: "??", slip: "?", good: "" };
 
-/** The verdicts on a game's moves; an exact one takes precedence over an agent's. */
+/** Verdicts on a game's moves. Exact verdicts take precedence over an agent's. */
 export class Verdicts {
   constructor() {
     this.exact = new Map();
@@ -20,18 +20,18 @@ export class Verdicts {
     return this.exact.get(ply) ?? this.agent.get(ply);
   }
 
-  /** The mark behind each move in the list of moves. */
+  /** Mark after each move in the move list. */
   marks(moves) {
     return moves.map((_, ply) => MARKS[this.of(ply)?.verdict ?? "good"]);
   }
 
-  /** The plies of moves that were mistakes or slips, in order. */
-  get found() {
+  /** Plies of mistakes and slips, in order. */
+  get errors() {
     const plies = new Set([...this.exact.keys(), ...this.agent.keys()]);
     return [...plies].filter((ply) => this.of(ply).verdict !== "good").sort((a, b) => a - b);
   }
 
-  /** Curves of the value for X before each ply; `sides` has 1 where X was to move, -1 for O. */
+  /** Curves of the value for X before each ply. `sides` contains 1 for X to move and -1 for O. */
   series(sides) {
     const agent = [...this.agent.values()].map((each) => [each.ply, each.value * sides[each.ply]]);
     const exact = [...this.exact.values()].map((each) => [each.ply, Math.sign(each.value) * sides[each.ply]]);
@@ -42,7 +42,7 @@ export class Verdicts {
   }
 }
 
-/** A verdict in words. */
+/** Verdict in words. */
 export function explain(judged) {
   const number = `${judged.ply + 1}. ${judged.move}`;
   const best = judged.best.join(", ");
@@ -52,13 +52,13 @@ export function explain(judged) {
     return `${number} ${after}; ${best} ${before}.`;
   }
   const [before, after] = [judged.value.toFixed(2), judged.after.toFixed(2)].map((each) => each.replace("-", "−"));
-  if (judged.verdict === "good") return `${number} is worth ${after} to the agent, in a position worth ${before}.`;
-  return `${number} is worth ${after} to the agent, which expects ${before} and plays ${best}.`;
+  if (judged.verdict === "good") return `${number}: the agent's value is ${after} after the move and ${before} before it.`;
+  return `${number}: the agent's value drops from ${before} to ${after}. It would play ${best}.`;
 }
 
-/** The list of mistakes and slips, as buttons that lead to them. */
+/** List of mistakes and slips, as buttons that go to them. */
 export function mistakeList(verdicts, onPick) {
-  const items = verdicts.found.map((ply) => {
+  const items = verdicts.errors.map((ply) => {
     const judged = verdicts.of(ply);
     const isMistake = judged.verdict === "mistake";
     return el(
