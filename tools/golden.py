@@ -1,11 +1,11 @@
-"""Digests of results, to check that a change of the code leaves results as they were.
+"""Compute digests of results to check that a code change does not affect them.
 
-python tools/golden.py before.json                        # with the code before
-python tools/golden.py after.json --against before.json   # with the code after
+python tools/golden.py before.json                        # before the change
+python tools/golden.py after.json --against before.json   # after the change
 
-Runs, a tournament and studies that take seconds are computed by the `zerolab` of the running
-Python. Digests cover games, weights, metrics and tables. They leave out times, memory and the
-names of keys, which may change while results do not.
+The installed `zerolab` computes small runs, a tournament and studies. Digests cover games, weights,
+metrics and tables. They exclude times, memory and key names, which can change independently of
+results.
 """
 
 from __future__ import annotations
@@ -101,26 +101,26 @@ _TABLES_OF_TIMES = (
     "hyperparameter-sweep-smoke/hours.csv",
     "hyperparameter-sweep-smoke/runs.csv",
 )
-"""Tables that depend on how long runs took."""
+"""Tables that depend on training times."""
 
 _TIMES = re.compile(r"second|wall|hour|memory|time|schema|speed|version|core|machine|device")
 
 
 def run(*arguments: str) -> str:
-    """Run a command of zerolab and return what it prints."""
-    done = subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"zerolab {' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
-    return done.stdout
+    """Run a zerolab command and return its output."""
+    process = subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"zerolab {' '.join(arguments)} failed:\n{process.stderr[-2000:]}")
+    return process.stdout
 
 
 def digest(values: object) -> str:
-    """Return a short digest of anything with a canonical `repr`."""
+    """Return a short digest of an object with a canonical `repr`."""
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
 def leaves(value: Any, key: str = "") -> Iterator[str]:
-    """Yield the numbers and truth values of nested data, those that measure time left out."""
+    """Yield the numbers and booleans in nested data, except measurements of time."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             yield from leaves(entry, str(name))
@@ -132,33 +132,33 @@ def leaves(value: Any, key: str = "") -> Iterator[str]:
 
 
 def weights(path: Path) -> str:
-    """Digest the arrays of a file of weights, whatever their names."""
+    """Return a digest of the arrays in a weights file, ignoring their names."""
     arrays = load_file(path).values()
     return digest(sorted(digest((each.shape, each.tobytes())) for each in arrays))
 
 
 def run_digests(folder: Path) -> dict[str, str]:
-    """Digest a run's games, weights and metrics."""
+    """Return digests of a run's games, weights and metrics."""
     with closing(sqlite3.connect(folder / "games.sqlite")) as database:
         games = database.execute("SELECT iteration, number, actions, result FROM games")
-        found = {"games": digest(sorted(games))}
+        digests = {"games": digest(sorted(games))}
     for path in sorted((folder / "checkpoints").glob("*.safetensors")):
-        found[path.stem] = weights(path)
+        digests[path.stem] = weights(path)
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    found["metrics"] = digest([sorted(leaves(json.loads(line))) for line in lines])
-    return found
+    digests["metrics"] = digest([sorted(leaves(json.loads(line))) for line in lines])
+    return digests
 
 
 def table_digests(folder: Path) -> dict[str, str]:
-    """Digest the numbers in the tables of reports, without times."""
-    found = {}
+    """Return digests of the numbers in report tables, except times."""
+    digests = {}
     for path in sorted(folder.rglob("*.csv")):
         name = f"{path.relative_to(folder).parts[0]}/{path.name}"
         if name in _TABLES_OF_TIMES:
             continue
         with path.open(encoding="utf-8", newline="") as file:
             header, *rows = list(csv.reader(file))
-        kept = [
+        numbers = [
             [
                 cell
                 for title, cell in zip(header, row, strict=False)
@@ -166,8 +166,8 @@ def table_digests(folder: Path) -> dict[str, str]:
             ]
             for row in rows
         ]
-        found[name] = digest(kept)
-    return found
+        digests[name] = digest(numbers)
+    return digests
 
 
 def _is_number(text: str) -> bool:
@@ -179,7 +179,7 @@ def _is_number(text: str) -> bool:
 
 
 def compute() -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield every case with its digests."""
+    """Yield the name and digests of every case."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for case, (game, preset, assignments) in RUNS.items():
@@ -196,7 +196,7 @@ def compute() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for every digest that one side lacks or has otherwise."""
+    """Yield a line for every digest that is different or missing on one side."""
     for case in sorted({*before, *after}):
         old, new = before.get(case, {}), after.get(case, {})
         for part in sorted({*old, *new}):
@@ -205,21 +205,21 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def main() -> int:
-    """Write the digests; with --against, list what differs and exit with 1 if anything does."""
+    """Write the digests; with --against, print the differences and return 1 if there are any."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", type=Path, help="file for the digests")
     parser.add_argument("--against", type=Path, help="digests to compare with")
     options = parser.parse_args()
-    found = {}
+    cases = {}
     for case, digests in compute():
         print(case, flush=True)
-        found[case] = digests
-    options.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        cases[case] = digests
+    options.file.write_text(json.dumps(cases, indent=1) + "\n", "utf-8")
     if options.against is None:
         return 0
-    lines = list(differences(json.loads(options.against.read_text("utf-8")), found))
+    lines = list(differences(json.loads(options.against.read_text("utf-8")), cases))
     print("\n".join(lines) or "no differences")
     return int(bool(lines))
 

@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals of ratings, and the time that rating takes.
+"""Measure the coverage of the 95 % rating intervals and the time to compute ratings.
 
 Usage: python tools/rating_coverage.py [REPETITIONS]
 """
@@ -19,7 +19,7 @@ from zerolab.report.interval import Z95
 
 
 class Setting(NamedTuple):
-    """A kind of tournament: players, games per pair, and the model's parameters."""
+    """Tournament size and parameters of the rating model."""
 
     players: int
     games: int
@@ -41,7 +41,7 @@ SETTINGS = [
 
 
 def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
-    """Return how many truths lie in their intervals, mean errors, and seconds per rating."""
+    """Return the coverage of the intervals, mean errors, and seconds per computation."""
     random = np.random.default_rng(1)
     inside, errors, seconds, common = [], [], [], []
     for _ in range(repetitions):
@@ -53,7 +53,7 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
             true_elo = ratings.model.scale * truth[rating.player]
             inside.append(rating.interval.low <= true_elo <= rating.interval.high)
             errors.append(rating.elo_model - truth[rating.player])
-        common.append(_common(ratings, setting))
+        common.append(_model_errors(ratings, setting))
     advantage, draw_elo = np.array(common).transpose(1, 0, 2)
     return {
         **setting._asdict(),
@@ -68,8 +68,8 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
     }
 
 
-def _common(ratings: Ratings, setting: Setting) -> list[list[float]]:
-    """Return the error of advantage and draw_elo, each with 1.0 if its interval holds the truth."""
+def _model_errors(ratings: Ratings, setting: Setting) -> list[list[float]]:
+    """Return [error, 1.0 if the interval contains the true value] of advantage and draw_elo."""
     model = ratings.model
     errors = [model.advantage - setting.advantage, model.draw_elo - setting.draw_elo]
     spreads = np.sqrt(np.diag(model.covariance)[-2:]).tolist()
@@ -80,7 +80,7 @@ def _common(ratings: Ratings, setting: Setting) -> list[list[float]]:
 
 
 def main() -> None:
-    """Measure every setting and print the list."""
+    """Measure all settings and print the results as JSON."""
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     print(json.dumps([measure(setting, repetitions) for setting in SETTINGS], indent=1))
 

@@ -1,12 +1,11 @@
-"""Attacks a study with kills at random moments, and compares its tables with an undisturbed one.
+"""Kill a study at random moments and compare its tables with an undisturbed run.
 
 Usage: python tools/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
 
-Runs STUDY (warm-start) at SCALE (smoke) twice in the empty FOLDER: once undisturbed, once with
-KILLS (10) kills, of a worker or of the study itself, each at a random moment; a
-killed study is begun again. With ray, workers are on two nodes on this machine, and a node is
-killed in a worker's place. Fails where a table of the two reports differs.
-Linux only.
+Runs STUDY (default: warm-start) at SCALE (smoke) twice in the empty FOLDER, once undisturbed and
+once with KILLS (10) kills of a worker or the study process at random moments. A killed study is
+restarted. With ray, the workers are on two local Ray nodes, and a node is killed instead of a
+worker. The script fails if any table in the two reports differs. It requires Linux.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _FAILED = 3
 
 
 class Nodes:
-    """Two Ray nodes with one CPU each, and a head without."""
+    """Local Ray cluster with two single-CPU nodes and a head node without CPUs."""
 
     def __init__(self, stack: ExitStack) -> None:
         from ray import cluster_utils  # noqa: PLC0415  Ray is optional
@@ -44,7 +43,7 @@ class Nodes:
             self._cluster.add_node(num_cpus=1)
 
     def kill_one(self) -> str:
-        """Kill a node, and let another one join."""
+        """Kill a node and add a new one."""
         node = random.choice(sorted(self._cluster.worker_nodes, key=lambda each: each.unique_id))
         self._cluster.remove_node(node, allow_graceful=False)
         self._cluster.add_node(num_cpus=1)
@@ -52,12 +51,12 @@ class Nodes:
 
 
 def planned(name: str, scale: Scale, root: Path) -> StudyWork:
-    """Return the study."""
+    """Return the work of a study."""
     return StudyWork.of(registered_studies()[name], scale, root)
 
 
 def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
-    """Do what is left; this is the process that is killed."""
+    """Do the remaining work in the process that gets killed."""
     workers = LocalWorkers(2) if address is None else RayWorkers(address, root, 2)
     if failures := planned(name, scale, root).work(workers, lambda view: None):
         print(f"failed: {failures}", flush=True)
@@ -65,7 +64,7 @@ def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
 
 
 def kill_worker(study: int) -> str:
-    """Kill one of the processes of a study, if there is one."""
+    """Kill one of a study's worker processes, if there are any."""
     tasks = Path(f"/proc/{study}/task").glob("*/children")
     children = [child for task in tasks for child in task.read_text().split()]
     workers = [int(each) for each in children if b"spawn_main" in command_of(each)]
@@ -76,7 +75,7 @@ def kill_worker(study: int) -> str:
 
 
 def command_of(process: str) -> bytes:
-    """Return the command line of a process; nothing if it has ended."""
+    """Return the command line of a process, or b"" if it has ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
@@ -84,7 +83,7 @@ def command_of(process: str) -> bytes:
 
 
 def disturb(process: Any, kills: int, seconds: float, nodes: Nodes | None) -> list[str]:
-    """Kill until the study ends, is killed itself, or there are no kills left."""
+    """Kill processes until the study ends, is killed itself, or no kills are left."""
     killed: list[str] = []
     while len(killed) < kills:
         process.join(random.uniform(0.0, seconds))
@@ -94,8 +93,8 @@ def disturb(process: Any, kills: int, seconds: float, nodes: Nodes | None) -> li
             process.kill()
             killed.append("the study")
             break
-        done = nodes.kill_one() if nodes else kill_worker(process.pid)
-        killed += [done] if done else []
+        victim = nodes.kill_one() if nodes else kill_worker(process.pid)
+        killed += [victim] if victim else []
     return killed
 
 
@@ -103,42 +102,43 @@ def main(
     folder: str, kills: str = "10", seed: str = "0", where: str = "local",
     name: str = "warm-start", scale: Scale = "smoke",
 ) -> None:  # fmt: skip
-    """Run both and compare."""
+    """Run the study undisturbed and with kills, and compare the tables."""
     random.seed(int(seed))
-    calm, killed = (Path(folder) / each for each in ("undisturbed", "killed"))
+    undisturbed, killed = (Path(folder) / each for each in ("undisturbed", "killed"))
     with ExitStack() as stack:
         nodes = Nodes(stack) if where == "ray" else None
         begin = time.monotonic()
-        work(name, scale, calm, None)
+        work(name, scale, undisturbed, None)
         seconds = time.monotonic() - begin
-        left, starts = int(kills), 0
+        remaining, starts = int(kills), 0
         while True:
             address = nodes.address if nodes else None
             process = _SPAWN.Process(target=work, args=(name, scale, killed, address))
             process.start()
             starts += 1
-            done = disturb(process, left, seconds, nodes)
-            left -= len(done)
+            victims = disturb(process, remaining, seconds, nodes)
+            remaining -= len(victims)
             process.join()
             view = planned(name, scale, killed).progress()
-            print(f"killed {done or 'nobody'}; {view.finished_runs} of {view.runs} runs,"
+            print(f"killed: {victims or 'none'}; {view.finished_runs} of {view.runs} runs,"
                   f" {view.finished_games} of {view.games} games", flush=True)  # fmt: skip
             if process.exitcode == 0:
                 break
-    compare(name, scale, calm, killed)
-    print(f"{int(kills) - left} kills, {starts} starts, undisturbed {seconds:.0f} s: same tables")
+    compare(name, scale, undisturbed, killed)
+    kill_count = int(kills) - remaining
+    print(f"{kill_count} kills, {starts} starts, undisturbed {seconds:.0f} s: same tables")
 
 
-def compare(name: str, scale: Scale, calm: Path, killed: Path) -> None:
-    """Fail where tables differ."""
+def compare(name: str, scale: Scale, undisturbed: Path, killed: Path) -> None:
+    """Exit with an error if any table differs."""
     tables = []
-    for root in (calm, killed):
+    for root in (undisturbed, killed):
         save(planned(name, scale, root).document(), root / "report")
         tables.append({path.name: path.read_text() for path in (root / "report").glob("*.csv")})
     one, other = tables
     different = [each for each in one.keys() | other.keys() if one.get(each) != other.get(each)]
     if different or not one:
-        sys.exit(f"different tables: {', '.join(sorted(different)) or 'there are none'}")
+        sys.exit(f"different tables: {', '.join(sorted(different)) or 'no tables were written'}")
 
 
 if __name__ == "__main__":

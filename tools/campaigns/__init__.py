@@ -1,1 +1,1 @@
-"""Attacks on zerolab, at random but repeatable: kills, faults, damages, arguments, requests."""
+"""Reproducible random attacks on zerolab: kills, faults, damages, arguments and requests."""

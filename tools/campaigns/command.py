@@ -1,4 +1,4 @@
-"""The command line of the campaigns."""
+"""Command line of the campaigns."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ CAMPAIGNS: dict[str, Callable[[Laboratory], Campaign]] = {
 
 _USAGE = """python tools/campaigns CAMPAIGN --folder FOLDER [--count N] [--seed S] [--only N]
 
-Attacks zerolab: kills, faults, damages, arguments, requests, or all of them one after another.
-Each attempt is drawn from the seed and its number, and is a line of FOLDER/journal.jsonl; the same
-command resumes after the last one. Needs Linux; sends nothing to other machines."""
+Attack zerolab with kills, faults, damages, arguments, requests, or all of them in turn. Each
+attempt is determined by the seed and its number, and recorded as a line in FOLDER/journal.jsonl.
+Repeat the command to resume it. Requires Linux. Nothing is sent to other machines."""
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run campaigns, and print a table; return 1 where an attempt found a fault."""
+    """Run campaigns and print a table; return 1 if any attempt found a fault."""
     parser = argparse.ArgumentParser(
         usage=_USAGE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("campaign", choices=[*CAMPAIGNS, "all"])
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--count", type=int, help="attempts; by default as many as are usual")
+    parser.add_argument(
+        "--count", type=int, help="number of attempts; by default the campaign's own"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, help="repeat this attempt alone, as a process")
+    parser.add_argument("--only", type=int, help="repeat only this attempt, as a process")
     options = parser.parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; repeat the command to resume"))
     names = list(CAMPAIGNS) if options.campaign == "all" else [options.campaign]
@@ -60,7 +62,7 @@ def main(words: list[str] | None = None) -> int:
 def _run(
     campaign: Campaign, laboratory: Laboratory, journal: Journal, seed: int, count: int | None
 ) -> None:  # fmt: skip
-    """Make the attempts that the journal lacks."""
+    """Make the attempts that are not in the journal yet."""
     total = count or campaign.count
     for number in range(1, total + 1):
         if journal.has(campaign.name, seed, number):
@@ -74,26 +76,26 @@ def _run(
                 "seconds": round(time.monotonic() - began, 2),
             }
         )  # fmt: skip
-        shown = "; ".join(attempt.faults) or "fine"
-        line = f"{campaign.name} {number}/{total}: {attempt.what} {shown}"
+        result = "; ".join(attempt.faults) or "fine"
+        line = f"{campaign.name} {number}/{total}: {attempt.what} {result}"
         print(line.encode("unicode_escape").decode()[:500], file=sys.stderr)
 
 
 def _checked(
     campaign: Campaign, laboratory: Laboratory, seed: int, number: int
 ) -> tuple[Attempt, list[str]]:  # fmt: skip
-    """Make an attempt; repeat a fault found in a fork as a real process before it counts."""
+    """Make an attempt in a fork; if it finds a fault, repeat it as a process to confirm."""
     attempt = _attempt(campaign, laboratory, seed, number, as_process=False)
     if not attempt.faults:
         return attempt, []
-    again = _attempt(campaign, laboratory, seed, number, as_process=True)
-    return again, [] if again.faults else attempt.faults
+    repeated = _attempt(campaign, laboratory, seed, number, as_process=True)
+    return repeated, [] if repeated.faults else attempt.faults
 
 
 def _attempt(
     campaign: Campaign, laboratory: Laboratory, seed: int, number: int, as_process: bool
 ) -> Attempt:  # fmt: skip
-    """Make an attempt; its folder is kept where it finds a fault."""
+    """Make an attempt; its folder remains if it finds a fault."""
     place = laboratory.clear(f"{campaign.name}-{seed}-{number}")
     draw = random.Random(f"{campaign.name} {seed} {number}")
     attempt = campaign.attempt(draw, place, laboratory.shell if as_process else None)
@@ -109,7 +111,7 @@ def _repeat(campaign: Campaign, laboratory: Laboratory, seed: int, number: int) 
 
 
 def _close(campaign: Campaign, journal: Journal, seed: int) -> None:
-    """End a campaign; what is wrong about that is an attempt with a number below 1."""
+    """End a campaign; record faults while ending it as attempts with numbers below 1."""
     if faults := campaign.close():
         number = 0
         while journal.has(campaign.name, seed, number):

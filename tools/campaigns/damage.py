@@ -1,6 +1,6 @@
-"""Ways to damage a file: of disks and copies, and of those who mean harm.
+"""Ways to damage a file, as disks, interrupted copies or attackers do.
 
-Each function changes one file, by what it draws; it returns whether it could.
+Each function changes one file at random and returns whether it changed anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-_GIGABYTES = 8 << 30  # of which none is on the disk
+_GIGABYTES = 8 << 30  # a sparse file, which takes no disk space
 _BOMB = 2 << 30
 _CONTROL = ("\x1b[2J", "\x1b]0;title\x07", "\r\x00", "\u009b31m", "\u202e")
 _NUMBERS = ("-1", "1e308", "1e999", "0", "99999999999999999999", "9" * 5000, "NaN", "true", '"x"')
@@ -25,21 +25,21 @@ _TEXT = {".toml", ".json", ".jsonl", ".csv", ".pgn", ".md"}
 
 
 def truncate(path: Path, draw: random.Random) -> bool:
-    """Keep the beginning."""
+    """Truncate the file at a random position."""
     size = path.stat().st_size
     os.truncate(path, draw.randrange(size) if size else 0)
     return size > 0
 
 
 def empty(path: Path, draw: random.Random) -> bool:
-    """Keep nothing."""
+    """Empty the file."""
     changes = path.stat().st_size > 0
     path.write_bytes(b"")
     return changes
 
 
 def zero(path: Path, draw: random.Random) -> bool:
-    """Overwrite a stretch, or everything, with zeros."""
+    """Overwrite part of the file or all of it with zeros."""
     content = path.read_bytes()
     first = draw.choice([0, draw.randrange(len(content) + 1)])
     last = draw.choice([len(content), draw.randint(first, len(content))])
@@ -47,7 +47,7 @@ def zero(path: Path, draw: random.Random) -> bool:
 
 
 def flip(path: Path, draw: random.Random) -> bool:
-    """Change a bit."""
+    """Flip one bit."""
     content = bytearray(path.read_bytes())
     if not content:
         return False
@@ -56,20 +56,20 @@ def flip(path: Path, draw: random.Random) -> bool:
 
 
 def noise(path: Path, draw: random.Random) -> bool:
-    """Put noise in the place of a stretch."""
+    """Overwrite part of the file with random bytes."""
     content = path.read_bytes()
     first = draw.randrange(len(content) + 1)
     return _replace(path, content[:first] + draw.randbytes(200) + content[first + 200 :])
 
 
 def delete(path: Path, draw: random.Random) -> bool:
-    """Remove it."""
+    """Delete the file."""
     path.unlink()
     return True
 
 
 def folder(path: Path, draw: random.Random) -> bool:
-    """Put a folder in its place."""
+    """Replace the file by a folder."""
     path.unlink()
     path.mkdir()
     return True
@@ -83,28 +83,28 @@ def pipe(path: Path, draw: random.Random) -> bool:
 
 
 def dangling(path: Path, draw: random.Random) -> bool:
-    """Put a link to nothing in its place."""
+    """Replace the file by a dangling link."""
     path.unlink()
     path.symlink_to("nowhere")
     return True
 
 
 def circle(path: Path, draw: random.Random) -> bool:
-    """Put a link to itself in its place."""
+    """Replace the file by a link to itself."""
     path.unlink()
     path.symlink_to(path.name)
     return True
 
 
 def endless(path: Path, draw: random.Random) -> bool:
-    """Put a link to a device that never ends in its place."""
+    """Replace the file by a link to a device with endless content."""
     path.unlink()
     path.symlink_to("/dev/zero")
     return True
 
 
 def sparse(path: Path, draw: random.Random) -> bool:
-    """Let gigabytes of zeros follow, or take its place."""
+    """Append gigabytes of zeros to the file, or replace its content by them."""
     if draw.random() < 0.5:
         path.write_bytes(b"")
     os.truncate(path, _GIGABYTES)
@@ -112,14 +112,14 @@ def sparse(path: Path, draw: random.Random) -> bool:
 
 
 def text(path: Path, draw: random.Random) -> bool:
-    """Put words in its place."""
+    """Replace the content by short text."""
     return _replace(
         path, draw.choice([b"hello\n", b"{}", b"[]", b"null\n", b"\n" * 1000, b"PK\x03\x04"])
     )
 
 
 def nested(path: Path, draw: random.Random) -> bool:
-    """Put JSON of great depth in its place, or of a value in it."""
+    """Replace the content, or a value in it, by deeply nested JSON."""
     deep = draw.choice(
         ['{"a":' * 50_000 + "1" + "}" * 50_000, "[" * 100_000, "[" * 900 + "]" * 900]
     )
@@ -127,12 +127,12 @@ def nested(path: Path, draw: random.Random) -> bool:
     values = list(re.finditer(r"(?<=[:=] )[^,\n}]+", content))
     if not values or draw.random() < 0.3:
         return _replace(path, deep.encode())
-    chosen = draw.choice(values)
-    return _replace(path, (content[: chosen.start()] + deep + content[chosen.end() :]).encode())
+    value = draw.choice(values)
+    return _replace(path, (content[: value.start()] + deep + content[value.end() :]).encode())
 
 
 def keys(path: Path, draw: random.Random) -> bool:
-    """Add a hundred thousand keys, each in a separate table."""
+    """Add a hundred thousand keys in separate tables."""
     if path.suffix == ".toml":
         lines = "".join(f"k{n}.a.b.c.d = {n}\n" for n in range(100_000))
         return _replace(path, lines.encode() + path.read_bytes())
@@ -144,20 +144,19 @@ def keys(path: Path, draw: random.Random) -> bool:
 
 
 def number(path: Path, draw: random.Random) -> bool:
-    """Put a wild number in the place of one."""
+    """Replace a number by an extreme one."""
     return _substitute(path, draw, r"(?<![\w.])-?\d+(\.\d+)?(?![\w.])", _NUMBERS)
 
 
 def control(path: Path, draw: random.Random) -> bool:
-    """Put characters that terminals obey into a word, escaped where the format wants that."""
-    how = (lambda t: t) if path.suffix in {".pgn", ".csv", ".md"} else lambda t: json.dumps(t)[1:-1]
-    return _substitute(
-        path, draw, r"(?<=[\"'])[A-Za-z]\w+(?=[^\n\"']*[\"'])", tuple(map(how, _CONTROL))
-    )
+    """Replace a word by terminal control characters, escaped if the format requires it."""
+    is_plain = path.suffix in {".pgn", ".csv", ".md"}
+    words = _CONTROL if is_plain else tuple(json.dumps(each)[1:-1] for each in _CONTROL)
+    return _substitute(path, draw, r"(?<=[\"'])[A-Za-z]\w+(?=[^\n\"']*[\"'])", words)
 
 
 def word(path: Path, draw: random.Random) -> bool:
-    """Put another word in the place of one."""
+    """Replace a word by another one."""
     others = ("", "run", "random", "../..", "x" * 100_000, "mcts:999999999", 'gtp:"sleep 600"')
     return _substitute(path, draw, r"(?<=[\"'])[A-Za-z_]\w*(?=[^\n\"']*[\"'])", others)
 
@@ -176,7 +175,7 @@ def lines(path: Path, draw: random.Random) -> bool:
 
 
 def bomb(path: Path, draw: random.Random) -> bool:
-    """Let an array of an archive be gigabytes of zeros, packed into megabytes."""
+    """Replace an array in an archive by gigabytes of zeros compressed to megabytes."""
     if path.suffix != ".npz":
         return False
     with zipfile.ZipFile(path) as archive:
@@ -196,7 +195,7 @@ def bomb(path: Path, draw: random.Random) -> bool:
 
 
 def crowd(path: Path, draw: random.Random) -> bool:
-    """Let thousands of players meet, each a few others."""
+    """Replace the games by those of thousands of players who each meet a few others."""
     if path.suffix != ".pgn":
         return False
     games = (
@@ -234,26 +233,27 @@ _SQL = (
 
 
 def database(path: Path, draw: random.Random) -> bool:
-    """Change the tables of SQLite, or what is in them."""
+    """Change the tables of an SQLite database or their content."""
     if path.suffix != ".sqlite":
         return False
     with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        if not found:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        tables = connection.execute(query).fetchall()
+        if not tables:
             return False
-        table = draw.choice(found)[0]
+        table = draw.choice(tables)[0]
         columns = connection.execute(f"SELECT name FROM pragma_table_info('{table}')").fetchall()
         names = {"table": table, "column": draw.choice(columns)[0], "deep": "[" * 100_000}
         try:
             connection.executescript("PRAGMA ignore_check_constraints = ON;"
                                      + draw.choice(_SQL).format(**names))  # fmt: skip
-        except sqlite3.Error:  # a constraint of the table forbids this one
+        except sqlite3.Error:  # forbidden by a table constraint
             return False
     return True
 
 
 def forbidden(path: Path, draw: random.Random) -> bool:
-    """Forbid to read it, which only keeps out who is not root."""
+    """Make the file unreadable, which has no effect for root."""
     if os.geteuid() == 0:
         return False
     path.chmod(0)
@@ -264,11 +264,11 @@ def _substitute(path: Path, draw: random.Random, pattern: str, others: tuple[str
     if path.suffix not in _TEXT:
         return False
     content = path.read_text(errors="replace")
-    found = list(re.finditer(pattern, content))
-    if not found:
+    matches = list(re.finditer(pattern, content))
+    if not matches:
         return False
-    chosen, other = draw.choice(found), draw.choice(others)
-    return _replace(path, (content[: chosen.start()] + other + content[chosen.end() :]).encode())
+    match, other = draw.choice(matches), draw.choice(others)
+    return _replace(path, (content[: match.start()] + other + content[match.end() :]).encode())
 
 
 def _replace(path: Path, content: bytes) -> bool:
@@ -285,11 +285,11 @@ WAYS: dict[str, _Way] = {
         text, nested, keys, number, control, word, lines, bomb, crowd, database, forbidden,
     )
 }  # fmt: skip
-"""All of them but `exchange`, which needs another file."""
+"""All kinds of damage by name, except `exchange`, which needs another file."""
 
 
 def exchange(path: Path, other: Path) -> bool:
-    """Put a copy of another file in its place."""
+    """Replace the file by a copy of another one."""
     if not other.is_file() or other.read_bytes() == path.read_bytes():
         return False
     shutil.copy(other, path)
@@ -297,11 +297,14 @@ def exchange(path: Path, other: Path) -> bool:
 
 
 def damage(path: Path, others: list[Path], draw: random.Random) -> str:
-    """Damage a file in some way; return its name."""
+    """Damage a file at random; return the kind of damage."""
     ways: list[Any] = [*WAYS, "exchange"]
     draw.shuffle(ways)
-    for name in sorted(ways, key=lambda each: each == "flip"):  # one that is always possible, last
-        done = exchange(path, draw.choice(others)) if name == "exchange" else WAYS[name](path, draw)
-        if done:
+    for name in sorted(ways, key=lambda each: each == "flip"):  # `flip` always works, so it is last
+        if name == "exchange":
+            has_changed = exchange(path, draw.choice(others))
+        else:
+            has_changed = WAYS[name](path, draw)
+        if has_changed:
             return str(name)
     raise ValueError(f"{path} cannot be damaged")

@@ -1,4 +1,4 @@
-"""Files of all kinds, damaged; then a command that reads them: a line, or as if nothing were."""
+"""Damaged files, which commands must either report in one line or read successfully."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from campaigns.laboratory import Attempt, Laboratory
 from campaigns.victims import KEYS, copy
 from campaigns.watch import Command, Launcher
 
-_DRAWN = (".png", ".svg", ".html", ".md", ".lock", ".zerolab", "environment.json")
-"""Ends of names of files that are written and hardly read."""
+_RARELY_READ = (".png", ".svg", ".html", ".md", ".lock", ".zerolab", "environment.json")
+"""Endings of files that commands write but rarely read."""
 
 
 class Damages:
-    """A random file of a random victim is damaged; a random command reads the victim."""
+    """Random commands that read victims after a random file has been damaged."""
 
     name = "damages"
     count = 1000
@@ -24,7 +24,7 @@ class Damages:
         self._laboratory = laboratory
 
     def attempt(self, draw: random.Random, place: Path, launcher: Launcher | None) -> Attempt:
-        """Damage a file, and let a command read it."""
+        """Damage a file and run a command that reads the victim."""
         laboratory = self._laboratory
         victim = laboratory.any_victim(draw)
         launcher = launcher or laboratory.launcher(draw, victim)
@@ -34,7 +34,7 @@ class Damages:
         copy(laboratory.victims.folder(victim), work)
         target = work / victim.target
         files = _files(target)
-        read = [each for each in files if not each.name.endswith(_DRAWN)]
+        read = [each for each in files if not each.name.endswith(_RARELY_READ)]
         path = draw.choice(read if read and draw.random() < 0.9 else files)
         other = laboratory.any_victim(draw)
         others = _files(laboratory.victims.folder(other) / other.target)
@@ -45,12 +45,12 @@ class Damages:
         return Attempt(what, ended.faults(), ended.message)
 
     def close(self) -> list[str]:
-        """Nothing is left to end."""
+        """Return no faults, since there is nothing to end."""
         return []
 
 
 def _files(target: Path) -> list[Path]:
-    """Return the files of a victim, but for its lock."""
+    """Return the files of a victim except its lock."""
     if target.is_file():
         return [target]
     return sorted(path for path in target.rglob("*") if path.is_file() and path.name != ".lock")

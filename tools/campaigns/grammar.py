@@ -1,4 +1,4 @@
-"""The options of every command, as its function declares them, and words that may follow them."""
+"""Random command lines from the declared options of every command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import tyro
 
 _BIG = (-1, 0, 1, 2, 3, 7, 1 << 31, (1 << 63) - 1, 1 << 63, 10**30)
-_MODEST = ("-1", "0", "1", "2", "nan", "1e9999", "x", "")  # each may become a process or a thread
+_MODEST = ("-1", "0", "1", "2", "nan", "1e9999", "x", "")  # each can become a process or thread
 _GAMES = ("gobang:3x3:3", "gobang:3x3", "othello:4x4", "connect_four:4x4:3", "gobang:8x8")
 _NO_GAMES = (
     "gobang:0x0", "gobang:3x3:99", "chess", "gobang:3x3:3:3", "othello:99999999x2", "Othello:6X6",
@@ -47,15 +47,15 @@ _JUNK = (
     "[red]x[/red]",
 )  # fmt: skip
 _DANGEROUS = {"ray", "host", "open"}
-"""Options that would reach beyond this machine, or open a browser."""
+"""Options that would contact other machines or open a browser."""
 _MODEST_WORDS = ("workers", "processes", "threads", "parallel", "actors", "lanes")
 
 
 class Option(NamedTuple):
-    """An option, or an argument without a name."""
+    """Option or positional argument."""
 
     flag: str
-    """Empty for an argument without a name."""
+    """Flag such as --seed; empty for a positional argument."""
     name: str
     kind: Any
     repeats: bool
@@ -64,7 +64,7 @@ class Option(NamedTuple):
 @functools.cache
 def commands() -> dict[tuple[str, ...], tuple[Option, ...]]:
     """Return the options of all commands."""
-    from zerolab.cli.main import COMMANDS  # noqa: PLC0415  takes long
+    from zerolab.cli.main import COMMANDS  # noqa: PLC0415  slow import
     from zerolab.studies.study import registered_studies  # noqa: PLC0415
 
     calls: list[tuple[str, ...]] = [(name,) for name in COMMANDS]
@@ -73,8 +73,8 @@ def commands() -> dict[tuple[str, ...], tuple[Option, ...]]:
 
 
 def _options(call: tuple[str, ...]) -> tuple[Option, ...]:
-    """Return the options of the function that a command calls."""
-    from zerolab.cli.main import find_command  # noqa: PLC0415  takes long
+    """Return the options of a command's function."""
+    from zerolab.cli.main import find_command  # noqa: PLC0415  slow import
 
     function, _, _ = find_command(call)
     hints = get_type_hints(function, include_extras=True)
@@ -101,13 +101,13 @@ def _option(name: str, hint: Any) -> Option:
 
 @functools.cache
 def _settings() -> tuple[Any, ...]:
-    from zerolab.cli.settings import all_settings  # noqa: PLC0415  takes long
+    from zerolab.cli.settings import all_settings  # noqa: PLC0415  slow import
 
     return tuple(each for each in all_settings() if "actors" not in each.key)
 
 
 def vector(draw: random.Random) -> list[str]:
-    """Draw the words of a command."""
+    """Return the words of a random command line."""
     call = draw.choice(sorted(commands()))
     words = list(call)
     wild = draw.choice([0.0, 0.1, 0.5])
@@ -144,23 +144,23 @@ def _words(option: Option, draw: random.Random, wild: float) -> list[str]:
 
 
 def _value(option: Option, draw: random.Random, wild: float) -> str:
-    """Draw what may follow an option; with a probability of `wild`, what it may well refuse."""
+    """Return a random value for an option, which is probably invalid with probability `wild`."""
     is_wild = draw.random() < wild
     if any(word in option.name for word in _MODEST_WORDS):
         return draw.choice(_MODEST) if is_wild else "2"
     if is_wild and draw.random() < 0.2:
         return draw.choice(_JUNK)
     if get_origin(option.kind) is Literal:
-        known = [str(each) for each in get_args(option.kind)]
-        return draw.choice([known[0][:-1], known[0].upper()] if is_wild else known)
+        choices = [str(each) for each in get_args(option.kind)]
+        return draw.choice([choices[0][:-1], choices[0].upper()] if is_wild else choices)
     if option.name in ("set", "test_search"):
         return _assignment(draw, is_wild)
-    good, bad = _kept(option)
-    return str(draw.choice(bad if is_wild else good))
+    valid, invalid = _samples(option)
+    return str(draw.choice(invalid if is_wild else valid))
 
 
-def _kept(option: Option) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return what an option takes and what it may refuse."""
+def _samples(option: Option) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return valid values and possibly invalid values of an option."""
     if option.name in _BY_NAME and option.kind in (str, Path):
         return _BY_NAME[option.name]
     return _BY_KIND.get(option.kind, (_TEXTS, _TEXTS))
@@ -177,7 +177,7 @@ def _assignment(draw: random.Random, is_wild: bool) -> str:
 
 
 def _safe(word: str) -> str:
-    """Keep what is written within the folder: no word may name a place elsewhere."""
+    """Return a word without paths outside the working folder, so that nothing is written there."""
     return word.replace("/../", "/").lstrip("/").replace("\0", "")
 
 
@@ -206,4 +206,4 @@ _BY_NAME: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "name": (("warm-start", "table-5.1", "published-bugs"), ("warm", "")),
     "moves": (("b2", "a1,b2"), ("b2 c3", "z9", ",", "b2,b2")),
 }
-"""Names of options, with valid and invalid values for each."""
+"""Valid and invalid values by option name."""

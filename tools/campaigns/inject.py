@@ -1,9 +1,10 @@
-"""Kills a process at one of its operations on files, or lets one fail, as a plan says.
+"""Plans that kill a process at a file operation or make the operation fail.
 
-The plan is in the environment, so that the processes that a command starts have it, too; each
-counts for itself. Operations of Python on files of one folder are counted before they happen:
-opened files, writes (of which half is done), flushes to disk, renames, removals, made folders,
-statements of SQLite. What libraries in C write of themselves is not seen; random moments reach it.
+The plan is in the environment, so that child processes inherit it. Each process counts its own
+operations. Python's operations on the files of one folder are counted before they happen: opening
+files, writing (half of the data is written), flushing to disk, renaming, removing, creating
+folders, and SQLite statements. Writes by C libraries are not counted, but kills at random times
+can interrupt them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 CALLS = ("open", "write", "fsync", "rename", "remove", "mkdir", "sql")
-"""The kinds of operations that are counted."""
+"""Kinds of counted operations."""
 
 _VARIABLE = "ZEROLAB_CAMPAIGN_PLAN"
 _EVENTS = {
@@ -31,40 +32,40 @@ _WRITING = set("wax+")
 
 
 class Plan(NamedTuple):
-    """A disturbance: the operation to strike and its effect."""
+    """Disturbance of one file operation."""
 
     folder: str
-    """Only operations on what is in here count."""
+    """Folder whose operations are counted."""
     call: str = ""
-    """One of `CALLS`; none: nothing happens."""
+    """Kind of operation in `CALLS`, or empty for no disturbance."""
     number: int = 0
-    """At which of them, counted from 1."""
+    """Number of the operation of this kind, starting at 1."""
     error: int = 0
-    """The errno it fails with; 0: SIGKILL."""
+    """Error number with which the operation fails, or 0 to kill the process."""
     lasts: bool = False
-    """True if all later operations fail as well."""
+    """True if all later operations of this kind fail too."""
     counts: str = ""
-    """A file that gets a line for each operation."""
+    """File that receives a line for each operation."""
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which a process and its children get the plan."""
+        """Return environment variables that pass the plan to a process and its children."""
         return {_VARIABLE: json.dumps(self._asdict())}
 
 
 def install_from_environment() -> None:
-    """Install the plan of this process, if it has one."""
+    """Install this process's plan, if there is one."""
     if text := os.environ.get(_VARIABLE):
         _install(Plan(**json.loads(text)))
 
 
 def counted(path: Path) -> Counter[str]:
-    """Return how many operations of each kind the busiest process has made."""
-    each = Counter(path.read_text().splitlines())
-    found: Counter[str] = Counter()
-    for line, count in each.items():
+    """Return the largest number of operations of each kind in any process."""
+    by_process = Counter(path.read_text().splitlines())
+    largest: Counter[str] = Counter()
+    for line, count in by_process.items():
         call = line.split()[0]
-        found[call] = max(found[call], count)
-    return found
+        largest[call] = max(largest[call], count)
+    return largest
 
 
 def _install(plan: Plan) -> None:
@@ -90,15 +91,15 @@ def _install(plan: Plan) -> None:
 
 
 class _Counting:
-    """Counts operations, and does what the plan says."""
+    """Counter of operations that carries out the plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._left = plan.number
+        self._remaining = plan.number
         self._busy = False
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """See `sys.addaudithook`."""
+        """Handle an audit event; see `sys.addaudithook`."""
         if self._busy:
             return
         if event in _EVENTS:
@@ -107,7 +108,7 @@ class _Counting:
                 self.step(_EVENTS[event], os.fsdecode(path))
 
     def join(self, connection: Any, database: str) -> None:
-        """Count the statements of a connection; let its file grow no more where they fail."""
+        """Count a connection's statements, or stop its file from growing to make them fail."""
         if not self._is_within(database.removeprefix("file:").partition("?")[0]):
             return
         if self._plan.error and self.is_due("sql", self._plan.folder):
@@ -118,34 +119,34 @@ class _Counting:
             connection.set_trace_callback(lambda _: self.step("sql", self._plan.folder))
 
     def step(self, call: str, path: str) -> None:
-        """Count an operation; raise OSError where it is to fail."""
+        """Count an operation; carry out the plan if this is its operation."""
         if self.is_due(call, path):
             self.strike(path)
 
     def strike(self, path: str) -> None:
-        """Do what the plan says."""
+        """Kill the process or raise OSError."""
         if not self._plan.error:
             os.kill(os.getpid(), signal.SIGKILL)
         raise OSError(self._plan.error, os.strerror(self._plan.error), path)
 
     def is_due(self, call: str, path: str) -> bool:
-        """Count an operation; return whether it is the one of the plan."""
+        """Count an operation; return whether the plan applies to it."""
         if self._busy or not self._is_within(path):
             return False
         self._note(call)
         if call != self._plan.call:
             return False
-        self._left -= 1
-        return self._left == 0 or (self._left < 0 and self._plan.lasts)
+        self._remaining -= 1
+        return self._remaining == 0 or (self._remaining < 0 and self._plan.lasts)
 
     def _is_within(self, path: str) -> bool:
         if path.startswith("/proc/self/fd/"):
             try:
-                path = os.readlink(path)  # noqa: PTH115  no paths of pathlib in a hook
+                path = os.readlink(path)  # noqa: PTH115  hooks must not use pathlib
             except OSError:
                 return False
-        whole = os.path.abspath(path)  # noqa: PTH100  likewise
-        return whole == self._plan.folder or whole.startswith(f"{self._plan.folder}/")
+        absolute = os.path.abspath(path)  # noqa: PTH100  hooks must not use pathlib
+        return absolute == self._plan.folder or absolute.startswith(f"{self._plan.folder}/")
 
     def _note(self, call: str) -> None:
         if self._plan.counts:
@@ -157,7 +158,7 @@ class _Counting:
 
 
 def _opening(counting: _Counting) -> Any:
-    """Return `open`, whose files count what is written to them."""
+    """Return a replacement of `open` whose files count writes."""
     original = io.open
 
     class Counted(io.FileIO):

@@ -1,4 +1,4 @@
-"""Resumable record of attempts, one JSON line each, and the table that sums them up."""
+"""Resumable record of attempts in JSON Lines, with a summary table."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ COLUMNS = {
     "traceback": "tracebacks", "hang": "hangs", "memory": "over 1 GiB", "left": "processes left",
     "wrong": "wrong results",
 }  # fmt: skip
-"""Kinds of faults with a separate column; all others share one."""
+"""Table columns by kind of fault. All other kinds share one column."""
 
 
 class Journal:
-    """The attempts of a folder."""
+    """Journal of the attempts in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal.jsonl"
         self._lines: dict[tuple[str, int, int], dict[str, Any]] = {}
         content = self.path.read_bytes() if self.path.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):  # killed while it wrote its last line
-            os.truncate(self.path, len(whole))
-        for line in whole.splitlines():
-            self._take(json.loads(line))
+        complete = content[: content.rfind(b"\n") + 1]
+        if len(complete) < len(content):  # killed while writing the last line
+            os.truncate(self.path, len(complete))
+        for line in complete.splitlines():
+            self._remember(json.loads(line))
 
-    def _take(self, entry: dict[str, Any]) -> None:
+    def _remember(self, entry: dict[str, Any]) -> None:
         self._lines[entry["campaign"], entry["seed"], entry["number"]] = entry
 
     def has(self, campaign: str, seed: int, number: int) -> bool:
@@ -42,14 +42,14 @@ class Journal:
         """Append an attempt."""
         with open(self.path, "a") as file:
             file.write(json.dumps(entry) + "\n")
-        self._take(entry)
+        self._remember(entry)
 
     def attempts(self, campaign: str, seed: int) -> list[dict[str, Any]]:
-        """Return the attempts of a campaign by their numbers."""
+        """Return the attempts of a campaign in numerical order."""
         return [self._lines[key] for key in sorted(self._lines) if key[:2] == (campaign, seed)]
 
     def show(self, campaigns: list[str], seed: int) -> None:
-        """Print a table of campaigns, and the attempts that found a fault."""
+        """Print a table of campaigns and the attempts that found faults."""
         table = Table("campaign", "attempts", *COLUMNS.values(), "other", box=None)
         failed = []
         for campaign in campaigns:
@@ -62,11 +62,11 @@ class Journal:
         console = Console(width=120, soft_wrap=True, markup=False, highlight=False)
         console.print(table)
         for each in failed:
-            about = f"{each['campaign']} --seed {seed} --only {each['number']}: {each['what']}"
-            for line in (about, *(f"    {fault}" for fault in each["faults"])):
+            heading = f"{each['campaign']} --seed {seed} --only {each['number']}: {each['what']}"
+            for line in (heading, *(f"    {fault}" for fault in each["faults"])):
                 console.print(line.encode("unicode_escape").decode()[:1000])
 
 
 def kinds(entry: dict[str, Any]) -> set[str]:
-    """Return the kinds of faults that an attempt has found."""
+    """Return the kinds of faults found by an attempt."""
     return {fault.partition(":")[0] for fault in entry["faults"]}

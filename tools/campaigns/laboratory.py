@@ -1,4 +1,4 @@
-"""Shared parts of all campaigns: victims, launchers, and the result of an attempt."""
+"""Victims, launchers and attempt results shared by all campaigns."""
 
 from __future__ import annotations
 
@@ -14,67 +14,68 @@ from campaigns.watch import SECONDS, Command, Ended, Launcher, Shell, Warm, watc
 
 
 class Attempt(NamedTuple):
-    """The result of an attempt: what was tried, and the faults found."""
+    """Result of an attempt."""
 
     what: str
+    """Description of the attempt."""
     faults: list[str]
     ended: str = ""
-    """The last message of the last command."""
+    """Last message of the last command."""
 
 
 class Campaign(Protocol):
-    """A kind of attack; an attempt is a function of what it draws."""
+    """Kind of attack, whose attempts depend only on their random numbers."""
 
     name: str
     count: int
-    """Attempts by default."""
+    """Default number of attempts."""
 
     def attempt(self, draw: random.Random, place: Path, launcher: Launcher | None) -> Attempt:
-        """Attack once, in an empty folder; with a launcher, by that alone."""
+        """Attack once in an empty folder, using only the launcher if one is given."""
 
     def close(self) -> list[str]:
-        """End what has been started; return what is wrong about that."""
+        """End everything that the campaign started; return any faults."""
 
 
 class Laboratory:
-    """The folder of campaigns."""
+    """Folder of campaigns with its victims and launchers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115  it is held to the end
+        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115  locked until exit
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SystemExit(f"{folder}: another campaign is at work there") from None
+            raise SystemExit(f"{folder} is in use by another campaign") from None
         self.shell = Shell()
         self._warm: Warm | None = None
         self.victims = Victims(self.folder, self.shell)
 
     @property
     def warm(self) -> Warm:
-        """The process that forks."""
+        """Launcher that forks a warm process."""
         if self._warm is None:
             self._warm = Warm()
             self.victims.launcher = self._warm
         return self._warm
 
     def launcher(self, draw: random.Random, victim: Victim | None = None) -> Launcher:
-        """Return a process for one attempt in ten, and a fork for the others."""
+        """Return the process launcher for one attempt in ten, and the forking one otherwise."""
         is_process = draw.random() < 0.1 or (victim is not None and victim.is_cache)
         return self.shell if is_process else self.warm
 
     def any_victim(self, draw: random.Random, resumable: bool = False) -> Victim:
-        """Return a victim, made by now."""
-        chosen = [each for each in VICTIMS.values() if each.is_resumable or not resumable]
-        victim = draw.choices(chosen, [each.weight for each in chosen])[0]
+        """Return a random victim, creating it if necessary."""
+        candidates = [each for each in VICTIMS.values() if each.is_resumable or not resumable]
+        victim = draw.choices(candidates, [each.weight for each in candidates])[0]
         self.victims.folder(victim)
         return victim
 
     def run(
         self, command: Command, launcher: Launcher, place: Path, undisturbed: float
     ) -> Ended:  # fmt: skip
-        """Run a command that takes so many seconds when nothing disturbs it."""
+        """Run a command with a time limit based on its undisturbed seconds."""
         return watched(launcher, command, place / "notes", SECONDS + 3 * undisturbed)
 
     def clear(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Processes of Linux, as /proc tells them: who belongs to an attempt, and their memory."""
+"""Linux processes of an attempt and their memory, read from /proc."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Process(NamedTuple):
-    """A process that has not ended."""
+    """Running process."""
 
     number: int
     parent: int
     session: int
     resident: int
-    """Bytes, those shared with other processes included."""
+    """Resident bytes, including those shared with other processes."""
 
 
 def processes() -> list[Process]:
-    """Return all processes of the machine but zombies."""
-    names = os.listdir("/proc")  # noqa: PTH208  twenty times a second
+    """Return all processes on the machine except zombies."""
+    names = os.listdir("/proc")  # noqa: PTH208  called twenty times a second
     read = (_read(int(name)) for name in names if name.isdecimal())
     return [each for each in read if each is not None]
 
@@ -39,7 +39,7 @@ def _read(number: int) -> Process | None:
 
 
 def family(root: int) -> list[Process]:
-    """Return a process, those of its session, and all that descend from one of them."""
+    """Return a process, the processes of its session, and all their descendants."""
     every = processes()
     members = {each.number for each in every if root in (each.number, each.session)}
     size = 0
@@ -50,16 +50,17 @@ def family(root: int) -> list[Process]:
 
 
 def leftovers(session: int, folder: Path, mark: str) -> list[str]:
-    """Return the command lines of processes that an attempt has left behind.
+    """Return the command lines of processes left behind by an attempt.
 
-    They are in its session, work in its folder or name it, or have its mark in their environment.
+    These are in its session, have its folder as working directory or in their command line, or
+    have its mark in their environment.
     """
-    found = []
+    remaining = []
     for each in processes():
         if each.number != os.getpid() and _belongs(each, session, str(folder), mark):
             words = _content(each.number, "cmdline").replace(b"\0", b" ").decode(errors="replace")
-            found.append(f"{each.number} {words.strip()[:200]}")
-    return found
+            remaining.append(f"{each.number} {words.strip()[:200]}")
+    return remaining
 
 
 def _belongs(process: Process, session: int, folder: str, mark: str) -> bool:
@@ -85,12 +86,12 @@ def _content(number: int, name: str) -> bytes:
 
 
 def memory(members: list[Process]) -> int:
-    """Return the bytes of the largest of some processes."""
+    """Return the memory of the largest process in bytes."""
     return max((each.resident for each in members), default=0)
 
 
 def kill(members: list[Process]) -> None:
-    """End some processes at once."""
+    """Kill processes."""
     for each in members:
         try:
             os.kill(each.number, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Requests that no page would send, to a private server that must keep answering."""
+"""Malformed and random requests to a private server, which must keep responding."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SOCKETS = ("/api/v1/live", "/api/v1/judge", "/api/v1/runs/live?run=trained", "/
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "BREW")
 _MOST_AT_ONCE = 4
 _SECONDS_TO_ANSWER = 10.0
-"""Seconds that an attempt waits for its own answer, which may rightly take longer."""
+"""Seconds that an attempt waits for a response. Some valid requests take longer."""
 
 
 class Requests:
-    """Random requests to `zerolab serve`; trainings, which outlive it, are not allowed."""
+    """Random requests to `zerolab serve` without --allow-training, since training outlives it."""
 
     name = "requests"
     count = 500
@@ -44,9 +44,9 @@ class Requests:
         self._server: Server | None = None
 
     def attempt(self, draw: random.Random, place: Path, launcher: Launcher | None) -> Attempt:
-        """Send a few requests at once; then the server must answer as before."""
+        """Send a few simultaneous requests, and check that the server still responds."""
         if launcher is not None and self._server is not None and self._server.is_doubtful:
-            self._server.close()  # once more, with a server that has seen nothing
+            self._server.close()  # repeat the attempt with a new server
             self._server = None
         if self._server is None:
             self._server = Server(self._laboratory)
@@ -65,12 +65,12 @@ class Requests:
         )
 
     def close(self) -> list[str]:
-        """End the server as Ctrl-C or a service manager does."""
+        """End the server with SIGTERM; return the faults."""
         return [] if self._server is None else self._server.close()
 
 
 class Server:
-    """A server process with runs, games and studies to show."""
+    """Server process with runs, games and studies."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         place = laboratory.clear("server")
@@ -104,7 +104,7 @@ class Server:
     def ask(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float
     ) -> tuple[int, bytes]:  # fmt: skip
-        """Send a request; return the status and the content of its answer."""
+        """Send a request; return the status and content of the response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         try:
             connection.request(method, path, body, headers)
@@ -114,51 +114,51 @@ class Server:
             connection.close()
 
     def faults(self) -> list[str]:
-        """Return what is wrong with the server by now."""
-        found = []
+        """Return the faults of the server since the previous call."""
+        faults = []
         try:
             began = time.monotonic()
             status = self.ask("GET", "/api/v1/server", None, {}, SECONDS)[0]
             if status != 200:
-                found.append(f"code: status {status} of /server")
+                faults.append(f"code: status {status} of /server")
             if time.monotonic() - began > SECONDS:
-                found.append("hang: no answer in time")
+                faults.append("hang: no response in time")
         except (OSError, http.client.HTTPException) as error:
-            found.append(f"hang: {error!r} at GET /server")
+            faults.append(f"hang: {error!r} at GET /server")
         content = self._log.read_bytes()
         if b"Traceback" in content[self._seen :]:
-            found.append(f"traceback: {_last_line(content[self._seen :])}")
+            faults.append(f"traceback: {_last_line(content[self._seen :])}")
         self._seen = len(content)
         if self._peak > BYTES:
-            found.append(f"memory: {self._peak / 2**20:,.0f} MiB")
+            faults.append(f"memory: {self._peak / 2**20:,.0f} MiB")
             self._peak = 0
         if self._process.poll() is not None:
-            found.append(f"code: the server ended with {self._process.returncode}")
-        self.is_doubtful = bool(found)
-        return found
+            faults.append(f"code: the server ended with {self._process.returncode}")
+        self.is_doubtful = bool(faults)
+        return faults
 
     def close(self) -> list[str]:
-        """Stop it; return what is wrong about that."""
-        found = []
+        """Stop the server; return the faults."""
+        faults = []
         self._process.terminate()
         try:
             code = self._process.wait(SECONDS)
             if code not in (0, 128 + signal.SIGTERM):
-                found.append(f"code: {code} after SIGTERM")
+                faults.append(f"code: {code} after SIGTERM")
         except subprocess.TimeoutExpired:
-            found.append("hang: SIGTERM does not end the server")
+            faults.append("hang: SIGTERM does not end the server")
             self._process.kill()
             self._process.wait()
         time.sleep(2)
-        left = leftovers(self._process.pid, self._folder, f"ZEROLAB_CAMPAIGN={self._mark}")
-        for line in left:
+        remaining = leftovers(self._process.pid, self._folder, f"ZEROLAB_CAMPAIGN={self._mark}")
+        for line in remaining:
             with suppress(ProcessLookupError):
                 os.kill(int(line.partition(" ")[0]), signal.SIGKILL)
-        found += [f"left: {line}" for line in left[:1]]
+        faults += [f"left: {line}" for line in remaining[:1]]
         content = self._log.read_bytes()[self._seen :]
         if b"Traceback" in content:
-            found.append(f"traceback: {_last_line(content)}")
-        return found
+            faults.append(f"traceback: {_last_line(content)}")
+        return faults
 
 
 def _last_line(log: bytes) -> str:
@@ -166,7 +166,7 @@ def _last_line(log: bytes) -> str:
 
 
 def _of_schema(server: Server, draw: random.Random) -> Any:
-    """Return a request to one of the routes."""
+    """Return a random request to one of the routes."""
     routes = [
         (path, method, route)
         for path, methods in sorted(server.document["paths"].items())
@@ -175,13 +175,13 @@ def _of_schema(server: Server, draw: random.Random) -> Any:
     weights = [1 + 4 * ("parameters" in r) + 9 * ("requestBody" in r) for _, _, r in routes]
     path, method, route = draw.choices(routes, weights)[0]
     drawn = Drawn(server.document, draw)
-    asked = [
+    parameters = [
         (each["name"], drawn.value(each["schema"], each["name"]))
         for each in route.get("parameters", ())
         if draw.random() < (0.95 if each.get("required") else 0.4)
     ]
-    given = [(name, "" if value is None else value) for name, value in asked]
-    query = urlencode(given, doseq=True)[:20_000]
+    pairs = [(name, "" if value is None else value) for name, value in parameters]
+    query = urlencode(pairs, doseq=True)[:20_000]
     content = route.get("requestBody", {}).get("content", {}).get("application/json")
     body = json.dumps(drawn.value(content["schema"])).encode() if content else None
     if method == "post" and body is None:
@@ -190,7 +190,7 @@ def _of_schema(server: Server, draw: random.Random) -> Any:
 
 
 def _file(server: Server, draw: random.Random) -> bytes:
-    """Return an agent's file, damaged or not."""
+    """Return an agent file that may be damaged."""
     content = bytearray((server._folder / "agent.zerolab").read_bytes())
     for _ in range(draw.choice([0, 1, 10])):
         content[draw.randrange(len(content))] = draw.randrange(256)
@@ -198,18 +198,18 @@ def _file(server: Server, draw: random.Random) -> bytes:
 
 
 def _of_pages(server: Server, draw: random.Random) -> Any:
-    """Return a request for a page, or for a place where none should be."""
-    place = draw.choice(
+    """Return a request for an existing or invalid page."""
+    path = draw.choice(
         ["/", "/play", "/analyse", "/replay", "/runs", "/compare", "/static/", "/api", "/reports/",
          "/studies/table-5.1-smoke/", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/%00",
          "/static/..%2f..%2fserver.py", "/" + "x" * 9000,
          "/api/v1/" + quote("\x1b[2J"), "//", "/?" + "a&" * 5000]
     )  # fmt: skip
-    return _request(server, draw.choice(_METHODS), place, None, {})
+    return _request(server, draw.choice(_METHODS), path, None, {})
 
 
 def _of_headers(server: Server, draw: random.Random) -> Any:
-    """Return a request with headers that lie."""
+    """Return a request with misleading or malformed headers."""
     name, value = draw.choice(
         [("Host", "example.org"), ("Host", ""), ("Origin", "http://example.org"),
          ("Origin", "null"), ("Content-Type", "text/plain"), ("Content-Encoding", "gzip"),
@@ -224,7 +224,7 @@ def _of_headers(server: Server, draw: random.Random) -> Any:
 
 
 def _request(server: Server, method: str, path: str, body: bytes | None, headers: Any) -> Any:
-    shown = f"{method} {path[:200]} {headers or ''} {(body or b'')[:200]!r}"
+    description = f"{method} {path[:200]} {headers or ''} {(body or b'')[:200]!r}"
 
     def send() -> str:
         try:
@@ -233,27 +233,28 @@ def _request(server: Server, method: str, path: str, body: bytes | None, headers
             return type(error).__name__
         return f"{status} {answer[:80]!r}"
 
-    return shown, send
+    return description, send
 
 
 def _of_sockets(server: Server, draw: random.Random) -> Any:
-    """Return messages to a websocket that a page would not send, and how it leaves."""
+    """Return a conversation over a websocket with random messages."""
     path = draw.choice(_SOCKETS)
     messages = [_message(draw) for _ in range(draw.choice([0, 1, 3, 20, 90]))]
-    shown = f"WS {path} {len(messages)} messages, first {messages[0][:200] if messages else ''!r}"
+    first = messages[0][:200] if messages else ""
+    description = f"WS {path} {len(messages)} messages, first {first!r}"
     leaves_at_once = draw.random() < 0.5
-    return shown, lambda: _converse(server.port, path, messages, leaves_at_once)
+    return description, lambda: _converse(server.port, path, messages, leaves_at_once)
 
 
 def _message(draw: random.Random) -> bytes:
-    """Return a message: mostly one that asks for something."""
+    """Return a message, which is usually a valid kind of request."""
     if draw.random() < 0.15:
         return draw.choice([b"", b"{", b"null", b"[" * 50_000, b"\xff\xff", b"x" * 100_000, b"7"])
     moves = draw.choice([[], ["b2"], ["b2", "a1"], ["z9"], ["b2"] * 300, [1]])
     game = draw.choice(
         ["gobang:3x3:3", "othello:6x6", "connect_four:6x7", "gobang:15x15:5", "", "x"]
     )
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": draw.choice([1, 2, 3, -1, 1 << 60, "x", None]),
         "do": draw.choice(["analyse", "look", "solve", "stop", "judge", "x"]),
         "position": {"game": game, "moves": moves},
@@ -263,16 +264,16 @@ def _message(draw: random.Random) -> bytes:
         "path": draw.choice([[], ["b2"], ["x"] * 65]),
         "seconds": draw.choice([0.1, 1, 0, -1, 1e300]),
     }
-    wanted = {
+    own_fields = {
         "analyse": ("position", "agents", "simulations"), "look": ("agent", "path"),
         "solve": ("position", "seconds"), "judge": ("position", "agent", "seconds"),
-    }.get(asked["do"], ())  # fmt: skip
-    names = ["id", "do", *wanted, *(["surplus"] if draw.random() < 0.05 else [])]
-    return json.dumps({name: asked.get(name) for name in names}).encode()
+    }.get(fields["do"], ())  # fmt: skip
+    names = ["id", "do", *own_fields, *(["surplus"] if draw.random() < 0.05 else [])]
+    return json.dumps({name: fields.get(name) for name in names}).encode()
 
 
 def _converse(port: int, path: str, messages: list[bytes], leaves_at_once: bool) -> str:
-    """Open a websocket, send, read what comes within a moment, and leave."""
+    """Open a websocket, send messages, read responses for a second, and close it."""
     try:
         with socket.create_connection(("127.0.0.1", port), _SECONDS_TO_ANSWER) as stream:
             key = base64.b64encode(bytes(16)).decode()
@@ -296,7 +297,7 @@ def _converse(port: int, path: str, messages: list[bytes], leaves_at_once: bool)
 
 
 def _frame(message: bytes) -> bytes:
-    """Return a text message as a client sends it, masked by zeros."""
+    """Return a websocket frame with a text message, masked with zeros."""
     size = len(message)
     if size < 126:
         head = bytes([0x81, 0x80 | size])

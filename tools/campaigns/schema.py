@@ -1,4 +1,4 @@
-"""Values drawn from a JSON schema, and near misses of them."""
+"""Random values that match or nearly match a JSON schema."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _FITTING: dict[str, tuple[Any, ...]] = {
 
 
 class Drawn:
-    """Draws values of the schemas of an OpenAPI document."""
+    """Generator of random values for the schemas of an OpenAPI document."""
 
     def __init__(self, document: dict[str, Any], draw: random.Random) -> None:
         self._document = document
         self._draw = draw
 
     def value(self, schema: dict[str, Any], name: str = "", depth: int = 0) -> Any:
-        """Return a value that mostly fits a schema, or what usually has this name."""
+        """Return a value that usually matches a schema, or a typical value for this name."""
         if self._draw.random() < 0.04 or depth > 8:
             return self._draw.choice(_WRONG)
         if "$ref" in schema:
@@ -52,7 +52,7 @@ class Drawn:
         return self._plain(schema, name, depth)
 
     def _plain(self, schema: dict[str, Any], name: str, depth: int) -> Any:
-        """Return a value of the type that a schema names, without its references."""
+        """Return a value of a schema's type, without following references."""
         if "enum" in schema:
             return self._draw.choice(schema["enum"])
         if "const" in schema:
@@ -65,21 +65,21 @@ class Drawn:
         return make(schema, name, depth)
 
     def _resolved(self, name: str) -> dict[str, Any]:
-        found: Any = self._document
+        schema: Any = self._document
         for part in name.removeprefix("#/").split("/"):
-            found = found[part]
-        return dict(found)
+            schema = schema[part]
+        return dict(schema)
 
     def _object(self, schema: dict[str, Any], name: str, depth: int) -> dict[str, Any]:
         required = schema.get("required", ())
-        found = {
+        fields = {
             key: self.value(each, key, depth + 1)
             for key, each in schema.get("properties", {}).items()
             if self._draw.random() < (0.97 if key in required else 0.3)
         }
         if self._draw.random() < 0.04:
-            found["surplus"] = self._draw.choice(_WRONG)
-        return found
+            fields["surplus"] = self._draw.choice(_WRONG)
+        return fields
 
     def _array(self, schema: dict[str, Any], name: str, depth: int) -> list[Any]:
         count = self._draw.choice([0, 1, 1, 2, 3, 5, 26, 301])

@@ -1,6 +1,6 @@
-"""Folders of every kind that zerolab writes: how each is made, and which commands read it.
+"""Victims of attacks: folders of every kind that zerolab writes, with commands that read them.
 
-They are made once, small, in the folder of a campaign; attempts work on copies.
+Small victims are created once in the campaign folder. Attempts use copies.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from campaigns.watch import Command, Ended, Launcher, Shell, watched
 GAME = "gobang:3x3:3"
 
 _Words = tuple[str, ...]
-_LONGEST = 600.0  # seconds for what is not attacked, which may have to compile
+_LONGEST = 600.0  # maximum seconds of undisturbed commands, including compilation
 
 
 class Victim(NamedTuple):
-    """A kind of folder. Commands work in the folder around what they write."""
+    """Kind of folder to attack. Commands run in the parent folder of the target."""
 
     name: str
     target: str
-    """A file or folder to attack."""
+    """File or folder to attack."""
     make: _Words
-    """The command that makes it, and resumes what was stopped."""
+    """Command that creates the target, or resumes creating it."""
     read: tuple[_Words, ...]
+    """Commands that read the target."""
     needs: tuple[str, ...] = ()
-    """Names of others, whose targets the commands use."""
+    """Names of other victims whose targets the commands use."""
     finish: Callable[[Path], None] | None = None
-    """Changes made afterwards, without zerolab."""
+    """Function for changes made afterwards without zerolab."""
     environment: tuple[tuple[str, str], ...] = ()
     is_resumable: bool = True
     is_cache: bool = False
-    """True if its content depends on the process, so that a fork would choose another."""
+    """True if the content depends on the process, so that forks cannot be used."""
     weight: int = 2
-    """Relative frequency; slow victims are drawn seldom."""
+    """Relative frequency, which is lower for slow victims."""
 
 
 def _words(text: str) -> _Words:
@@ -81,7 +82,7 @@ def _keep_games(folder: Path) -> None:
 
 
 def _write_pgn(folder: Path) -> None:
-    """Write games of three players in which everybody wins, loses and draws."""
+    """Write games of three players that include wins, losses and draws for each of them."""
     results = ("1-0", "0-1", "1/2-1/2")
     pairs = [(a, b) for a in "abc" for b in "abc" if a != b]
     games = [
@@ -174,7 +175,7 @@ VICTIMS = {
             is_cache=True, weight=1),
     )
 }  # fmt: skip
-"""By their names; those that others need come first."""
+"""Victims by name. Victims needed by others come first."""
 
 KEYS = {
     "gtp": "name\nboardsize 3\nclear_board\ngenmove b\nquit\n",
@@ -184,7 +185,7 @@ KEYS = {
 
 
 class Victims:
-    """The folders of a campaign, made where they are missing, and how long commands take there."""
+    """Victims of a campaign, created on demand, and the times of their commands."""
 
     def __init__(self, folder: Path, launcher: Launcher) -> None:
         self._folder = folder / "victims"
@@ -195,31 +196,31 @@ class Victims:
             self._seconds = json.loads(self._times.read_text())
 
     def folder(self, victim: Victim) -> Path:
-        """Return the folder around a victim, made if it is missing."""
-        made = self._folder / victim.name
-        if not made.exists():
-            half = self._folder / f".{victim.name}"
-            shutil.rmtree(half, ignore_errors=True)
-            self.lay_out(victim, half)
+        """Return the parent folder of a victim, creating the victim if it is missing."""
+        folder = self._folder / victim.name
+        if not folder.exists():
+            unfinished = self._folder / f".{victim.name}"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            self.lay_out(victim, unfinished)
             if victim.make:
-                self._run(victim, victim.make, half, (0,))
+                self._run(victim, victim.make, unfinished, (0,))
             if victim.finish:
-                victim.finish(half)
-            half.rename(made)
-        return made
+                victim.finish(unfinished)
+            unfinished.rename(folder)
+        return folder
 
     def lay_out(self, victim: Victim, place: Path) -> None:
-        """Make a folder with what the command that makes a victim needs, and nothing else."""
+        """Create a folder that contains only what is needed to create a victim."""
         place.mkdir(parents=True)
         for name in victim.needs:
             copy(self.folder(VICTIMS[name]), place)
 
     def seconds(self, victim: Victim, words: _Words) -> float:
-        """Return how long a command takes on an undamaged victim, where it may be refused."""
+        """Return the time of a command on an undamaged victim; the command can exit with 2."""
         key = f"{victim.name}: {' '.join(words)}"
         if key not in self._seconds:
             times = []
-            for attempt in range(2):  # the first one may have to compile
+            for attempt in range(2):  # the first one can include compilation
                 place = self._folder.parent / "undamaged"
                 shutil.rmtree(place, ignore_errors=True)
                 copy(self.folder(victim), place)
@@ -235,13 +236,12 @@ class Victims:
         launcher = Shell() if victim.is_cache else self.launcher
         ended = watched(launcher, command, self._folder.parent / "notes", _LONGEST)
         if faults := ended.faults(codes):
-            shown = (
+            raise RuntimeError(
                 f"{victim.name}: zerolab {' '.join(words)}: {'; '.join(faults)}: {ended.message}"
             )
-            raise RuntimeError(shown)
         return ended
 
 
 def copy(source: Path, place: Path) -> None:
-    """Copy a folder's content into a folder; links stay links."""
+    """Copy a folder's content into another folder, preserving links."""
     shutil.copytree(source, place, symlinks=True, dirs_exist_ok=True)

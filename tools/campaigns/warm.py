@@ -1,7 +1,7 @@
-"""A process that has imported zerolab and forks for each command: milliseconds, not seconds.
+"""Process that imports zerolab once and forks for each command, which takes only milliseconds.
 
-Each command ends as any process of Python does, through the end of the main program: what is
-registered to run at exit runs. So `main` returns in the child, and only there.
+Each command must end like an ordinary Python process, through the end of the main program, so that
+exit handlers run. Therefore `main` returns only in the child.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import sys
 from typing import Any
 
 _LEFT_OUT = ("ray", "web", "onnx", "__main__")
-"""Modules that start threads, or that only some commands import for optional packages."""
+"""Parts of module names to skip, because these start threads or need optional packages."""
 
 
 def main(requests: int, answers: int) -> int:
-    """Serve lines of JSON until they end; return, in a child, the exit code of its command."""
+    """Handle JSON requests, one per line; in a child, return the exit code of its command."""
     _import_all()
     gc.freeze()
     with os.fdopen(requests) as lines, os.fdopen(answers, "w", buffering=1) as out:
@@ -36,13 +36,13 @@ def main(requests: int, answers: int) -> int:
             print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), file=out)
         else:
             os._exit(0)
-    from zerolab.cli.main import main as zerolab  # noqa: PLC0415  imported by now
+    from zerolab.cli.main import main as zerolab  # noqa: PLC0415  already imported
 
     return zerolab()
 
 
 def _import_all() -> None:
-    import zerolab  # noqa: PLC0415  takes long
+    import zerolab  # noqa: PLC0415  slow import
 
     for module in pkgutil.walk_packages(zerolab.__path__, "zerolab."):
         if not any(part in module.name for part in _LEFT_OUT):
@@ -50,7 +50,7 @@ def _import_all() -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Let this fork be the process of a command."""
+    """Turn this fork into the process of a command."""
     os.setsid()
     os.chdir(request["folder"])
     for number, (path, flags) in enumerate(
@@ -60,13 +60,13 @@ def _become(request: dict[str, Any]) -> None:
             (request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
         )
     ):
-        opened = os.open(path, flags)
-        os.dup2(opened, number)
-        os.close(opened)
+        descriptor = os.open(path, flags)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = ["zerolab", *request["words"]]
     random.seed()
-    from campaigns.inject import install_from_environment  # noqa: PLC0415  only a child needs it
+    from campaigns.inject import install_from_environment  # noqa: PLC0415  needed only in children
 
     install_from_environment()

@@ -1,4 +1,4 @@
-"""A command under watch: how it ends, how long it takes, its memory, and what it leaves behind."""
+"""Monitored commands with their results, time, memory and leftover processes."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from campaigns.processes import family, kill, leftovers, memory
 SECONDS = 20.0
 """Seconds beyond the undisturbed time after which a command counts as hanging."""
 BYTES = 1 << 30
-"""Most memory of one process of a command."""
+"""Memory limit for each process of a command."""
 
-_MOST_BYTES = 3 * BYTES  # beyond that it is killed
+_MOST_BYTES = 3 * BYTES  # processes above this are killed
 _SAMPLE_SECONDS = 0.05
 _SECONDS_TO_LEAVE = 5.0
 _SECONDS_TO_STOP = 8.0
 BENCHMARKS = Path(__file__).parents[1]
-"""The folder that contains this package."""
+"""Folder that contains this package."""
 
 _MARK = "ZEROLAB_CAMPAIGN"
-_SHOWN = 100_000  # bytes of output that are looked at, from either end
-_STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # the latter before zerolab takes care
+_SHOWN = 100_000  # bytes of output read from each end
+_STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # the latter before zerolab handles signals
 _TRACEBACK = b"Traceback (most recent call last)"
 _FATAL = re.compile(rb"(Fatal Python error|Segmentation fault|resource_tracker: )[^\n]*")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
 class Command(NamedTuple):
-    """A call of zerolab."""
+    """Invocation of zerolab."""
 
     words: tuple[str, ...]
     folder: Path
-    """The working directory."""
+    """Working directory."""
     keys: str = ""
     """Keyboard input."""
     environment: Mapping[str, str] = {}
     stop_after: float | None = None
-    """Seconds after which SIGTERM ends it, for what may rightly take long."""
+    """Seconds until SIGTERM, for commands that can take a long time."""
     kill_after: float | None = None
-    """Seconds after which SIGKILL ends it."""
+    """Seconds until SIGKILL."""
     kills_all: bool = False
-    """True if SIGKILL goes to all of its processes instead of the first."""
+    """True to kill all processes of the command instead of only the first."""
 
 
 class Ended(NamedTuple):
-    """The outcome of a command."""
+    """Result of a command."""
 
     code: int
     seconds: float
     peak: int
-    """Bytes of its largest process."""
+    """Peak memory of the largest process in bytes."""
     hung: bool
     stopped: bool
     left: list[str]
@@ -68,31 +68,31 @@ class Ended(NamedTuple):
     errors: bytes
 
     def faults(self, codes: Sequence[int] = (0, 2)) -> list[str]:
-        """Return what is wrong with it, each with the kind of fault in front."""
-        found = []
+        """Return the faults of the command, each starting with its kind."""
+        faults = []
         for name, text in (("output", self.output), ("errors", self.errors)):
             if _TRACEBACK in text:
-                found.append(f"traceback: {_last_line(text)}")
-            elif died := _FATAL.search(text):
-                found.append(f"traceback: {died[0].decode(errors='replace')}")
+                faults.append(f"traceback: {_last_line(text)}")
+            elif fatal := _FATAL.search(text):
+                faults.append(f"traceback: {fatal[0].decode(errors='replace')}")
             if control := _CONTROL.search(text):
-                found.append(f"control: {control[0]!r} in {name}")
+                faults.append(f"control: {control[0]!r} in {name}")
         if self.hung:
-            found.append(f"hang: killed after {self.seconds:.0f} s")
+            faults.append(f"hang: killed after {self.seconds:.0f} s")
         if self.peak > BYTES:
-            found.append(f"memory: {self.peak / 2**20:,.0f} MiB")
+            faults.append(f"memory: {self.peak / 2**20:,.0f} MiB")
         if self.left:
-            found.append(f"left: {self.left[0]}")
+            faults.append(f"left: {self.left[0]}")
         accepted = (*codes, *_STOPPED) if self.stopped else codes
         if not self.hung and self.code not in accepted:
-            found.append(f"code: {self.code}")
+            faults.append(f"code: {self.code}")
         if self.code == 2 and b"zerolab: " not in self.errors:
-            found.append("silent: code 2 without a message")
-        return found
+            faults.append("silent: code 2 without a message")
+        return faults
 
     @property
     def message(self) -> str:
-        """The last line of the errors, for people."""
+        """Last line of the error output."""
         return _last_line(self.errors)
 
 
@@ -102,24 +102,24 @@ def _last_line(text: bytes) -> str:
 
 
 class Launcher(Protocol):
-    """A way to start commands, one at a time."""
+    """Launcher of commands, one at a time."""
 
     def start(self, request: dict[str, Any]) -> int:
         """Start a command in a new session; return its process id."""
 
     def code(self, seconds: float) -> int | None:
-        """Wait so long at most; return its exit code if it has ended."""
+        """Wait up to `seconds`; return the exit code, or None if the command is still running."""
 
 
 class Shell:
-    """Starts each command as a new process, as a shell does."""
+    """Launcher that starts each command as a new process, as a shell does."""
 
     def __init__(self, *program: str) -> None:
-        """Start zerolab, or another program for tests."""
+        """Create a launcher of zerolab, or of another program for tests."""
         self._program = program or (sys.executable, "-m", "zerolab")
 
     def start(self, request: dict[str, Any]) -> int:
-        """See `Launcher.start`."""
+        """Start a command; see `Launcher.start`."""
         with (
             open(request["input"], "rb") as keys,
             open(request["output"], "wb") as output,
@@ -133,14 +133,14 @@ class Shell:
         return self._process.pid
 
     def code(self, seconds: float) -> int | None:
-        """See `Launcher.code`."""
+        """Return the exit code; see `Launcher.code`."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
 
 class Warm:
-    """Starts each command as a fork of a process that has imported zerolab."""
+    """Launcher that forks each command from a process that has imported zerolab."""
 
     def __init__(self) -> None:
         requests, self._requests = os.pipe()
@@ -157,22 +157,22 @@ class Warm:
         assert self._answer(300.0) == {"ready": True}, "the warm process does not start"
 
     def start(self, request: dict[str, Any]) -> int:
-        """See `Launcher.start`."""
+        """Start a command; see `Launcher.start`."""
         os.write(self._requests, json.dumps(request).encode() + b"\n")
         answer = self._answer(20.0)
         assert answer is not None, "the warm process does not fork"
         return int(answer["process"])
 
     def code(self, seconds: float) -> int | None:
-        """See `Launcher.code`."""
+        """Return the exit code; see `Launcher.code`."""
         answer = self._answer(seconds)
         return None if answer is None else int(answer["code"])
 
     def _answer(self, seconds: float) -> Any:
         deadline = time.monotonic() + seconds
         while b"\n" not in self._lines:
-            left = max(0.0, deadline - time.monotonic())
-            if not select.select([self._answers], [], [], left)[0]:
+            remaining = max(0.0, deadline - time.monotonic())
+            if not select.select([self._answers], [], [], remaining)[0]:
                 return None
             content = os.read(self._answers, 65536)
             assert content, "the warm process has ended"
@@ -188,7 +188,7 @@ class Warm:
 
 
 def environment(more: Mapping[str, str], mark: str) -> dict[str, str]:
-    """Return the variables of a command: those of this process, and a mark to find it by."""
+    """Return this process's environment with `more` variables and a mark to identify processes."""
     return {**os.environ, "BROWSER": "true", _MARK: mark, **more}
 
 
@@ -199,9 +199,9 @@ def with_paths(*folders: Path) -> dict[str, str]:
 
 
 def watched(launcher: Launcher, command: Command, notes: Path, seconds: float) -> Ended:
-    """Run a command to its end, which must come in so many seconds.
+    """Run a command and kill it if it takes longer than `seconds`.
 
-    Its output is kept in files whose names begin with `notes`.
+    Its output is stored in files whose names begin with `notes`.
     """
     keys, output, errors = (notes.with_name(f"{notes.name}.{x}") for x in ("keys", "out", "err"))
     keys.write_text(command.keys)
@@ -218,18 +218,18 @@ def watched(launcher: Launcher, command: Command, notes: Path, seconds: float) -
     try:
         while (code := launcher.code(_SAMPLE_SECONDS)) is None:
             watching.look()
-    except BaseException:  # this campaign is stopped
+    except BaseException:  # the campaign is being stopped
         kill(family(process))
         raise
-    took = time.monotonic() - began
+    elapsed = time.monotonic() - began
     return Ended(
-        code, took, watching.peak, watching.hung, watching.stopped,
+        code, elapsed, watching.peak, watching.hung, watching.stopped,
         _left(process, command, f"{_MARK}={mark}"), _ends(output), _ends(errors),
     )  # fmt: skip
 
 
 class _Watching:
-    """Samples of a running command, and the reactions to them."""
+    """Monitor of a running command that kills or stops it when necessary."""
 
     def __init__(self, process: int, command: Command, began: float, seconds: float) -> None:
         self._process = process
@@ -241,38 +241,38 @@ class _Watching:
         self.stopped = False
 
     def look(self) -> None:
-        """Measure, and kill or stop the command where its time has come."""
+        """Measure the command, and stop or kill it if a limit is reached."""
         members = family(self._process)
         self.peak = max(self.peak, memory(members))
-        took = time.monotonic() - self._began
-        stop, deadly = self._command.stop_after, self._command.kill_after
-        if stop is not None and not self.stopped and took > stop:
+        elapsed = time.monotonic() - self._began
+        stop, kill_after = self._command.stop_after, self._command.kill_after
+        if stop is not None and not self.stopped and elapsed > stop:
             self.stopped = True
             self._seconds = stop + _SECONDS_TO_STOP
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGTERM)
-        if deadly is not None and took > deadly:
+        if kill_after is not None and elapsed > kill_after:
             kill(members if self._command.kills_all else members[:0])
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGKILL)
-        if took > self._seconds or self.peak > _MOST_BYTES:
-            self.hung = took > self._seconds
+        if elapsed > self._seconds or self.peak > _MOST_BYTES:
+            self.hung = elapsed > self._seconds
             kill(members)
 
 
 def _left(process: int, command: Command, mark: str) -> list[str]:
-    """Return what still runs some seconds after the end, and end it."""
+    """Return processes that are still running a few seconds after the end, and kill them."""
     deadline = time.monotonic() + _SECONDS_TO_LEAVE
-    while (left := leftovers(process, command.folder, mark)) and time.monotonic() < deadline:
+    while (remaining := leftovers(process, command.folder, mark)) and time.monotonic() < deadline:
         time.sleep(_SAMPLE_SECONDS)
-    for line in left:
+    for line in remaining:
         with suppress(ProcessLookupError):
             os.kill(int(line.partition(" ")[0]), signal.SIGKILL)
-    return left
+    return remaining
 
 
 def _ends(path: Path) -> bytes:
-    """Return the beginning and the end of a file."""
+    """Return the beginning and end of a file."""
     with open(path, "rb") as file:
         head = file.read(_SHOWN)
         file.seek(max(_SHOWN, path.stat().st_size - _SHOWN))

@@ -1,4 +1,4 @@
-"""Lets every process of an attempt count its system calls; Python imports this by its name."""
+"""Hook that Python imports at startup, so that every process of an attempt follows its plan."""
 
 from campaigns.inject import install_from_environment
 

@@ -62,8 +62,8 @@ function showAgents() {
   const rows = state.agents.map((spec, number) => {
     const row = el("div", { class: "row" });
     const menu = new AgentChooser(row, `Agent ${number + 1}`, {
-      onChange: (chosen) => {
-        state.agents[number] = chosen;
+      onChange: (selected) => {
+        state.agents[number] = selected;
         if (number === 0) state.values = new Map();
         ask();
       },

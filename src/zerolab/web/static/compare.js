@@ -26,10 +26,10 @@ async function begin() {
   await show();
 }
 
-const chosen = () => [...byId("runs").querySelectorAll("input:checked")].map((each) => each.value);
+const selectedRuns = () => [...byId("runs").querySelectorAll("input:checked")].map((each) => each.value);
 
 function change() {
-  const address = new URLSearchParams(chosen().map((run) => ["run", run]));
+  const address = new URLSearchParams(selectedRuns().map((run) => ["run", run]));
   if (byId("axis").value !== "iterations") address.set("x", byId("axis").value);
   history.replaceState(null, "", `#${address}`);
   show().catch((error) => showError(byId("error"), error));
@@ -37,7 +37,7 @@ function change() {
 
 async function show() {
   showError(byId("error"), "");
-  const runs = chosen();
+  const runs = selectedRuns();
   for (const box of byId("runs").querySelectorAll("input")) box.disabled = runs.length >= MOST && !box.checked;
   socket?.close();
   socket = null;
@@ -79,7 +79,7 @@ function receive(update) {
   const { run } = update.run;
   const hasGrown = records.has(run) && records.get(run) !== update.records;
   records.set(run, update.records);
-  if (hasGrown) showCurves(chosen()).catch((error) => showError(byId("error"), error));
+  if (hasGrown) showCurves(selectedRuns()).catch((error) => showError(byId("error"), error));
 }
 
 byId("axis").addEventListener("change", change);
