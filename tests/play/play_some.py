@@ -1,4 +1,4 @@
-"""A small tournament that stores its games as often as it can; to be killed."""
+"""A small tournament that stores its games as often as possible, to be killed by tests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def agents():
 
 def settings(**changes):
     players = {agent.name: "" for agent in agents()}
-    chosen = {"game": NAME, "games": 300, "openings": 2, "seed": 4, "players": players}
-    return TournamentSettings(**{**chosen, **changes})
+    defaults = {"game": NAME, "games": 300, "openings": 2, "seed": 4, "players": players}
+    return TournamentSettings(**{**defaults, **changes})
 
 
 def play(folder):

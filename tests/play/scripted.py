@@ -1,4 +1,4 @@
-"""Players whose moves a test knows, and agents that make given players."""
+"""Players with predictable moves, and agents that create given players."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from zerolab.rules.position import Position
 
 
 class Scripted:
-    """Plays the legal action that `pick` chooses, and checks that every move was reported to it."""
+    """A player of the actions chosen by `pick`, which checks that all moves are reported to it."""
 
     def __init__(self, game, name, pick):
         self.name = name
         self.game = game
         self.pick = pick
-        self.heard = []
+        self.reported = []
 
     def start(self, games):
         self.positions = [Position.start(self.game)] * games
@@ -32,7 +32,7 @@ class Scripted:
     def advance(self, slots, actions):
         for slot, action in zip(slots, actions, strict=True):
             self.positions[slot] = self.positions[slot].play(int(action))
-            self.heard.append(int(action))
+            self.reported.append(int(action))
 
 
 def lowest(position):
@@ -44,12 +44,12 @@ def highest(position):
 
 
 def quitter(ply):
-    """Play the lowest action, and give up from a ply on."""
+    """Return a `pick` function that plays the lowest action and forfeits from ply `ply` on."""
     return lambda position: FORFEIT if position.ply >= ply else lowest(position)
 
 
 def agent_of(player, game=None, **fields):
-    """Return an agent whose only player is the given one; it plays in one thread."""
+    """Return an agent that always returns `player`, and so can play in one thread only."""
     return Agent(player.name, lambda: player, game=game, **fields)
 
 

@@ -1,4 +1,4 @@
-"""One tree over whole games, whose priors are searches."""
+"""Self-play with one transposition tree over whole games and searches as priors."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def play(games=60, at_once=1, **changes):
 
 
 def positions(game):
-    """Return a game's positions, the final one included."""
-    found = [Position.start(NAME)]
+    """Return a game's positions, including the final one."""
+    reached = [Position.start(NAME)]
     for action in game.actions:
-        found.append(found[-1].play(action))
-    return found
+        reached.append(reached[-1].play(action))
+    return reached
 
 
 def key(position):
@@ -51,27 +51,27 @@ def result_for_mover(position, game):
 
 
 @pytest.mark.parametrize("at_once", [1, 16])
-def test_a_node_counts_all_games_through_its_position_whichever_way_they_came(at_once):
+def test_node_statistics_count_all_games_through_its_position(at_once):
     played, tree = play(at_once=at_once)
-    visits, worth, ways = Counter(), Counter(), {}
+    visits, returns, paths = Counter(), Counter(), {}
     for game in played.games:
         for ply, position in enumerate(positions(game)):
             visits[key(position)] += 1
-            worth[key(position)] += result_for_mover(position, game)
-            ways.setdefault(key(position), set()).add(game.actions[:ply])
-    assert max(map(len, ways.values())) > 1
+            returns[key(position)] += result_for_mover(position, game)
+            paths.setdefault(key(position), set()).add(game.actions[:ply])
+    assert max(map(len, paths.values())) > 1
     nodes = tree._nodes
     assert len(tree) == len(visits) <= sum(len(game.actions) for game in played.games) + 1
-    for each, node in nodes.items():
-        assert (node.visits, node.worth) == (visits[each], worth[each])
+    for state, node in nodes.items():
+        assert (node.visits, node.worth) == (visits[state], returns[state])
         if node.is_expanded:
             assert node.action_visits.sum() == node.visits
 
 
 def test_every_move_has_the_highest_score():
-    """Computed anew for every move of every game, from the games before it alone."""
+    """Recompute the scores for every move from the preceding games alone."""
     played, _ = play()
-    visits, worth, chosen = Counter(), Counter(), Counter()
+    visits, returns, chosen = Counter(), Counter(), Counter()
     examples = played.examples
     for game in played.games:
         first = np.searchsorted(examples.games, game.number)
@@ -80,66 +80,66 @@ def test_every_move_has_the_highest_score():
         ):
             policy = examples.policies[first + ply].astype(np.float64)
             scores = {}
-            for each in np.flatnonzero(position.legal_mask).tolist():
-                behind = key(position.play(each))
-                value = -worth[behind] / visits[behind] if visits[behind] else FIRST_PLAY
-                total, own = visits[key(position)] + 1, chosen[key(position), each]
-                scores[each] = value + C * policy[each] * total**0.5 / (1 + own)
+            for move in np.flatnonzero(position.legal_mask).tolist():
+                child = key(position.play(move))
+                value = -returns[child] / visits[child] if visits[child] else FIRST_PLAY
+                total, own_visits = visits[key(position)] + 1, chosen[key(position), move]
+                scores[move] = value + C * policy[move] * total**0.5 / (1 + own_visits)
             assert scores[action] >= max(scores.values()) - 0.02  # policies are stored as float16
         for position, action in zip(positions(game), (*game.actions, None), strict=True):
             visits[key(position)] += 1
-            worth[key(position)] += result_for_mover(position, game)
+            returns[key(position)] += result_for_mover(position, game)
             chosen[key(position), action] += 1
 
 
-def test_games_under_way_count_as_lost_for_those_who_chose_them():
+def test_unfinished_games_count_as_losses():
     tree = TranspositionTree(GAME, c=1.0, first_play=-0.5)
     starts = [tree.begin() for _ in range(3)]
     assert starts[0] is starts[1]
     tree.expand(starts[0], np.array([0.4, 0.35, 0.25, 0.0], np.float32))
-    # -0.5 + 0.4 sqrt(3), then column 0 scores -1 + 0.2 sqrt(3) and column 1 is next.
+    # Column 0 scores -0.5 + 0.4 sqrt(3), then -1 + 0.2 sqrt(3), less than column 1.
     first, second, third = (tree.descend(start) for start in starts)
     assert [first[0], second[0], third[0]] == [0, 1, 2]
     assert (first[1].visits, first[1].worth) == (1, 1)
 
 
-def test_the_examples_are_the_games_and_their_policies_the_services():
+def test_examples_agree_with_games_and_search_service():
     played, _ = play(games=20, at_once=8)
     examples = played.examples
     assert examples.full.all()
     for game in played.games:
-        mine = examples.games == game.number
-        assert tuple(examples.actions[mine]) == game.actions
+        in_game = examples.games == game.number
+        assert tuple(examples.actions[in_game]) == game.actions
         states = [position.state for position in positions(game)]
-        assert (examples.states[mine] == np.array(states[:-1])).all()
+        assert (examples.states[in_game] == np.array(states[:-1])).all()
         assert positions(game)[-1].first_player_outcome == game.result
     _, rows = np.unique(examples.states, axis=0, return_index=True)
     with SearchService(
         GAME, HashEvaluator(rules.actions(GAME)), ServiceSearches(SEARCH, seed=3, iteration=2)
     ) as service:
-        answers = service.search(examples.states[rows])
-    np.testing.assert_array_equal(examples.policies[rows], answers.policies.astype(np.float16))
+        results = service.search(examples.states[rows])
+    np.testing.assert_array_equal(examples.policies[rows], results.policies.astype(np.float16))
 
 
-def test_games_depend_neither_on_threads_nor_on_slots():
+def test_games_do_not_depend_on_threads_or_slots():
     one, other = play(at_once=16), play(at_once=16, threads=1, slots=3)
     assert one[0].games == other[0].games
-    sides = (each.examples.columns().values() for each in (one[0], other[0]))
-    for a, b in zip(*sides, strict=True):
+    columns = (each.examples.columns().values() for each in (one[0], other[0]))
+    for a, b in zip(*columns, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_greater_c_finds_more_positions():
+def test_larger_c_visits_more_positions():
     def distinct(c):
         mode = {"name": "big_tree", "c": c, "games_at_once": 4}
         settings = SelfPlaySettings(episodes=60, mode=mode, late_policy_target="visits")
         evaluator = HashEvaluator(rules.actions(GAME))
-        found = play_by_service(GAME, settings, SEARCH, evaluator, 3, 2)
-        return len(np.unique(found.examples.states, axis=0))
+        result = play_by_service(GAME, settings, SEARCH, evaluator, 3, 2)
+        return len(np.unique(result.examples.states, axis=0))
 
     assert distinct(0.1) < distinct(30.0)
 
 
-def test_moves_that_explore_are_not_to_be_learnt():
+def test_exploring_moves_cannot_be_policy_targets():
     with pytest.raises(ValueError, match="late_policy_target"):
         SelfPlaySettings(mode="big_tree")

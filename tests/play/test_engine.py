@@ -1,4 +1,4 @@
-"""The engine: batches change nothing, slots are never exceeded, observers see everything."""
+"""The engine: reproducibility, slots, observers and interruption; and simple players."""
 
 from __future__ import annotations
 
@@ -54,9 +54,11 @@ def schedule(games):
     return [Pairing(n, *pairs[n % len(pairs)], 1000 + n, (n % 4,)) for n in range(games)]
 
 
-def play(games, some=None, slots=16, threads=1, **observers):
+def play(games, chosen_agents=None, slots=16, threads=1, **observers):
     recorder = Recorder()
-    setup = EngineSetup(GAME, some or agents(), seed=5, iteration=0, threads=threads, slots=slots)
+    setup = EngineSetup(
+        GAME, chosen_agents or agents(), seed=5, iteration=0, threads=threads, slots=slots
+    )
     batches = [batch for n in range(threads) if (batch := games[n::threads])]
     play_pairings(setup, batches, games=[recorder], **observers)
     return recorder.games
@@ -67,7 +69,7 @@ def reference():
     return play(schedule(200), slots=64)
 
 
-def test_every_game_is_played_by_the_rules(reference):
+def test_games_follow_rules_and_openings(reference):
     assert [played.number for played in reference] == list(range(200))
     for played, scheduled in zip(reference, schedule(200), strict=True):
         assert played.actions[:1] == scheduled.opening
@@ -78,38 +80,38 @@ def test_every_game_is_played_by_the_rules(reference):
 
 
 @pytest.mark.parametrize(("slots", "threads"), [(1, 1), (4, 3), (1000, 2)])
-def test_the_numbers_of_slots_and_threads_change_nothing(reference, slots, threads):
+def test_games_do_not_depend_on_slots_or_threads(reference, slots, threads):
     assert play(schedule(200), slots=slots, threads=threads) == reference
 
 
-def test_neither_does_the_order(reference):
+def test_games_do_not_depend_on_order(reference):
     shuffled = list(np.random.default_rng(0).permutation(np.arange(200)))
     games = schedule(200)
     assert play([games[n] for n in shuffled]) == reference
 
 
-def test_nor_do_the_other_games(reference):
+def test_games_do_not_depend_on_other_games(reference):
     assert play(schedule(200)[60:90], slots=8) == reference[60:90]
 
 
 class Watcher:
-    """Keeps what it sees of every move."""
+    """Record every decided move."""
 
     def __init__(self):
-        self.seen = {}
+        self.decisions = {}
 
     def decided(self, moves):
-        for at, action in enumerate(moves.actions.tolist()):
-            game = int(moves.numbers[at]), int(moves.plies[at])
-            self.seen[game] = (moves.states[at].copy(), tuple(moves.histories[at]), action)
+        for row, action in enumerate(moves.actions.tolist()):
+            game = int(moves.numbers[row]), int(moves.plies[row])
+            self.decisions[game] = (moves.states[row].copy(), tuple(moves.histories[row]), action)
 
 
-def test_observers_see_every_decided_move_in_its_position(reference):
+def test_observers_get_every_decided_move_with_its_position(reference):
     watcher = Watcher()
     play(schedule(200), moves=[watcher])
     expected = {(game.number, ply) for game in reference for ply in range(1, len(game.actions))}
-    assert set(watcher.seen) == expected  # ply 0 is the opening
-    for (number, ply), (state, history, action) in watcher.seen.items():
+    assert set(watcher.decisions) == expected  # ply 0 is the opening
+    for (number, ply), (state, history, action) in watcher.decisions.items():
         assert history == reference[number].actions[:ply]
         assert action == reference[number].actions[ply]
         position = Position.start(GAME)
@@ -118,8 +120,8 @@ def test_observers_see_every_decided_move_in_its_position(reference):
         assert (position.state == state).all()
 
 
-def test_a_limit_of_plies_makes_one_decision_per_position_a_schedule(reference):
-    """The decision after an opening is the next move of the whole game."""
+def test_ply_limit_gives_one_decision_per_opening(reference):
+    """The decision after an opening equals the next move of the whole game."""
     whole = [game for game in reference if game.first == "search 12"]
     openings = [
         Pairing(game.number, game.first, game.second, 1000 + game.number, game.actions[:2], 1)
@@ -130,7 +132,7 @@ def test_a_limit_of_plies_makes_one_decision_per_position_a_schedule(reference):
     assert {game.result for game in decided} == {ONGOING}
 
 
-def test_an_agent_that_plays_both_sides_has_one_slot_per_game():
+def test_agent_on_both_sides_has_one_slot_per_game():
     players = []
 
     class Counting(Scripted):
@@ -143,10 +145,10 @@ def test_an_agent_that_plays_both_sides_has_one_slot_per_game():
     games = [Pairing(n, "both", "both", n) for n in range(6)]
     played = play(games, [both], slots=3)
     assert [player.games for player in players] == [3]
-    assert len(players[0].heard) == sum(len(game.actions) for game in played)
+    assert len(players[0].reported) == sum(len(game.actions) for game in played)
 
 
-def test_several_purposes_give_several_streams():
+def test_every_purpose_has_its_key():
     shapes = []
 
     class Keyed(Scripted):
@@ -160,8 +162,8 @@ def test_several_purposes_give_several_streams():
     assert set(shapes) == {(1, 2)}
 
 
-class Batches(HashEvaluator):
-    """Keeps the sizes of its batches."""
+class BatchRecorder(HashEvaluator):
+    """An evaluator that records its batch sizes."""
 
     def __init__(self, actions):
         super().__init__(actions)
@@ -172,13 +174,13 @@ class Batches(HashEvaluator):
         return super().evaluate(states)
 
 
-def test_agents_of_one_network_share_its_batches():
-    """Two searches with one evaluator ask it once per step, so batches are twice as large."""
+def test_agents_of_one_network_share_batches():
+    """Two searches with one evaluator call it once per step, which doubles its batches."""
     games = [
         Pairing(n, *(("search 12", "search 9") if n % 2 else ("search 9", "search 12")), n)
         for n in range(40)
     ]
-    shared, one, other = Batches(4), Batches(4), Batches(4)
+    shared, one, other = BatchRecorder(4), BatchRecorder(4), BatchRecorder(4)
     together = play(games, [searcher(shared, 12), searcher(shared, 9)], slots=40)
     apart = play(games, [searcher(one, 12), searcher(other, 9)], slots=40)
     assert together == apart
@@ -186,24 +188,24 @@ def test_agents_of_one_network_share_its_batches():
     assert len(shared.sizes) < 0.7 * (len(one.sizes) + len(other.sizes))
 
 
-def test_a_player_never_has_more_games_than_slots():
-    most = []
+def test_agent_max_games_limits_slots():
+    slot_counts = []
 
     class Counting(Scripted):
         def start(self, games):
             super().start(games)
-            most.append(games)
+            slot_counts.append(games)
 
     limited = [
         Agent(name, lambda: Counting(GAME, "counting", lowest), max_games=2) for name in "ab"
     ]
     games = [Pairing(n, "ab"[n % 2], "ba"[n % 2], n) for n in range(20)]
     assert len(play(games, limited, slots=10)) == 20
-    assert most == [2, 2]
+    assert slot_counts == [2, 2]
 
 
 class Program(Scripted):
-    """A player that holds more than memory."""
+    """A player with resources that must be closed."""
 
     closed: ClassVar[list] = []
 
@@ -214,20 +216,20 @@ class Program(Scripted):
         pass
 
 
-def test_programs_are_closed_when_games_are_over_or_fail():
+def test_programs_are_closed_after_games_and_errors():
     def fail(position):
         raise UserError("no more moves")
 
     Program.closed.clear()
     for pick in (lowest, fail):
-        some = [Agent(name, lambda n=name, p=pick: Program(GAME, n, p)) for name in "ab"]
+        chosen_agents = [Agent(name, lambda n=name, p=pick: Program(GAME, n, p)) for name in "ab"]
         with nullcontext() if pick is lowest else pytest.raises(UserError, match="no more"):
-            play([Pairing(0, "a", "b", 0)], some, slots=2)
+            play([Pairing(0, "a", "b", 0)], chosen_agents, slots=2)
     assert Program.closed == ["a", "b"] * 2
 
 
-def test_an_interrupt_ends_what_a_program_waits_for_and_says_for_whom(monkeypatch):
-    """As Ctrl-C does, which comes while the progress is shown."""
+def test_interrupt_reaches_program_and_progress_names_it(monkeypatch):
+    """Ctrl-C raises KeyboardInterrupt in the progress callback."""
     monkeypatch.setattr(engine, "_SLOW_SECONDS", 0.0)
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
     interrupted = threading.Event()
@@ -245,12 +247,12 @@ def test_an_interrupt_ends_what_a_program_waits_for_and_says_for_whom(monkeypatc
         if note == "waiting for hanging":
             raise KeyboardInterrupt
 
-    some = [Agent("hanging", lambda: Hanging(GAME, "hanging", lowest)), agents()[0]]
+    chosen_agents = [Agent("hanging", lambda: Hanging(GAME, "hanging", lowest)), agents()[0]]
     with pytest.raises(KeyboardInterrupt):
-        play([Pairing(0, "hanging", "random", 0)], some, progress=progress)
+        play([Pairing(0, "hanging", "random", 0)], chosen_agents, progress=progress)
 
 
-def test_a_stop_ends_early():
+def test_stop_event_ends_games_early():
     stop = threading.Event()
     finished = []
 
@@ -271,7 +273,7 @@ def play_one(player, position, key=0):
 
 
 class Fixed:
-    """Says the same about every position."""
+    """An evaluator with the same priors for every position."""
 
     def __init__(self, priors):
         self.priors = np.array(priors, np.float32)
@@ -281,27 +283,27 @@ class Fixed:
         return np.repeat(self.priors[None], count, axis=0), np.zeros(count, np.float32)
 
 
-def test_greedy_plays_the_highest_legal_prior():
+def test_greedy_plays_highest_legal_prior():
     player = PolicyPlayer(GAME, "greedy", Fixed([0.5, 0.2, 0.3, 0.0]))
-    full = Position.start(GAME).play(0).play(0).play(0).play(0)
+    full_column = Position.start(GAME).play(0).play(0).play(0).play(0)
     assert play_one(player, Position.start(GAME)) == 0
-    assert play_one(player, full) == 2
+    assert play_one(player, full_column) == 2
 
 
 def test_greedy_breaks_ties_at_random():
     player = PolicyPlayer(GAME, "greedy", Fixed([0.4, 0.1, 0.4, 0.1]))
-    chosen = [play_one(player, Position.start(GAME), key) for key in range(400)]
-    assert set(chosen) == {0, 2}
-    assert 150 < chosen.count(0) < 250
+    actions = [play_one(player, Position.start(GAME), key) for key in range(400)]
+    assert set(actions) == {0, 2}
+    assert 150 < actions.count(0) < 250
 
 
-def test_greedy_without_any_legal_prior_plays_all_equally_often():
+def test_greedy_without_legal_priors_plays_any_move():
     player = PolicyPlayer(GAME, "greedy", Fixed([1.0, 0.0, 0.0, 0.0]))
-    full = Position.start(GAME).play(0).play(0).play(0).play(0)
-    assert {play_one(player, full, key) for key in range(100)} == {1, 2, 3}
+    full_column = Position.start(GAME).play(0).play(0).play(0).play(0)
+    assert {play_one(player, full_column, key) for key in range(100)} == {1, 2, 3}
 
 
-def test_greedy_samples_the_first_plies_in_proportion():
+def test_greedy_samples_first_plies_from_priors():
     player = PolicyPlayer(GAME, "greedy", Fixed([0.5, 0.25, 0.125, 0.125]), temperature_plies=1)
     counts = np.bincount([play_one(player, Position.start(GAME), key) for key in range(4000)])
     assert np.abs(counts / 4000 - [0.5, 0.25, 0.125, 0.125]).max() < 0.03
@@ -310,7 +312,7 @@ def test_greedy_samples_the_first_plies_in_proportion():
 
 
 class Exhaustive:
-    """Values of moves by looking at all games to come: a win now is worth 1, a win later too."""
+    """Exact outcomes of moves by exhaustive search, without a preference for fast wins."""
 
     def __init__(self):
         self.known = {}
@@ -337,16 +339,16 @@ class Exhaustive:
 TINY = parse_game("gobang:3x3:3")
 
 
-def test_perfect_play_takes_the_win_and_blocks():
+def test_perfect_play_wins_and_blocks():
     player = PerfectPlayer(Exhaustive())
-    two = Position.start(TINY).play(0).play(3).play(1).play(4)
-    assert play_one(player, two) == 2
+    open_row = Position.start(TINY).play(0).play(3).play(1).play(4)
+    assert play_one(player, open_row) == 2
     threatened = Position.start(TINY).play(0).play(4).play(1)
     assert play_one(player, threatened) == 2
 
 
 def test_perfect_play_breaks_ties_at_random():
-    """From the centre and any corner, only corners hold the draw as the second move."""
+    """After a first move in the centre, only the corners draw."""
     centre = Position.start(TINY).play(4)
     player = PerfectPlayer(Exhaustive())
     assert {play_one(player, centre, key) for key in range(60)} == {0, 2, 6, 8}

@@ -1,4 +1,4 @@
-"""Reading results: PGN as found in the wild, zerolab's own games, and nonsense."""
+"""Results read from PGN files of other programs, from zerolab's stores and from arbitrary text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(text: str, encoding: str = "utf-8") -> Records:
     return read_pgn(text.encode(encoding), "games.pgn")
 
 
-def test_games_and_their_results():
+def test_results_are_read_and_unfinished_games_counted():
     text = "".join(
         f'[Event "x"]\n[White "A"]\n[Black "B"]\n[Result "{result}"]\n\n1. e4 {result}\n\n'
         for result in ("1-0", "0-1", "1/2-1/2", "*")
@@ -28,8 +28,8 @@ def test_games_and_their_results():
     assert read(text) == Records([GameResult("A", "B", o) for o in (1, -1, 0)], unfinished=1)
 
 
-WILD = {
-    "line ends of Windows": GAME.replace("\n", "\r\n"),
+VARIANTS = {
+    "Windows line ends": GAME.replace("\n", "\r\n"),
     "old line ends": GAME.replace("\n", "\r"),
     "a byte order mark": "\ufeff" + GAME,
     "no moves, no space": '[White "A"][Black "B"][Result "1-0"]',
@@ -46,9 +46,12 @@ WILD = {
 }
 
 
-@pytest.mark.parametrize("kind", WILD)
-def test_pgn_from_the_wild(kind):
-    once, twice = read(WILD[kind]), read(WILD[kind] + "\n\n" + WILD[kind].lstrip("\ufeff"))
+@pytest.mark.parametrize("kind", VARIANTS)
+def test_unusual_pgn_is_read(kind):
+    once, twice = (
+        read(VARIANTS[kind]),
+        read(VARIANTS[kind] + "\n\n" + VARIANTS[kind].lstrip("\ufeff")),
+    )
     assert once == Records([GameResult("A", "B", 1)])
     assert twice == Records([GameResult("A", "B", 1)] * 2)
 
@@ -62,7 +65,7 @@ def test_names_keep_their_characters():
         assert read(GAME.replace('"B"', '"Müller"'), encoding).results[0].second == "Müller"
 
 
-def test_games_without_moves_are_told_apart_by_their_tags():
+def test_games_without_moves_are_separated_by_tags():
     text = "".join(f'[White "{w}"]\n[Black "{b}"]\n[Result "0-1"]\n' for w, b in ("AB", "BC", "CA"))
     assert read(text).results == [GameResult(*names, -1) for names in ("AB", "BC", "CA")]
 
@@ -81,7 +84,7 @@ def test_games_without_moves_are_told_apart_by_their_tags():
         ("1. e4 e5 1-0", "contains no games"),
     ],
 )
-def test_wrong_files_are_told_in_one_line(text, message):
+def test_invalid_files_get_one_line(text, message):
     with pytest.raises(UserError) as error:
         read(text)
     assert message in str(error.value)
@@ -95,7 +98,7 @@ pieces = st.sampled_from(
 
 
 @given(st.one_of(st.binary(max_size=300), st.lists(pieces, max_size=40).map("".join)))
-def test_nonsense_is_read_or_refused_in_one_line(content):
+def test_arbitrary_text_is_read_or_gets_one_line(content):
     raw = content if isinstance(content, bytes) else content.encode()
     try:
         records = read_pgn(raw, "games.pgn")
@@ -106,24 +109,24 @@ def test_nonsense_is_read_or_refused_in_one_line(content):
 
 
 @given(st.lists(st.tuples(st.text(), st.text(), st.sampled_from((1, 0, -1))), min_size=1))
-def test_what_is_written_is_read_again(games):
-    """Names with any printable characters survive, escaped as the standard says."""
-    tidied = [
+def test_escaped_names_are_restored(games):
+    """Names with any printable characters are restored from the standard's escapes."""
+    expected = [
         (*(" ".join("".join(c for c in n if c.isprintable()).split()) or "x" for n in names), o)
         for *names, o in games
     ]
     names = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
     text = ""
-    for first, second, outcome in tidied:
+    for first, second, outcome in expected:
         white, black = (n.replace("\\", r"\\").replace('"', r"\"") for n in (first, second))
         text += f'[White "{white}"]\n[Black "{black}"]\n[Result "{names[outcome]}"]\n\n'
     records = read(text)
-    assert records.results == [GameResult(*each) for each in tidied if each[0] != each[1]]
-    assert records.against_itself == len(tidied) - len(records.results)
+    assert records.results == [GameResult(*each) for each in expected if each[0] != each[1]]
+    assert records.against_itself == len(expected) - len(records.results)
 
 
-def stored(folder: Path) -> GameStore:
-    """Record games as a run does, which knows its folder."""
+def recorded_store(folder: Path) -> GameStore:
+    """Return a store with games, recorded relative to the run folder."""
     folder.mkdir(exist_ok=True)
     store = GameStore(folder / "games.sqlite", folder)
     best, candidate = network_name(folder, 0), network_name(folder, 1)
@@ -137,8 +140,8 @@ def stored(folder: Path) -> GameStore:
     return store
 
 
-def test_games_of_all_stages_but_self_play(tmp_path):
-    store = stored(tmp_path / "run")
+def test_stages_except_self_play_are_read(tmp_path):
+    store = recorded_store(tmp_path / "run")
     best, candidate = (f"{tmp_path / 'run'}@{n}" for n in (0, 1))
     expected = Records(
         [GameResult(candidate, best, 1, (1,)), GameResult(best, candidate, 0, (2,)),
@@ -150,25 +153,25 @@ def test_games_of_all_stages_but_self_play(tmp_path):
     assert read_records([store.path, store.path, tmp_path / "run"]) == expected
 
 
-def test_networks_of_several_runs_are_not_merged(tmp_path):
+def test_networks_of_several_runs_are_distinguished(tmp_path):
     for name in ("one", "two"):
-        stored(tmp_path / name)
+        recorded_store(tmp_path / name)
     results = read_records([tmp_path / "one", tmp_path / "two"]).results
     names = {name for result in results for name in result[:2]}
     assert names == {"random"} | {f"{tmp_path / run}@{k}" for run in ("one", "two") for k in (0, 1)}
 
 
-def test_files_that_were_copied_out_of_their_runs_are_not_merged(tmp_path):
+def test_stores_moved_out_of_runs_are_distinguished(tmp_path):
     for name in ("one", "two"):
-        stored(tmp_path / name).path.rename(tmp_path / f"{name}.sqlite")
+        recorded_store(tmp_path / name).path.rename(tmp_path / f"{name}.sqlite")
     results = read_records([tmp_path / "one.sqlite", tmp_path / "two.sqlite"]).results
     assert len({name for result in results for name in result[:2]}) == 5
 
 
-def test_a_run_names_its_networks_relatively_in_its_own_file(tmp_path, monkeypatch):
-    """So equal runs are equal byte for byte, and a moved run keeps its history."""
+def test_networks_are_stored_relative_to_their_run(tmp_path, monkeypatch):
+    """Equal runs have equal bytes, and a moved run keeps its history."""
     monkeypatch.chdir(tmp_path)
-    one, two = stored(Path("one")), stored(Path("two"))
+    one, two = recorded_store(Path("one")), recorded_store(Path("two"))
     assert one.path.read_bytes() == two.path.read_bytes()
     assert one.games(1, "gate")[0][1:3] == ("one@1", "one@0")
     Path("one").rename("moved")
@@ -178,13 +181,13 @@ def test_a_run_names_its_networks_relatively_in_its_own_file(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("spelling", ["runs/a", "./runs/a/", "runs/../runs/a", "{here}/runs/a"])
-def test_a_folder_has_one_spelling(tmp_path, monkeypatch, spelling):
+def test_network_names_have_canonical_folder(tmp_path, monkeypatch, spelling):
     monkeypatch.chdir(tmp_path)
     assert network_name(Path(spelling.format(here=tmp_path)), 3) == "runs/a@3"
     assert network_name(Path("/elsewhere/a"), 3) == "/elsewhere/a@3"
 
 
-def test_files_that_are_not_there_or_not_ours(tmp_path):
+def test_missing_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="does not exist"):
         read_records([tmp_path / "none.pgn"])
     with pytest.raises(UserError, match=r"games\.sqlite does not exist"):

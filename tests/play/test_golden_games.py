@@ -1,7 +1,7 @@
-"""Games of self-play as they were before searches had proofs, budgets and root rules.
+"""Self-play games from before searches had proofs, budgets and root rules.
 
-The digests are those of commit 3cdbe3a, which had none of these: all are off by default, and then
-change no move.
+The digests were recorded at commit 3cdbe3a. The later features are off by default, and must then
+not change any move.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_what_is_off_changes_no_move(name):
+def test_disabled_features_change_no_move(name):
     game = parse_game(name)
     settings = SelfPlaySettings(episodes=12, parallel_games=5, temperature_plies=4)
     noise = {"fraction": 0.25, "concentration": 10.0}

@@ -1,4 +1,4 @@
-"""Matches: colours, results, independence of players."""
+"""Matches: colours, openings, scores, reproducibility and sequential tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.store.games import GameRecord
 
 
-def test_colours_alternate_and_results_are_the_games():
+def test_colours_alternate_and_results_agree_with_games():
     game = parse_game("gobang:3x3:3")
     match = play_match(
         game, scripted(game, "low", lowest), scripted(game, "high", highest), 5, seed=1
@@ -41,15 +41,15 @@ def test_colours_alternate_and_results_are_the_games():
     assert match.distinct == 2
 
 
-def test_both_players_hear_every_move():
+def test_both_players_get_every_move():
     game = parse_game("gobang:3x3:3")
     a, b = Scripted(game, "low", lowest), Scripted(game, "high", highest)
     match = play_match(game, agent_of(a), agent_of(b), 2, seed=1, threads=1)
-    assert sorted(a.heard) == sorted(b.heard)
-    assert len(a.heard) == sum(len(played.actions) for played in match.games)
+    assert sorted(a.reported) == sorted(b.reported)
+    assert len(a.reported) == sum(len(played.actions) for played in match.games)
 
 
-def test_a_match_repeats_itself_and_depends_on_its_seed():
+def test_match_is_reproducible_from_seed():
     game = parse_game("connect_four:5x5")
     one, same, other = (
         play_match(game, *parse_agents(["mcts:30", "random"], game), 10, seed) for seed in (4, 4, 5)
@@ -58,7 +58,7 @@ def test_a_match_repeats_itself_and_depends_on_its_seed():
     assert one.games != other.games
 
 
-def test_equal_players_share_the_points():
+def test_equal_players_score_half():
     game = parse_game("connect_four:5x5")
     match = play_match(game, *parse_agents(["random", "random"], game), 2000, seed=1)
     _, low, high = match.score.interval()
@@ -67,14 +67,14 @@ def test_equal_players_share_the_points():
     assert first > 0.5  # moving first is an advantage
 
 
-def test_more_playouts_are_stronger():
+def test_more_playouts_play_stronger():
     game = parse_game("connect_four:6x7")
     match = play_match(game, *parse_agents(["mcts:200", "mcts:10"], game), 60, seed=1)
     assert match.score.interval().low > 0.6
 
 
-def test_players_of_one_match_do_not_share_trees():
-    """A player's choices are the same against any opponent with the same moves."""
+def test_players_of_match_do_not_share_trees():
+    """A player chooses the same moves against any opponent with the same moves."""
     game = parse_game("connect_four:5x5")
     evaluator = HashEvaluator(5)
 
@@ -112,18 +112,18 @@ def test_temperature_plies_make_games_differ():
 
 
 @pytest.mark.parametrize("games", [0, 1])
-def test_small_matches(games):
+def test_small_matches_can_be_played(games):
     game = parse_game("gobang:3x3:3")
     match = play_match(game, *parse_agents(["random", "random"], game), games, seed=1)
     assert match.score.games == games
 
 
-def test_whoever_gives_up_loses():
+def test_forfeiting_player_loses():
     game = parse_game("gobang:3x3:3")
     match = play_match(
         game, scripted(game, "quitter", quitter(3)), scripted(game, "low", lowest), 4, seed=1
     )
-    # Moving first, the quitter is asked at plies 0, 2 and 4; moving second, at plies 1 and 3.
+    # The quitter moves at plies 0, 2 and 4 as first player, and at plies 1 and 3 as second.
     assert [played.actions for played in match.games] == [
         (0, 1, 2, 3, FORFEIT),
         (0, 1, 2, FORFEIT),
@@ -132,22 +132,24 @@ def test_whoever_gives_up_loses():
     assert match.score == (0, 0, 4)
 
 
-def test_both_colours_share_an_opening():
+def test_both_colours_share_opening():
     game = parse_game("connect_four:6x7")
     match = play_match(game, *parse_agents(["random", "random"], game), 40, seed=1, openings=5)
-    begins = [played.actions[:5] for played in match.games]
-    assert begins[::2] == begins[1::2]
-    assert len(set(begins)) > 15
+    openings = [played.actions[:5] for played in match.games]
+    assert openings[::2] == openings[1::2]
+    assert len(set(openings)) > 15
     assert all(len(played.actions) > 5 for played in match.games)
-    afterwards = [played.actions[5:] for played in match.games]
-    assert all(one != other for one, other in zip(afterwards[::2], afterwards[1::2], strict=True))
+    continuations = [played.actions[5:] for played in match.games]
+    assert all(
+        one != other for one, other in zip(continuations[::2], continuations[1::2], strict=True)
+    )
 
 
-def test_players_hear_the_opening():
+def test_players_get_opening_moves():
     game = parse_game("gobang:3x3:3")
     low, high = Scripted(game, "low", lowest), Scripted(game, "high", highest)
     match = play_match(game, agent_of(low), agent_of(high), 6, seed=3, openings=2, threads=1)
-    assert len(low.heard) == sum(len(played.actions) for played in match.games)
+    assert len(low.reported) == sum(len(played.actions) for played in match.games)
 
 
 def test_openings_longer_than_games_are_refused():
@@ -156,8 +158,8 @@ def test_openings_longer_than_games_are_refused():
         play_match(game, *parse_agents(["random", "random"], game), 2, seed=1, openings=9)
 
 
-def test_no_opening_is_an_ended_game():
-    """Of the games of 3x3, many are over after 6 or 7 plies."""
+def test_openings_do_not_end_games():
+    """Many 3x3 games end after 6 or 7 plies."""
     game = parse_game("gobang:3x3:3")
     keys = np.arange(500, dtype=np.uint64)
     for opening in random_openings(game, 7, keys):
@@ -167,14 +169,14 @@ def test_no_opening_is_an_ended_game():
         assert position.outcome is None
 
 
-def test_the_number_of_threads_changes_nothing():
+def test_games_do_not_depend_on_threads():
     game = parse_game("connect_four:5x5")
     agents = parse_agents(["mcts:20", "random"], game)
     one, many = (play_match(game, *agents, 12, seed=2, threads=threads) for threads in (1, 5))
     assert one == many
 
 
-def test_a_match_in_two_parts_is_the_whole_match():
+def test_two_parts_make_the_whole_match():
     game = parse_game("connect_four:5x5")
     a, b = parse_agent("mcts:10", game), parse_agent("mcts:20", game)
     whole = play_match(game, a, b, 12, seed=2, openings=2)
@@ -182,8 +184,8 @@ def test_a_match_in_two_parts_is_the_whole_match():
     assert parts[0].games + parts[1].games == whole.games
 
 
-def test_an_agent_against_itself_is_its_own_equal():
-    """Both sides search; neither may see or reuse what the other draws."""
+def test_agent_scores_half_against_itself():
+    """The two sides must not share trees or random numbers."""
     game = parse_game("connect_four:5x5")
     agent = parse_agent("mcts:15", game)
     match = play_match(game, agent, agent, 1200, seed=7)
@@ -195,8 +197,8 @@ def test_an_agent_against_itself_is_its_own_equal():
     assert match.distinct > 1100
 
 
-def made_match(games):
-    """Return a match of A against B from (actions, result for A) of every game."""
+def match_of(games):
+    """Return a match of A against B from pairs (actions, result for A)."""
     records = [
         GameRecord(n, *("AB" if n % 2 == 0 else "BA"), actions, result if n % 2 == 0 else -result)
         for n, (actions, result) in enumerate(games)
@@ -204,9 +206,9 @@ def made_match(games):
     return Match("A", "B", records)
 
 
-def test_repeated_games_neither_narrow_the_interval_nor_add_evidence():
-    ten = [((n,), 1 if n < 7 else -1) for n in range(10)]
-    once, repeated = made_match(ten), made_match(ten * 4)
+def test_repeated_games_add_no_evidence():
+    distinct = [((n,), 1 if n < 7 else -1) for n in range(10)]
+    once, repeated = match_of(distinct), match_of(distinct * 4)
     assert repeated.difference() == once.difference()
     assert MatchReport.of(repeated).pair.interval == MatchReport.of(once).pair.interval
     assert (repeated.score.games, repeated.distinct) == (40, 10)
@@ -214,28 +216,28 @@ def test_repeated_games_neither_narrow_the_interval_nor_add_evidence():
     assert test.judge("A", repeated.games)[1] == test.judge("A", once.games)[1]
 
 
-def test_equal_players_with_ten_distinct_games_of_forty_seldom_look_superior():
-    """Were the forty taken as independent, about a quarter of such matches would pass 0.95."""
+def test_repeated_games_do_not_raise_error_rate():
+    """With 40 games treated as independent, about a quarter of these matches would pass 0.95."""
     random = np.random.default_rng(3)
     passed = 0
     for _ in range(400):
-        ten = [((n,), int(result)) for n, result in enumerate(random.choice([1, -1], 10))]
-        passed += made_match(ten * 4).difference().los > 0.95
+        distinct = [((n,), int(result)) for n, result in enumerate(random.choice([1, -1], 10))]
+        passed += match_of(distinct * 4).difference().los > 0.95
     assert passed / 400 < 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
 
 
-def test_the_report_is_on_the_scale_of_the_sequential_test():
-    """30-350-20 is +8.7 by the logistic curve; the model's own scale says four times as much."""
+def test_report_uses_elo_scale_of_sequential_test():
+    """30-350-20 is +8.7 Elo on the logistic scale, and four times that on the model's scale."""
     games = [((n,), result) for n, result in enumerate([1] * 30 + [0] * 350 + [-1] * 20)]
-    report = MatchReport.of(made_match(games))
+    report = MatchReport.of(match_of(games))
     assert report.elo.elo == pytest.approx(8.6, abs=0.5)
     assert report.elo_model.elo > 30
-    found = report.as_dict()
-    assert (found["elo"], found["elo_model"]) == (report.elo.elo, report.elo_model.elo)
+    summary = report.as_dict()
+    assert (summary["elo"], summary["elo_model"]) == (report.elo.elo, report.elo_model.elo)
     assert any("Elo difference +8." in line for line in report.lines())
 
 
-def test_a_sequential_test_refuses_agents_that_would_repeat_themselves():
+def test_sequential_test_of_deterministic_agents_needs_openings():
     game = parse_game("connect_four:5x5")
     fixed = scripted(game, "low", lowest)
     fixed, other = (replace(fixed, name=name, varies=False) for name in ("low", "other"))
@@ -245,13 +247,13 @@ def test_a_sequential_test_refuses_agents_that_would_repeat_themselves():
     assert play_sprt(game, fixed, random, Sprt(0, 50), 64, 1, openings=0).match.games
 
 
-def test_a_sequential_test_does_not_depend_on_how_many_games_are_played_at_once(monkeypatch):
+def test_sequential_test_does_not_depend_on_games_per_round(monkeypatch):
     game = parse_game("connect_four:4x4")
     agents = parse_agents(["mcts:40", "random"], game)
-    found = []
+    results = []
     for count in (8, 64):
         monkeypatch.setattr("zerolab.play.match._GAMES_PER_ROUND", count)
-        found.append(play_sprt(game, *agents, Sprt(0, 100), 400, 3, openings=2))
-    assert found[0] == found[1]
-    assert found[0].verdict.state == "accept H1"
-    assert len(found[0].match.games) < 200
+        results.append(play_sprt(game, *agents, Sprt(0, 100), 400, 3, openings=2))
+    assert results[0] == results[1]
+    assert results[0].verdict.state == "accept H1"
+    assert len(results[0].match.games) < 200

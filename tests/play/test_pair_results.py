@@ -1,4 +1,4 @@
-"""Cycles and fit on tournaments whose answers are known."""
+"""Cycles and goodness of fit of tournaments with known properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerolab.store.games import GameRecord
 
 
 def pair(first, second, wins, draws, losses):
-    """Return a pair in alphabetical order, every game a different one."""
+    """Return a pair in alphabetical order, with distinct games."""
     score = Score(wins, draws, losses)
     if first > second:
         first, second, score = second, first, Score(losses, draws, wins)
@@ -37,47 +37,47 @@ ROCK_PAPER_SCISSORS = [
 ]
 
 
-def test_rock_paper_scissors_is_found():
-    found = find_cycles(ROCK_PAPER_SCISSORS)
-    assert (found.triples, found.decided, found.cyclic, found.cyclic_fraction) == (1, 1, 1, 1.0)
-    (cycle,) = found.significant
+def test_rock_paper_scissors_is_significant_cycle():
+    cycles = find_cycles(ROCK_PAPER_SCISSORS)
+    assert (cycles.triples, cycles.decided, cycles.cyclic, cycles.cyclic_fraction) == (1, 1, 1, 1.0)
+    (cycle,) = cycles.significant
     beats = list(itertools.pairwise([*cycle.players, cycle.players[0]]))
     assert set(beats) == {("paper", "rock"), ("rock", "scissors"), ("scissors", "paper")}
     values = dict(zip(beats, cycle.p_values, strict=True))
     assert values[("rock", "scissors")] == pytest.approx(2 * 0.5**20)
 
 
-def test_the_other_way_round_is_found_too():
-    turned = [pair(p.second, p.first, *p.score) for p in ROCK_PAPER_SCISSORS]
-    (cycle,) = find_cycles(turned).significant
+def test_reversed_cycle_is_found():
+    reversed_pairs = [pair(p.second, p.first, *p.score) for p in ROCK_PAPER_SCISSORS]
+    (cycle,) = find_cycles(reversed_pairs).significant
     assert set(cycle.players) == {"paper", "rock", "scissors"}
 
 
-def test_an_order_is_no_cycle():
+def test_transitive_results_have_no_cycle():
     names = "abcde"
     pairs = [pair(x, y, 18, 0, 2) for x, y in itertools.combinations(names, 2)]
-    found = find_cycles(pairs)
-    assert (found.triples, found.decided, found.cyclic) == (10, 10, 0)
-    assert found.significant == []
+    cycles = find_cycles(pairs)
+    assert (cycles.triples, cycles.decided, cycles.cyclic) == (10, 10, 0)
+    assert cycles.significant == []
 
 
-def test_a_cycle_by_points_alone_is_counted_but_not_called_significant():
+def test_narrow_cycle_is_not_significant():
     pairs = [pair("a", "b", 11, 0, 9), pair("b", "c", 11, 0, 9), pair("c", "a", 11, 0, 9)]
-    found = find_cycles(pairs)
-    assert (found.cyclic, found.significant) == (1, [])
+    cycles = find_cycles(pairs)
+    assert (cycles.cyclic, cycles.significant) == (1, [])
 
 
-def test_a_repeated_game_is_no_evidence():
-    """Twenty wins by one and the same game with either colour are two games."""
+def test_repeated_games_are_no_evidence_for_cycle():
+    """Twenty wins with one repeated game per colour count as two games."""
     once = [
         PairResult(p.first, p.second, p.score, Score(*(min(n, 2) for n in p.score)), p.moved_first)
         for p in ROCK_PAPER_SCISSORS
     ]
-    found = find_cycles(once)
-    assert (found.cyclic, found.significant) == (1, [])
+    cycles = find_cycles(once)
+    assert (cycles.cyclic, cycles.significant) == (1, [])
 
 
-def test_even_pairs_and_pairs_that_never_met_decide_nothing():
+def test_even_and_missing_pairs_decide_no_triple():
     pairs = [pair("a", "b", 10, 0, 0), pair("b", "c", 5, 0, 5), pair("c", "a", 10, 0, 0)]
     assert find_cycles(pairs).decided == 0
     assert find_cycles(pairs[:2]).triples == 0
@@ -85,7 +85,7 @@ def test_even_pairs_and_pairs_that_never_met_decide_nothing():
 
 
 @given(st.integers(3, 9), st.integers(0, 2**32))
-def test_cycles_of_random_tournaments_are_those_counted_one_by_one(count, seed):
+def test_cycle_counts_agree_with_enumeration(count, seed):
     random = np.random.default_rng(seed)
     names = [chr(ord("a") + n) for n in range(count)]
     ahead = {}
@@ -94,7 +94,7 @@ def test_cycles_of_random_tournaments_are_those_counted_one_by_one(count, seed):
         wins = int(random.choice([0, 10, 20]))
         ahead[x, y], ahead[y, x] = wins > 10, wins < 10
         pairs.append(pair(x, y, wins, 0, 20 - wins))
-    found = find_cycles(pairs)
+    cycles = find_cycles(pairs)
     triples = list(itertools.combinations(names, 3))
     cyclic = [
         1
@@ -102,20 +102,20 @@ def test_cycles_of_random_tournaments_are_those_counted_one_by_one(count, seed):
         for p, q, r in ((x, y, z), (x, z, y))
         if ahead[p, q] and ahead[q, r] and ahead[r, p]
     ]
-    assert found.triples == len(triples)
-    assert found.cyclic == len(found.significant) == len(cyclic)
+    assert cycles.triples == len(triples)
+    assert cycles.cyclic == len(cycles.significant) == len(cyclic)
 
 
-def test_coins_tossed_for_every_pair_make_a_quarter_of_triples_cyclic():
+def test_random_results_make_quarter_of_triples_cyclic():
     random = np.random.default_rng(1)
     names = [f"{n:03}" for n in range(82)]
     pairs = [
         pair(x, y, *((10, 0, 0) if random.random() < 0.5 else (0, 0, 10)))
         for x, y in itertools.combinations(names, 2)
     ]
-    found = find_cycles(pairs)
-    assert found.triples == 82 * 81 * 80 // 6
-    assert found.cyclic_fraction == pytest.approx(0.25, abs=0.01)
+    cycles = find_cycles(pairs)
+    assert cycles.triples == 82 * 81 * 80 // 6
+    assert cycles.cyclic_fraction == pytest.approx(0.25, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_coins_tossed_for_every_pair_make_a_quarter_of_triples_cyclic():
         (Score(1, 0, 7), 2 * 9 / 256),
     ],
 )
-def test_sign_tests_by_hand(score, expected):
+def test_sign_test_matches_hand_computed_values(score, expected):
     assert sign_test(score) == pytest.approx(expected)
 
 
@@ -146,27 +146,27 @@ def test_sign_tests_by_hand(score, expected):
         (0.0, 7, 1.0),
     ],
 )
-def test_p_values_of_a_fit_are_the_published_chi_square_tails(value, freedom, tail):
+def test_p_values_are_published_chi_square_tails(value, freedom, tail):
     assert RatingFit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
 
 
 def synthetic(strengths, games, random, lead=0.2, bar=0.2):
-    """Play out the ratings' own model: strengths in natural units of odds."""
+    """Draw games from the rating model, with strengths in natural log-odds."""
     played = []
     for x, y in itertools.combinations(sorted(strengths), 2):
         for number in range(games):
             first, second = (x, y) if number % 2 == 0 else (y, x)
             delta = strengths[first] - strengths[second] + lead
             win, loss = 1 / (1 + np.exp(bar - delta)), 1 / (1 + np.exp(bar + delta))
-            drawn = random.random()
-            result = 1 if drawn < win else -1 if drawn > 1 - loss else 0
+            draw = random.random()
+            result = 1 if draw < win else -1 if draw > 1 - loss else 0
             actions = tuple(random.integers(0, 1000, 5).tolist())
             played.append(GameRecord(number, first, second, actions, result))
     return played
 
 
-def test_games_of_the_model_fit_the_model():
-    """Over repetitions, p-values are uniform, as those of a right model are."""
+def test_games_drawn_from_model_fit_it():
+    """The p-values of a correct model are uniform."""
     random = np.random.default_rng(3)
     strengths = {f"p{n}": 0.4 * n for n in range(8)}
     values = []
@@ -177,7 +177,7 @@ def test_games_of_the_model_fit_the_model():
     assert np.mean(np.array(values) < 0.05) < 0.15
 
 
-def test_a_pair_out_of_order_is_the_largest_deviation():
+def test_surprising_pair_has_largest_deviation():
     random = np.random.default_rng(4)
     strengths = {f"p{n}": 0.5 * n for n in range(8)}
     games = synthetic(strengths, 40, random)
@@ -187,14 +187,14 @@ def test_a_pair_out_of_order_is_the_largest_deviation():
         else game
         for game in games
     ]
-    found = fit_of_ratings(pair_results(upset), rate(upset))
-    worst = found.residuals[0]
+    fit = fit_of_ratings(pair_results(upset), rate(upset))
+    worst = fit.residuals[0]
     assert (worst.first, worst.second, worst.points) == ("p1", "p6", 40)
     assert worst.deviation > 5
-    assert found.p_value < 1e-6
-    assert found.freedom == 28 - 7 - 2
+    assert fit.p_value < 1e-6
+    assert fit.freedom == 28 - 7 - 2
 
 
-def test_two_players_have_no_pair_to_spare():
+def test_two_players_have_no_p_value():
     games = synthetic({"a": 0.0, "b": 0.5}, 10, np.random.default_rng(5))
     assert fit_of_ratings(pair_results(games), rate(games)).p_value is None

@@ -1,4 +1,4 @@
-"""PGN that is written is read back, by zerolab's reader and by the standard's rules."""
+"""Written PGN and move lists, read back and checked against the PGN standard."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ GAMES = [
 ]
 
 
-def test_the_reader_reads_what_is_written():
+def test_written_pgn_is_read_back():
     text = "".join(as_pgn(GAME, GAMES))
-    found = read_pgn(text.encode(), "games.pgn").results
-    assert [tuple(each)[:3] for each in found] == [
+    results = read_pgn(text.encode(), "games.pgn").results
+    assert [tuple(each)[:3] for each in results] == [
         (each.first, each.second, each.result) for each in GAMES
     ]
 
 
-def test_pgn_has_the_seven_tags_in_order_short_lines_and_ends_with_the_result():
+def test_pgn_follows_standard_layout():
     for text, game in zip(as_pgn(GAME, GAMES), GAMES, strict=True):
         tags = re.findall(r"^\[(\w+) ", text, re.MULTILINE)
         assert tags[:7] == ["Event", "Site", "Date", "Round", "White", "Black", "Result"]
@@ -35,7 +35,7 @@ def test_pgn_has_the_seven_tags_in_order_short_lines_and_ends_with_the_result():
     assert text.count("Termination") == 1
 
 
-def test_lines_have_the_moves_as_commands_take_them():
+def test_lines_have_playable_moves():
     position = Position.start(GAME)
     while position.outcome is None:
         position = position.play(position.legal_actions[0])

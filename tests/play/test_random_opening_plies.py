@@ -1,4 +1,4 @@
-"""Games of self-play that begin with random plies."""
+"""Self-play games with random opening plies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SEARCH = SearchSettings(simulations=12)
 
 
 def play(random_opening_plies, **settings):
-    chosen = SelfPlaySettings.model_validate(
+    selfplay = SelfPlaySettings.model_validate(
         {"episodes": 400, "random_opening_plies": random_opening_plies, "temperature_plies": 0}
         | settings
     )
-    return play_episodes(GAME, chosen, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
+    return play_episodes(GAME, selfplay, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
 
 
 def random_lengths(episodes):
@@ -29,7 +29,7 @@ def random_lengths(episodes):
     return np.array([(~moves.full[moves.games == game.number]).sum() for game in episodes.games])
 
 
-def test_lengths_are_even_from_none_to_the_most():
+def test_opening_lengths_are_uniform():
     lengths = random_lengths(play(4))
     counts = np.bincount(lengths, minlength=5)
     assert len(counts) == 5
@@ -43,25 +43,25 @@ def test_random_plies_come_first_and_are_uniform():
         full = moves.full[moves.games == number]
         assert (np.diff(full.astype(int)) >= 0).all()
     first = moves.actions[(moves.plies == 0) & ~moves.full]
-    counts = np.bincount(first, minlength=6)  # 320 games at random among 6 columns
+    counts = np.bincount(first, minlength=6)  # 320 random moves among 6 columns
     assert (np.abs(counts - 320 / 6) < 4 * np.sqrt(320 / 6)).all()
 
 
 @pytest.mark.parametrize(
     "budget", ["fixed", {"name": "kl_gain", "every": 6, "least": 6, "most": 24}]
 )
-def test_starts_do_not_depend_on_how_games_are_laid_out(budget):
+def test_random_openings_do_not_depend_on_layout(budget):
     one, other = (
         play(6, episodes=24, budget=budget, **layout)
         for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 4})
     )
     assert one.games == other.games
-    sides = (each.examples.columns().values() for each in (one, other))
-    for mine, theirs in zip(*sides, strict=True):
-        assert np.array_equal(mine, theirs, equal_nan=mine.dtype.kind == "f")
+    columns = (each.examples.columns().values() for each in (one, other))
+    for a, b in zip(*columns, strict=True):
+        assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def test_none_are_played_unless_asked_for():
+def test_random_plies_are_off_by_default():
     assert play(0, episodes=20).examples.full.all()
 
 

@@ -1,4 +1,4 @@
-"""The search service as Ray actors, also those that are lost."""
+"""The search service as Ray actors: results, restarts, errors and placement."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def cluster_on_this_machine():
         Actors.current.end()
 
 
-def answered_here(searches):
-    with SearchService(GAME, SPEC(), searches) as here:
-        return here.search(STATES)
+def local_results(searches):
+    with SearchService(GAME, SPEC(), searches) as service:
+        return service.search(STATES)
 
 
 def assert_equal(one, other):
@@ -47,41 +47,41 @@ def assert_equal(one, other):
         np.testing.assert_array_equal(column, getattr(other, name), err_msg=name)
 
 
-def test_actors_answer_as_one_process_does_and_search_each_position_once():
-    expected = answered_here(SEARCHES)
-    with RayService(NAME, SPEC, SEARCHES, 2) as there:
+def test_actors_agree_with_one_process_and_search_each_position_once():
+    expected = local_results(SEARCHES)
+    with RayService(NAME, SPEC, SEARCHES, 2) as service:
         for _ in range(2):
-            assert_equal(there.search(STATES), expected)
-        counts = there.counts
+            assert_equal(service.search(STATES), expected)
+        counts = service.counts
     assert (counts["asked"], counts["merged"]) == (64, 32)
     assert (counts["searched"], counts["remembered"]) == (16, 16)
     assert counts["simulations"] == 16 * SEARCH.simulations
 
 
-def test_actors_outlive_an_iteration_but_not_what_they_remember():
+def test_actors_survive_iterations_without_their_cache():
     searches = SEARCHES._replace(iteration=3)
     with RayService(NAME, SPEC, SEARCHES, 2):
-        former = Actors.current
-    with RayService(NAME, SPEC, searches, 2) as there:
-        assert Actors.current is former
-        assert_equal(there.search(STATES), answered_here(searches))
-        assert there.counts["remembered"] == 0
+        actors = Actors.current
+    with RayService(NAME, SPEC, searches, 2) as service:
+        assert Actors.current is actors
+        assert_equal(service.search(STATES), local_results(searches))
+        assert service.counts["remembered"] == 0
 
 
-def test_an_actor_that_is_lost_begins_again():
-    expected = answered_here(SEARCHES)
-    with RayService(NAME, SPEC, SEARCHES, 2) as there:
-        there.search(STATES)
+def test_killed_actor_is_restarted():
+    expected = local_results(SEARCHES)
+    with RayService(NAME, SPEC, SEARCHES, 2) as service:
+        service.search(STATES)
         ray.kill(Actors.current.handles[0], no_restart=False)
-        assert_equal(there.search(STATES), expected)
-        # The other one remembers.
-        assert 16 < there.counts["searched"] < 32
+        assert_equal(service.search(STATES), expected)
+        # The other actor still has its cache.
+        assert 16 < service.counts["searched"] < 32
 
 
-def test_mistakes_of_actors_are_told_and_end_them():
-    wrong = partial(parse_game, "chess:8x8")
+def test_errors_of_actors_are_reported_and_end_them():
+    failing_spec = partial(parse_game, "chess:8x8")
     with pytest.raises(UserError, match=r"an actor of the search service has failed .*chess"):
-        RayService(NAME, wrong, SEARCHES, 2).__enter__()
+        RayService(NAME, failing_spec, SEARCHES, 2).__enter__()
     with pytest.raises(KeyboardInterrupt), RayService(NAME, SPEC, SEARCHES, 2):
         raise KeyboardInterrupt
     assert Actors.current is None
@@ -93,7 +93,7 @@ def node(name, cpus, gpus=0):
     return {"NodeID": name, "NodeManagerAddress": name, "Resources": resources}
 
 
-def test_actors_share_what_nodes_have():
+def test_actors_share_resources_of_nodes():
     plain, gpus = [node("a", 8), node("b", 5)], [node("a", 16, 2)]
     assert place_actors(plain, 1) == [ActorPlace("a", 8, 0.0)]
     assert place_actors(plain, 3) == [ActorPlace("a", 4, 0.0)] * 2 + [ActorPlace("b", 5, 0.0)]

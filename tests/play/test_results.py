@@ -1,4 +1,4 @@
-"""Counting games by hand."""
+"""Pair results, statistics and cross tables, compared with hand counts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ GAMES = [
 ]
 
 
-def test_pairs_are_seen_from_the_first_name():
+def test_pair_results_count_from_first_name():
     bob, cid = pair_results(GAMES)
     assert (bob.first, bob.second, bob.score, bob.moved_first) == ("ann", "bob", Score(2, 1, 1), 1)
-    assert bob.distinct == Score(1, 1, 1)  # games 0 and 2 are one; 1 has other colours
+    assert bob.distinct == Score(1, 1, 1)  # games 0 and 2 are equal; game 1 has reversed colours
     assert (cid.score, cid.distinct, cid.moved_first) == (Score(2, 0, 0), Score(2, 0, 0), 1)
 
 
-def test_the_overview_counts_forfeits_by_who_gave_up():
+def test_statistics_count_forfeits_by_player():
     counts = game_statistics(GAMES)
     assert (counts.games, counts.distinct) == (6, 5)
     assert counts.moving_first == Score(4, 1, 1)
     assert counts.forfeits == {"cid": 2}
 
 
-def test_the_cross_table_is_zero_sum_and_empty_where_nobody_met():
+def test_cross_table_is_zero_sum_and_empty_for_missing_pairs():
     table = cross_table(["ann", "bob", "cid"], pair_results(GAMES))
     assert table[0, 1] == 2.5 / 4
     assert table[1, 0] == 1.5 / 4
@@ -44,7 +44,7 @@ def test_the_cross_table_is_zero_sum_and_empty_where_nobody_met():
     assert np.isnan(np.diag(table)).all()
 
 
-def test_the_figure_takes_every_name(tmp_path):
+def test_cross_table_figure_accepts_any_names(tmp_path):
     names = ["$a_b$", "x" * 200, "<&>"]
     figure = draw_cross_table(names, cross_table(names, []), "a $title$")
     for ending, head in (("png", b"\x89PNG"), ("svg", b"<?xml")):

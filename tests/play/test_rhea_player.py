@@ -1,4 +1,4 @@
-"""RHEA as a player that can be stopped between two moves."""
+"""RHEA as an asynchronous player, which can be stopped between moves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings
 
 
-def test_moves_asked_for_together_are_thought_about_in_turn():
+def test_submitted_moves_are_decided_in_turn():
     name = "connect_four:5x5"
     player = RheaPlayer(parse_game(name), "rhea", RheaSettings(playouts=20_000))
     assert isinstance(player, AsyncPlayer)

@@ -1,4 +1,4 @@
-"""The search service: its answers, what it saves, and games that it plays."""
+"""The search service: results, merged and cached requests, and its self-play games."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def service(search=NOISY, **changes):
 
 
 def positions(count=40):
-    """Return states of some random games, in which the first ones are repeated."""
+    """Return states of random games, which repeat the first positions."""
     random = np.random.default_rng(1)
     states = []
     while len(states) < count:
@@ -46,41 +46,43 @@ def assert_equal(one, other):
         np.testing.assert_array_equal(column, getattr(other, name), err_msg=name)
 
 
-def test_an_answer_is_what_a_search_of_the_position_alone_finds():
+def test_results_agree_with_separate_searches():
     states = positions()
     hashes = np.empty(len(states), np.uint64)
     hash_states(states, hashes)
-    with service() as asked:
-        answers = asked.search(states)
+    with service() as searcher:
+        results = searcher.search(states)
     search = Search(GAME, NOISY, HashEvaluator(rules.actions(GAME)), 1)
-    slot, no = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    slot, zero = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for row, state in enumerate(states):
         keys = [
-            streams.streams(3, 2, (hashes[row : row + 1] >> np.uint64(1)).astype(np.int64), no, use)
-            for use in (streams.SERVICE_PLAYOUT, streams.SERVICE_NOISE)
+            streams.streams(
+                3, 2, (hashes[row : row + 1] >> np.uint64(1)).astype(np.int64), zero, purpose
+            )
+            for purpose in (streams.SERVICE_PLAYOUT, streams.SERVICE_NOISE)
         ]
         search.set_root(slot, state[None])
         search.start_search(slot, *keys)
         search.run()
-        assert (answers.visits[row] == search.visits(slot)[0]).all()
-        assert (answers.policies[row] == search.policies(slot)[0]).all()
-        assert answers.root_values[row] == search.root_values(slot)[0]
-        searched = answers.visits[row] > 0
-        assert (answers.action_values[row] == search.root_actions(slot)[1][0])[searched].all()
-        assert np.isnan(answers.action_values[row][~searched]).all()
-        assert answers.visits[row].sum() == NOISY.simulations
+        assert (results.visits[row] == search.visits(slot)[0]).all()
+        assert (results.policies[row] == search.policies(slot)[0]).all()
+        assert results.root_values[row] == search.root_values(slot)[0]
+        searched = results.visits[row] > 0
+        assert (results.action_values[row] == search.root_actions(slot)[1][0])[searched].all()
+        assert np.isnan(results.action_values[row][~searched]).all()
+        assert results.visits[row].sum() == NOISY.simulations
 
 
 @pytest.mark.parametrize("cache", [0, 3, 1000])
-def test_answers_depend_neither_on_who_asks_nor_on_order_nor_on_layout(cache):
+def test_results_do_not_depend_on_order_or_layout(cache):
     states = positions()
-    with service() as asked:
-        expected = asked.search(states)
+    with service() as searcher:
+        expected = searcher.search(states)
     order = np.random.default_rng(2).permutation(len(states))
-    with service(cache=cache, slots=1, threads=1) as asked:
+    with service(cache=cache, slots=1, threads=1) as searcher:
         for part in np.array_split(order, 4):
-            assert_equal(asked.search(states[part]), expected.rows(part))
-        counts = asked.counts
+            assert_equal(searcher.search(states[part]), expected.rows(part))
+        counts = searcher.counts
     assert counts["asked"] == len(states)
     assert counts["asked"] == counts["merged"] + counts["remembered"] + counts["searched"]
     distinct = len(np.unique(states, axis=0))
@@ -89,59 +91,61 @@ def test_answers_depend_neither_on_who_asks_nor_on_order_nor_on_layout(cache):
     assert counts["simulations"] == counts["searched"] * NOISY.simulations
 
 
-def test_questions_stay_with_a_thread_but_none_gets_more_than_its_share():
+def test_rows_by_thread_balances_threads():
     parts = [part.tolist() for part in rows_by_thread(np.array([4, 4, 7, 4, 4, 9]), 2)]
     assert parts == [[0, 1, 3], [2, 5, 4]]
     assert [len(part) for part in rows_by_thread(np.array([3]), 2)] == [0, 1]
 
 
-def test_equal_questions_of_a_call_are_one_search():
+def test_equal_positions_are_searched_once():
     states = np.repeat(positions(3), 4, axis=0)
-    with service(cache=0) as asked:
-        answers = asked.search(states)
-        assert (asked.counts["merged"], asked.counts["searched"]) == (9, 3)
-    assert_equal(answers.rows(np.arange(0, 12, 4)), answers.rows(np.arange(3, 12, 4)))
-    with service() as asked:
-        assert len(asked.search(states[:0]).full) == 0
+    with service(cache=0) as searcher:
+        results = searcher.search(states)
+        assert (searcher.counts["merged"], searcher.counts["searched"]) == (9, 3)
+    assert_equal(results.rows(np.arange(0, 12, 4)), results.rows(np.arange(3, 12, 4)))
+    with service() as searcher:
+        assert len(searcher.search(states[:0]).full) == 0
 
 
-def test_what_is_asked_elsewhere_of_another_iteration_has_other_noise():
+def test_noise_depends_on_iteration():
     states = positions(10)
     with service() as one, service(iteration=3) as other:
         assert (one.search(states).visits != other.search(states).visits).any()
 
 
 def play(search=NOISY, mode="service", **settings):
-    chosen = SelfPlaySettings(mode=mode, **{"episodes": 12, "random_opening_plies": 3, **settings})
+    selfplay = SelfPlaySettings(
+        mode=mode, **{"episodes": 12, "random_opening_plies": 3, **settings}
+    )
     run = play_episodes if mode == "episodic" else play_by_service
-    return run(GAME, chosen, search, HashEvaluator(rules.actions(GAME)), 3, 2)
+    return run(GAME, selfplay, search, HashEvaluator(rules.actions(GAME)), 3, 2)
 
 
-def test_without_noise_and_kept_trees_it_plays_the_games_of_plain_self_play():
+def test_quiet_service_plays_games_of_episodic_self_play():
     plain, served = (play(QUIET, mode, threads=2) for mode in ("episodic", "service"))
     assert plain.games == served.games
     one, other = plain.examples, served.examples
     assert (one.full == other.full).all()
     assert 0 < one.full.sum() < len(one.full)
     for name, column in one.columns().items():
-        found = getattr(other, name)
-        np.testing.assert_array_equal(column[one.full], found[one.full], err_msg=name)
+        served_column = getattr(other, name)
+        np.testing.assert_array_equal(column[one.full], served_column[one.full], err_msg=name)
     assert served.counts["simulations"] < plain.counts["simulations"]
 
 
 @pytest.mark.parametrize("budget", ["fixed", {"name": "playout_cap", "simulations": 3}])
-def test_games_depend_neither_on_threads_nor_on_what_is_remembered(budget):
+def test_games_do_not_depend_on_threads_or_cache(budget):
     one = play(budget=budget, threads=1)
-    few = {"name": "service", "cache": 2}
-    other = play(budget=budget, threads=3, parallel_games=4, mode=few)
+    small_cache = {"name": "service", "cache": 2}
+    other = play(budget=budget, threads=3, parallel_games=4, mode=small_cache)
     assert one.games == other.games
     assert_equal(one.examples, other.examples)
-    # Equal positions of this game have equal plies, so that they are asked for together.
+    # Equal positions of this game have equal plies, so they are requested together.
     assert one.counts["merged"] == other.counts["merged"] > 0
     assert one.counts["remembered"] == 0
 
 
-def test_a_mistake_in_a_thread_stops_all_and_is_told():
+def test_error_in_thread_stops_service_and_is_raised():
     class Broken:
         def evaluate(self, states):
             raise FloatingPointError("broken")
@@ -149,11 +153,11 @@ def test_a_mistake_in_a_thread_stops_all_and_is_told():
     searches = ServiceSearches(NOISY, 3, 2, threads=2)
     with (
         pytest.raises(FloatingPointError, match="broken"),
-        SearchService(GAME, Broken(), searches) as asked,
+        SearchService(GAME, Broken(), searches) as searcher,
     ):
-        asked.search(positions())
+        searcher.search(positions())
 
 
-def test_modes_say_which_games_do_not_begin_with_its_random_plies():
+def test_retry_mode_refuses_random_opening_plies():
     with pytest.raises(ValueError, match="random_opening_plies = 3"):
         SelfPlaySettings(mode="retry", random_opening_plies=3)

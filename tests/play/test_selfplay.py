@@ -1,4 +1,4 @@
-"""Self-play: what is recorded, and on what it does not depend."""
+"""Self-play: examples, records, reproducibility and errors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SEARCH = SearchSettings.model_validate({"simulations": 12, "noise": {"fraction":
 
 def play(name, evaluator=None, seed=3, iteration=2, **settings):
     game = parse_game(name)
-    chosen = evaluator or HashEvaluator(rules.actions(game))
-    return play_episodes(game, SelfPlaySettings(**settings), SEARCH, chosen, seed, iteration)
+    network = evaluator or HashEvaluator(rules.actions(game))
+    return play_episodes(game, SelfPlaySettings(**settings), SEARCH, network, seed, iteration)
 
 
 def assert_equal(one, other):
@@ -29,20 +29,20 @@ def assert_equal(one, other):
 
 
 @pytest.mark.parametrize("name", ["othello:4x4", "connect_four:5x5", "gobang:4x4:3"])
-def test_the_examples_are_the_games(name):
-    """Replaying the moves gives the stored states, and results from each mover's view."""
+def test_examples_agree_with_games(name):
+    """Replay the moves, and compare states and outcomes from each mover's perspective."""
     examples = play(name, episodes=9, temperature_plies=4).examples
     assert set(examples.games) == set(range(9))
     assert examples.full.all()
     for number in range(9):
-        mine = examples.games == number
-        assert (examples.plies[mine] == np.arange(mine.sum())).all()
-        assert (examples.plies_left[mine] == np.arange(mine.sum())[::-1] + 1).all()
+        in_game = examples.games == number
+        assert (examples.plies[in_game] == np.arange(in_game.sum())).all()
+        assert (examples.plies_left[in_game] == np.arange(in_game.sum())[::-1] + 1).all()
         position = Position.start(name)
         outcomes = []
         for state, policy, values, action, outcome in zip(
-            examples.states[mine], examples.policies[mine], examples.action_values[mine],
-            examples.actions[mine], examples.outcomes[mine], strict=True,
+            examples.states[in_game], examples.policies[in_game], examples.action_values[in_game],
+            examples.actions[in_game], examples.outcomes[in_game], strict=True,
         ):  # fmt: skip
             assert (position.state == state).all()
             assert policy[~position.legal_mask].sum() == 0
@@ -54,25 +54,25 @@ def test_the_examples_are_the_games(name):
         assert set(outcomes) == {position.first_player_outcome}
 
 
-def test_draws_are_zero_for_both():
+def test_draws_have_outcome_zero():
     examples = play("gobang:3x3:3", UniformEvaluator(9), episodes=60).examples
     assert set(np.unique(examples.outcomes)) == {-1, 0, 1}
 
 
-def test_values_of_the_root_and_its_actions_agree():
-    """Without a kept tree, the root's value averages the evaluations of its node and actions."""
+def test_root_value_agrees_with_action_values():
+    """Without tree reuse, the root value averages the evaluations of the root and its actions."""
     search = SEARCH.model_copy(update={"reuse_tree": False})
     game = parse_game("connect_four:5x5")
     evaluator = HashEvaluator(rules.actions(game))
-    found = play_episodes(game, SelfPlaySettings(episodes=4), search, evaluator, 3, 2).examples
-    _, own = evaluator.evaluate(found.states)
-    by_action = np.nansum(found.policies * found.action_values, axis=1, dtype=np.float64)
-    expected = (12 * by_action + own) / 13
-    np.testing.assert_allclose(found.root_values, expected, atol=3e-3)
+    examples = play_episodes(game, SelfPlaySettings(episodes=4), search, evaluator, 3, 2).examples
+    _, root_evaluations = evaluator.evaluate(examples.states)
+    by_action = np.nansum(examples.policies * examples.action_values, axis=1, dtype=np.float64)
+    expected = (12 * by_action + root_evaluations) / 13
+    np.testing.assert_allclose(examples.root_values, expected, atol=3e-3)
 
 
-def test_results_depend_on_seed_and_iteration_alone():
-    """Not on how many games run at once, nor on threads."""
+def test_results_depend_only_on_seed_and_iteration():
+    """The numbers of parallel games and threads do not matter."""
     name = "othello:4x4"
     one = play(name, episodes=10, parallel_games=1, threads=1)
     for other in (
@@ -84,7 +84,7 @@ def test_results_depend_on_seed_and_iteration_alone():
     assert not np.array_equal(one.examples.actions, changed.examples.actions)
 
 
-def test_a_mistake_in_a_group_stops_all_and_is_told():
+def test_error_in_thread_stops_self_play_and_is_raised():
     class Broken:
         def evaluate(self, states):
             raise FloatingPointError("broken")
@@ -93,15 +93,15 @@ def test_a_mistake_in_a_group_stops_all_and_is_told():
         play("connect_four:5x5", Broken(), episodes=10, threads=2)
 
 
-def test_an_iteration_played_in_parts_is_the_iteration():
-    """As several workers play it, each a range of game numbers."""
+def test_parts_of_iteration_merge_to_whole():
+    """Several workers each play a range of game numbers."""
     name, settings = "othello:4x4", {"episodes": 10, "threads": 2}
     game = parse_game(name)
     evaluator = HashEvaluator(rules.actions(game))
 
     def part(numbers):
-        chosen = SelfPlaySettings(**settings)
-        return play_episodes(game, chosen, SEARCH, evaluator, 3, 2, numbers=numbers, name="a@1")
+        selfplay = SelfPlaySettings(**settings)
+        return play_episodes(game, selfplay, SEARCH, evaluator, 3, 2, numbers=numbers, name="a@1")
 
     whole = part(None)
     merged = merge_results([part(range(6, 10)), part(range(1)), part(range(1, 6))])
@@ -111,20 +111,20 @@ def test_an_iteration_played_in_parts_is_the_iteration():
     assert whole.counts["simulations"] == merged.counts["simulations"]
 
 
-def test_the_records_are_the_examples():
+def test_records_agree_with_examples():
     episodes = play("connect_four:5x5", episodes=5)
     for record in episodes.games:
-        mine = episodes.examples.games == record.number
-        assert tuple(episodes.examples.actions[mine]) == record.actions
-        assert episodes.examples.outcomes[mine][0] == record.result
+        in_game = episodes.examples.games == record.number
+        assert tuple(episodes.examples.actions[in_game]) == record.actions
+        assert episodes.examples.outcomes[in_game][0] == record.result
         assert record.first == record.second == "self-play"
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_so_many_plies_are_sampled(count):
-    """Later moves are the most visited ones, so the first ply differs between games or does not."""
-    found = play("connect_four:5x5", episodes=30, temperature_plies=count).examples
-    later = found.plies >= count
-    played = found.policies[np.arange(len(found.actions)), found.actions]
-    assert (played[later] == found.policies[later].max(axis=1)).all()
-    assert (played[~later] < found.policies[~later].max(axis=1)).any() == (count > 0)
+def test_only_temperature_plies_are_sampled(count):
+    """Moves after the first `temperature_plies` plies are the most visited ones."""
+    examples = play("connect_four:5x5", episodes=30, temperature_plies=count).examples
+    later = examples.plies >= count
+    played = examples.policies[np.arange(len(examples.actions)), examples.actions]
+    assert (played[later] == examples.policies[later].max(axis=1)).all()
+    assert (played[~later] < examples.policies[~later].max(axis=1)).any() == (count > 0)

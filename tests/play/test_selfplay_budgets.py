@@ -1,4 +1,4 @@
-"""Simulation budgets in self-play: their effect on moves and examples."""
+"""Simulation budgets in self-play, and their effects on moves and examples."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CAPS = {"name": "playout_cap", "share": 0.4, "simulations": 9}
 
 
 def play(budget, **settings):
-    chosen = SelfPlaySettings(episodes=12, budget=budget, **settings)
-    return play_episodes(GAME, chosen, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
+    selfplay = SelfPlaySettings(episodes=12, budget=budget, **settings)
+    return play_episodes(GAME, selfplay, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
 
 
 def policies(states, simulations):
-    """Return what searches without noise recommend."""
+    """Return the policies of searches without noise."""
     quiet = SearchSettings(simulations=simulations, reuse_tree=False)
     search = Search(GAME, quiet, HashEvaluator(rules.actions(GAME)), len(states))
     slots = np.arange(len(states))
@@ -37,15 +37,15 @@ def policies(states, simulations):
     return (visits / visits.sum(axis=1, keepdims=True)).astype(np.float16)
 
 
-def test_quick_moves_are_searched_with_few_simulations_and_without_noise():
+def test_quick_moves_have_few_simulations_and_no_noise():
     episodes = play(CAPS)
     moves = episodes.examples
     assert 0.2 < moves.full.mean() < 0.6
     quick, full = ~moves.full, moves.full
     assert (moves.policies[quick] == policies(moves.states[quick], 9)).all()
-    choice = (moves.policies[full] > 0).sum(axis=1) > 1  # noise needs one to show
+    has_choice = (moves.policies[full] > 0).sum(axis=1) > 1  # else noise has no effect
     quiet = policies(moves.states[full], 40)
-    assert (moves.policies[full] != quiet)[choice].any(axis=1).mean() > 0.5
+    assert (moves.policies[full] != quiet)[has_choice].any(axis=1).mean() > 0.5
     simulations = int(40 * full.sum() + 9 * quick.sum())
     assert episodes.counts["simulations"] == simulations
     assert episodes.moves == len(moves.plies)
@@ -54,7 +54,7 @@ def test_quick_moves_are_searched_with_few_simulations_and_without_noise():
 @pytest.mark.parametrize(
     "budget", [CAPS, {"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": -5.0}]
 )
-def test_budgets_do_not_depend_on_how_games_are_laid_out(budget):
+def test_budgets_do_not_depend_on_layout(budget):
     one, other = (
         play(budget, **layout)
         for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 4})
@@ -67,7 +67,7 @@ def test_budgets_do_not_depend_on_how_games_are_laid_out(budget):
     assert one.counts["simulations"] == other.counts["simulations"]
 
 
-def test_moves_that_settle_cost_what_they_need():
+def test_converged_searches_stop_early():
     episodes = play({"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": -5.0})
     assert episodes.examples.full.all()
     mean = episodes.counts["simulations"] / episodes.moves

@@ -1,4 +1,4 @@
-"""Tournaments: who meets whom, and folders that outlive their processes."""
+"""Tournaments: schedules, openings, resumption and refused folders."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ PATHS = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)}
 
 
-def play(folder, some, **changes):
-    players = {agent.name: "" for agent in some}
+def play(folder, chosen_agents, **changes):
+    players = {agent.name: "" for agent in chosen_agents}
     with Tournament.locked(folder, settings(players=players, **changes)) as tournament:
-        tournament.play(GAME, some)
+        tournament.play(GAME, chosen_agents)
         return tournament.games()
 
 
 @pytest.mark.parametrize(("players", "games"), [(2, 2), (3, 50), (9, 20), (40, 10)])
 @pytest.mark.parametrize("slots", [16, 1024])
-def test_everybody_meets_everybody_with_both_colours(players, games, slots):
+def test_all_pairs_meet_with_both_colours(players, games, slots):
     names = [f"p{n}" for n in range(players)]
-    dealt = thread_batches(round_robin(names, games), games, slots, threads=2)
-    schedule = [game for batch in dealt for game in batch]
+    batches = thread_batches(round_robin(names, games), games, slots, threads=2)
+    schedule = [game for batch in batches for game in batch]
     colours = Counter((game.first, game.second) for game in schedule)
     assert set(colours.values()) == {games // 2}
     assert len(colours) == players * (players - 1)
     assert len({game.stream for game in schedule}) == len(schedule)
 
 
-def test_a_batch_of_many_players_keeps_few_of_them_busy():
+def test_batches_have_few_players():
     names = [f"p{n:02}" for n in range(82)]
-    dealt = thread_batches(round_robin(names, 10), 10, slots=512, threads=2)
-    busy = [{name for game in batch for name in (game.first, game.second)} for batch in dealt]
+    batches = thread_batches(round_robin(names, 10), 10, slots=512, threads=2)
+    busy = [{name for game in batch for name in (game.first, game.second)} for batch in batches]
     assert max(map(len, busy)) <= 24
-    assert max(map(len, dealt)) <= 2 * 2 * 512
+    assert max(map(len, batches)) <= 2 * 2 * 512
 
 
-def test_games_2j_and_the_next_share_opening_and_thread():
-    dealt = thread_batches(round_robin("abc", 50), 50, slots=16, threads=3)
-    for batch in dealt:
+def test_games_of_pair_share_opening_and_thread():
+    batches = thread_batches(round_robin("abc", 50), 50, slots=16, threads=3)
+    for batch in batches:
         assert [game.number + 1 for game in batch[::2]] == [game.number for game in batch[1::2]]
         assert [game.stream + 1 for game in batch[::2]] == [game.stream for game in batch[1::2]]
         assert all(game.number % 2 == 0 for game in batch[::2])
 
 
-def test_games_do_not_depend_on_slots_threads_or_the_order_of_players(tmp_path, monkeypatch):
+def test_games_do_not_depend_on_slots_threads_or_player_order(tmp_path, monkeypatch):
     games = play(tmp_path / "one", agents(), games=6)
     monkeypatch.setattr(engine, "_MAX_SLOTS", 4)
     monkeypatch.setattr(engine, "_MIN_SLOTS", 4)
@@ -76,7 +76,7 @@ def test_games_do_not_depend_on_slots_threads_or_the_order_of_players(tmp_path, 
     assert len(games) == 6 * 6
 
 
-def test_openings_are_shared_by_both_colours_and_differ_between_pairs(tmp_path):
+def test_both_colours_share_openings_that_differ_between_pairs(tmp_path):
     games = play(tmp_path / "t", agents(), games=8, openings=4)
     by_pair = {}
     for game in games:
@@ -89,34 +89,34 @@ def test_openings_are_shared_by_both_colours_and_differ_between_pairs(tmp_path):
     assert len({two[0].actions[:4] for two in by_pair.values()}) > 15
 
 
-def test_the_seed_matters(tmp_path):
+def test_games_depend_on_seed(tmp_path):
     one, other = (play(tmp_path / str(n), agents(), games=4, seed=n) for n in (1, 2))
     assert one != other
 
 
-def test_added_players_meet_the_others_and_nothing_is_played_again(tmp_path):
-    everybody = agents()
-    whole = play(tmp_path / "whole", everybody, games=4)
-    before = play(tmp_path / "grown", everybody[:2], games=4)
+def test_added_players_only_play_missing_games(tmp_path):
+    all_agents = agents()
+    whole = play(tmp_path / "whole", all_agents, games=4)
+    before = play(tmp_path / "grown", all_agents[:2], games=4)
     stages = GameStore(tmp_path / "grown" / "games.sqlite").stages()
-    grown = play(tmp_path / "grown", everybody, games=4)
+    grown = play(tmp_path / "grown", all_agents, games=4)
     assert grown == whole
     assert set(before) < set(grown)
     assert GameStore(tmp_path / "grown" / "games.sqlite").stages()[: len(stages)] == stages
 
 
-def test_equal_players_under_two_names_draw_apart(tmp_path):
-    some = [Agent(name, lambda: RandomPlayer(GAME)) for name in ("random", "random #2")]
-    games = play(tmp_path / "t", some, games=600, openings=0)
+def test_equal_players_under_two_names_play_different_games(tmp_path):
+    chosen_agents = [Agent(name, lambda: RandomPlayer(GAME)) for name in ("random", "random #2")]
+    games = play(tmp_path / "t", chosen_agents, games=600, openings=0)
     counts = game_statistics(games)
     assert counts.distinct > 560
-    for_one = [game.result if game.first == "random" else -game.result for game in games]
-    assert abs(sum(for_one)) < 4 * len(games) ** 0.5
+    results = [game.result if game.first == "random" else -game.result for game in games]
+    assert abs(sum(results)) < 4 * len(games) ** 0.5
 
 
 def test_forfeits_are_stored_and_counted(tmp_path):
-    some = [scripted(GAME, "quitter", quitter(2)), scripted(GAME, "low", lowest)]
-    games = play(tmp_path / "t", some, games=4, openings=0)
+    chosen_agents = [scripted(GAME, "quitter", quitter(2)), scripted(GAME, "low", lowest)]
+    games = play(tmp_path / "t", chosen_agents, games=4, openings=0)
     assert all(game.actions[-1] == FORFEIT for game in games)
     assert [game.result for game in games] == [
         -1 if game.first == "quitter" else 1 for game in games
@@ -124,19 +124,19 @@ def test_forfeits_are_stored_and_counted(tmp_path):
     assert game_statistics(games).forfeits == {"quitter": 4}
 
 
-def wait_for_stages(folder, process, least):
+def wait_for_stages(folder, process, minimum):
     while process.poll() is None:
         try:
-            if len(GameStore(folder / "games.sqlite").stages()) >= least:
+            if len(GameStore(folder / "games.sqlite").stages()) >= minimum:
                 return True
-        except UserError:  # read while it was written
+        except UserError:  # the file is being written
             pass
         time.sleep(0.005)
     return False
 
 
-def test_killed_and_resumed_it_ends_with_the_same_games(tmp_path, monkeypatch):
-    """The process is killed for real; everything else is played in this one."""
+def test_killed_tournament_resumes_to_same_games(tmp_path, monkeypatch):
+    """Only the killed tournament runs in a separate process."""
     monkeypatch.setattr("zerolab.play.tournament._STORE_SECONDS", 0.0)
     monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
@@ -156,7 +156,7 @@ def test_killed_and_resumed_it_ends_with_the_same_games(tmp_path, monkeypatch):
     assert other.blocks_left() == []
 
 
-def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
+def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.001)
 
@@ -168,14 +168,14 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
     with Tournament.locked(folder, settings()) as tournament:
         with pytest.raises(KeyboardInterrupt):
             tournament.play(GAME, agents(), progress)
-        kept = tournament.games()
-        assert 0 < len(kept) < 1800
+        finished = tournament.games()
+        assert 0 < len(finished) < 1800
         tournament.play(GAME, agents())
-        assert set(kept) < set(tournament.games())
+        assert set(finished) < set(tournament.games())
         assert len(tournament.games()) == 1800
 
 
-def test_a_second_process_is_refused(tmp_path):
+def test_second_process_is_refused(tmp_path):
     with (
         Tournament.locked(tmp_path / "t", settings()),
         pytest.raises(UserError, match="is in use: another process"),
@@ -194,7 +194,7 @@ def test_a_second_process_is_refused(tmp_path):
         ({"players": {"random": "another"}}, "random differs"),
     ],
 )
-def test_other_settings_are_refused(tmp_path, changes, expected):
+def test_changed_settings_are_refused(tmp_path, changes, expected):
     with Tournament.locked(tmp_path / "t", settings()):
         pass
     with (
@@ -204,7 +204,7 @@ def test_other_settings_are_refused(tmp_path, changes, expected):
         pass
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_foreign_folder_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with (
         pytest.raises(UserError, match="is not a tournament and not empty"),
@@ -214,7 +214,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_changed_settings_are_noticed(tmp_path):
+def test_edited_settings_file_is_reported_as_damaged(tmp_path):
     with Tournament.locked(tmp_path, settings()):
         pass
     file = tmp_path / "tournament.toml"
@@ -231,19 +231,19 @@ def test_changed_settings_are_noticed(tmp_path):
         ({"openings": -1}, "at least 0"),
     ],
 )
-def test_wrong_settings(changes, expected):
+def test_invalid_settings_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
         validate(TournamentSettings, {"game": "gobang:3x3:3", **changes})
 
 
-def test_82_players_and_33210_games(tmp_path):
-    """The papers' largest tournament; with players that think it is the same machinery."""
+def test_largest_published_tournament_is_played(tmp_path):
+    """The papers' largest tournament, played with random players."""
     game = parse_game("connect_four:6x7")
-    some = [Agent(f"random {n:02}", lambda: RandomPlayer(game)) for n in range(82)]
-    players = {agent.name: "" for agent in some}
-    wanted = TournamentSettings(game="connect_four:6x7", games=10, players=players)
-    with Tournament.locked(tmp_path, wanted) as tournament:
-        tournament.play(game, some)
+    chosen_agents = [Agent(f"random {n:02}", lambda: RandomPlayer(game)) for n in range(82)]
+    players = {agent.name: "" for agent in chosen_agents}
+    tournament_settings = TournamentSettings(game="connect_four:6x7", games=10, players=players)
+    with Tournament.locked(tmp_path, tournament_settings) as tournament:
+        tournament.play(game, chosen_agents)
         games = tournament.games()
     counts = game_statistics(games)
     assert counts.games == 33_210
