@@ -1,4 +1,4 @@
-"""Bayesian Elo against known strengths, a closed form, BayesElo's recipe and the model's laws."""
+"""Bayesian Elo, compared with known strengths, a closed form and BayesElo's algorithm."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def probabilities(lead, draw_elo):
 
 @pytest.mark.parametrize(("players", "games_a_pair", "rounds"), [(33, 20, 40), (82, 10, 15)])
 def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair, rounds):
-    """By chance alone the share covered would leave 92 to 98 % in fewer than 1 of 1,000 seeds."""
+    """Fewer than 1 of 1,000 seeds would give a coverage outside of 92 to 98 % by chance."""
     random = np.random.default_rng(players)
-    covered, errors, advantages, draw_elos = [], [], [], []
+    is_covered, errors, advantages, draw_elos = [], [], [], []
     for _ in range(rounds):
         truth, results = synthetic_tournament(random, players, games_a_pair)
         ratings = rate(results)
         for rating in ratings.players:
             true_elo = ratings.model.scale * truth[rating.player]
-            covered.append(rating.interval.low <= true_elo <= rating.interval.high)
+            is_covered.append(rating.interval.low <= true_elo <= rating.interval.high)
             errors.append(rating.elo_model - truth[rating.player])
         advantages.append(ratings.model.advantage)
         draw_elos.append(ratings.model.draw_elo)
-    assert 0.92 <= np.mean(covered) <= 0.98
+    assert 0.92 <= np.mean(is_covered) <= 0.98
     assert np.std(errors) < 20
     assert np.mean(advantages) == pytest.approx(35, abs=2)
     assert np.mean(draw_elos) == pytest.approx(97.3, abs=2)
 
 
-def test_with_endless_games_the_truth_is_found():
-    """Results in the very proportions of the model, thousands of games each way."""
+def test_many_games_recover_true_strengths():
+    """Thousands of results in exactly the proportions that the model predicts."""
     truth = {"a": 150.0, "b": -50.0, "c": -100.0}
     results = []
     for first, second in itertools.permutations(truth, 2):
@@ -65,8 +65,8 @@ def test_with_endless_games_the_truth_is_found():
     assert ratings.model.draw_elo == pytest.approx(130, abs=0.5)
 
 
-def test_two_players_in_closed_form():
-    """Without an advantage and with draw_elo 0 a draw is a win and a loss of Bradley and Terry."""
+def test_two_players_match_closed_form():
+    """With advantage and draw_elo 0, a draw equals a win and a loss in the Bradley-Terry model."""
     results = games("a", "b", 10, 3, 5) + games("b", "a", 4, 3, 11)
     wins, losses, draws = 21, 9, 6 + 2
     ratings = rate(results, advantage=0, draw_elo=0)
@@ -82,19 +82,19 @@ def test_two_players_in_closed_form():
 
 
 def bayeselo(results, rounds=20_000):
-    """Rate by BayesElo's own algorithm, minorisation-maximisation [Hunter2004; BayesElo].
+    """Rate with BayesElo's algorithm, minorisation-maximisation [Hunter2004; BayesElo].
 
-    Its prior, draws of every player with every opponent by the games with it, is added first.
+    Its prior consists of virtual draws with every opponent, in proportion to the games played.
     """
     counted = tally(results)
     wins, draws, losses = (each.astype(float) for each in counted[1:])
-    met = wins + draws + losses
-    met += met.T
-    for i in range(len(met)):
-        share = 0.25 * 2 / met[i].sum() * met[i]
+    games_played = wins + draws + losses
+    games_played += games_played.T
+    for i in range(len(games_played)):
+        share = 0.25 * 2 / games_played[i].sum() * games_played[i]
         draws[i] += share
         draws[:, i] += share
-    strength, advantage, bar = np.ones(len(met)), 1.0, 1.0
+    strength, advantage, bar = np.ones(len(games_played)), 1.0, 1.0
     a, b = wins + draws, losses + draws
     for _ in range(rounds):
         row, column = strength[:, None], strength[None]
@@ -107,12 +107,12 @@ def bayeselo(results, rounds=20_000):
         win, lose = a / (advantage * row + bar * column), b / (bar * advantage * row + column)
         half = draws.sum() / (column * win + advantage * row * lose).sum()
         bar = half + math.sqrt(half * half + 1)
-    shown = 400 * np.log10(strength)
-    shown -= shown.mean()
-    return dict(zip(counted.players, shown, strict=True)), *400 * np.log10([advantage, bar])
+    elo = 400 * np.log10(strength)
+    elo -= elo.mean()
+    return dict(zip(counted.players, elo, strict=True)), *400 * np.log10([advantage, bar])
 
 
-def test_ratings_are_those_of_bayeselo():
+def test_ratings_agree_with_bayeselo():
     _, results = synthetic_tournament(np.random.default_rng(7), 8, 10)
     reference, advantage, draw_elo = bayeselo(results)
     ratings = rate(results)
@@ -121,8 +121,8 @@ def test_ratings_are_those_of_bayeselo():
     assert ratings.model.draw_elo == pytest.approx(draw_elo, abs=0.5)
 
 
-def test_the_scale_of_bayeselo():
-    """Its factor for its default draw_elo, and what it is for: the slope of the expected score."""
+def test_scale_agrees_with_bayeselo():
+    """BayesElo's factor at its default draw_elo normalises the slope of the expected score."""
     ratings = rate(games("a", "b", 3, 3, 3), draw_elo=97.3, advantage=0)
     assert ratings.model.scale == pytest.approx(0.92550, abs=1e-5)
     won, drawn, _ = probabilities(0.01, 97.3)
@@ -130,43 +130,42 @@ def test_the_scale_of_bayeselo():
     assert slope == pytest.approx(ratings.model.scale / (4 * ELO), rel=1e-4)
 
 
-def test_a_match_and_a_sequential_test_speak_of_the_same_elo():
-    """30 wins, 350 draws and 20 losses: +8.7 Elo by the score rate, +37 on the model's scale."""
+def test_match_and_sequential_test_have_same_elo_scale():
+    """30-350-20 is +8.7 Elo by the score rate, and +37 on the model's scale."""
     outcomes = [1] * 30 + [0] * 350 + [-1] * 20
     np.random.default_rng(1).shuffle(outcomes)
     sides = ("a", "b"), ("b", "a")
     played = [GameResult(*sides[i % 2], outcome * (-1) ** i) for i, outcome in enumerate(outcomes)]
     ratings = rate(played)
-    found = ratings.difference("a", "b")
+    difference = ratings.difference("a", "b")
     by_score = 400 * math.log10(0.5125 / 0.4875)
-    assert found.elo == pytest.approx(by_score, rel=0.02)
-    assert found.elo - found.interval.low == pytest.approx(
-        12, abs=1
-    )  # 1.96 errors of 400 such games
-    assert ratings.model.difference("a", "b").elo > 4 * found.elo
-    assert ratings.model.difference("a", "b").los == found.los
-    assert found.interval.high < 50
+    assert difference.elo == pytest.approx(by_score, rel=0.02)
+    # 1.96 standard errors for 400 such games are 12 Elo.
+    assert difference.elo - difference.interval.low == pytest.approx(12, abs=1)
+    assert ratings.model.difference("a", "b").elo > 4 * difference.elo
+    assert ratings.model.difference("a", "b").los == difference.los
+    assert difference.interval.high < 50
     assert Sprt(0, 50).verdict(count_pairs("a", played)[-1]).state == "accept H0"
     top = ratings.players[0]
-    assert top.elo == pytest.approx(found.elo / 2)
+    assert top.elo == pytest.approx(difference.elo / 2)
     assert top.elo_model == pytest.approx(ratings.model.difference("a", "b").elo / 2)
 
 
-def test_everything_for_people_is_on_one_scale():
+def test_reported_numbers_are_on_one_scale():
     _, played = synthetic_tournament(np.random.default_rng(8), 5, 20)
     ratings = rate(played)
-    found, scale = ratings_json(ratings), ratings.model.scale
-    assert found["advantage"] == pytest.approx(scale * found["model"]["advantage"])
-    for each, rating in zip(found["players"], ratings.players, strict=True):
+    report, scale = ratings_json(ratings), ratings.model.scale
+    assert report["advantage"] == pytest.approx(scale * report["model"]["advantage"])
+    for each, rating in zip(report["players"], ratings.players, strict=True):
         assert each["elo"] == pytest.approx(scale * each["elo_model"])
         assert each["elo"] == rating.elo == pytest.approx((each["low"] + each["high"]) / 2)
-    first, last = found["players"][0], found["players"][-1]
-    apart = ratings.difference(first["player"], last["player"])
-    assert apart.elo == pytest.approx(first["elo"] - last["elo"])
+    first, last = report["players"][0], report["players"][-1]
+    difference = ratings.difference(first["player"], last["player"])
+    assert difference.elo == pytest.approx(first["elo"] - last["elo"])
 
 
-def test_a_player_against_itself_is_no_stronger():
-    """The mirror test: one player under two names, colours paired."""
+def test_player_against_itself_has_equal_ratings():
+    """One player under two names, with paired colours."""
     results = games("x", "its mirror", 7, 4, 5) + games("its mirror", "x", 7, 4, 5)
     ratings = rate(results)
     assert elos(ratings) == pytest.approx({"x": 0, "its mirror": 0}, abs=1e-6)
@@ -180,16 +179,16 @@ outcomes = st.lists(
 )
 
 
-def made_results(rows):
-    """Return results among five players whom a ring of games connects."""
+def connected_results(rows):
+    """Return results of five players, with a ring of draws that connects them."""
     ring = [(i, (i + 1) % 5, 0) for i in range(5)]
     return [GameResult(f"p{i}", f"p{j}", outcome) for i, j, outcome in ring + rows if i != j]
 
 
 @given(outcomes, st.permutations(range(5)))
 @settings(max_examples=25)
-def test_order_and_names_do_not_matter(rows, order):
-    results = made_results(rows)
+def test_ratings_do_not_depend_on_order_or_names(rows, order):
+    results = connected_results(rows)
     ratings = rate(results)
     names = {f"p{i}": f"p{j}" for i, j in enumerate(order)}
     renamed = rate([GameResult(names[r.first], names[r.second], r.result) for r in results[::-1]])
@@ -200,8 +199,8 @@ def test_order_and_names_do_not_matter(rows, order):
 
 @given(outcomes)
 @settings(max_examples=25)
-def test_swapping_colours_turns_the_advantage(rows):
-    results = made_results(rows)
+def test_swapping_colours_negates_advantage(rows):
+    results = connected_results(rows)
     ratings = rate(results)
     swapped = rate([GameResult(r.second, r.first, -r.result) for r in results])
     assert swapped.model.advantage == pytest.approx(-ratings.model.advantage, abs=1e-5)
@@ -211,8 +210,8 @@ def test_swapping_colours_turns_the_advantage(rows):
 
 @given(outcomes)
 @settings(max_examples=25)
-def test_superiority_and_covariance_are_what_they_say(rows):
-    ratings = rate(made_results(rows))
+def test_superiority_and_covariance_are_consistent(rows):
+    ratings = rate(connected_results(rows))
     likelihoods, n = ratings.los(), len(ratings.players)
     assert likelihoods + likelihoods.T == pytest.approx(np.ones((n, n)))
     assert (likelihoods[np.triu_indices(n, 1)] >= 0.5).all()  # strongest first
@@ -224,7 +223,7 @@ def test_superiority_and_covariance_are_what_they_say(rows):
     )
 
 
-def test_derivatives_are_those_of_the_posterior():
+def test_derivatives_agree_with_finite_differences():
     random = np.random.default_rng(3)
     pairs = np.array(list(itertools.product(range(6), repeat=2)))
     first, second = random.permutation(pairs)[:25].T
@@ -262,7 +261,7 @@ def test_extreme_results_have_finite_ratings(name):
     )
 
 
-def test_what_extreme_results_mean():
+def test_extreme_results_have_plausible_ratings():
     assert rate(EXTREMES["one wins everything"]).players[0].player == "a"
     assert rate(EXTREMES["all drawn"]).model.draw_elo > 500
     first = rate(EXTREMES["first player wins"])
@@ -270,7 +269,7 @@ def test_what_extreme_results_mean():
     assert elos(first) == pytest.approx({"a": 0, "b": 0}, abs=1e-6)
 
 
-def test_an_advantage_that_is_given_is_kept():
+def test_fixed_parameters_are_not_fitted():
     results = games("a", "b", 30, 5, 10) + games("b", "a", 30, 5, 10)
     ratings = rate(results, advantage=12.5, draw_elo=50)
     assert (ratings.model.advantage, ratings.model.draw_elo) == pytest.approx((12.5, 50))
@@ -280,7 +279,7 @@ def test_an_advantage_that_is_given_is_kept():
     assert fitted.model.covariance[2, 2] > 0
 
 
-def test_the_columns_of_a_rating():
+def test_rating_has_games_rates_and_mean_opponent():
     results = games("a", "b", 2, 1) + games("c", "a", 0, 0, 1) + games("b", "c", 1)
     rated = {rating.player: rating for rating in rate(results).players}
     assert (rated["a"].games, rated["a"].score_rate, rated["a"].draw_rate) == (4, 3.5 / 4, 0.25)
@@ -288,41 +287,41 @@ def test_the_columns_of_a_rating():
     assert rated["c"].score_rate == 0
 
 
-def test_virtual_games_hardly_count():
-    """1,000 games per pair: the prior moves a rating by far less than its interval."""
+def test_prior_is_negligible_with_many_games():
+    """With 1,000 games per pair, the prior moves ratings by far less than their intervals."""
     results = games("a", "b", 300, 100, 100) + games("b", "a", 100, 100, 300)
     difference = rate(results, advantage=0).model.difference("a", "b")
-    expected = 200 * math.log10(0.6 / 0.4 * 0.8 / 0.2)  # of 60 % wins and 20 % losses
+    expected = 200 * math.log10(0.6 / 0.4 * 0.8 / 0.2)  # from 60 % wins and 20 % losses
     assert difference.elo == pytest.approx(expected, abs=2)
 
 
-def test_who_cannot_be_compared():
+def test_disconnected_players_are_refused():
     with pytest.raises(UserError, match="no finished game between two players"):
         rate([])
     with pytest.raises(UserError, match="no finished game between two players"):
         rate(games("a", "a", 3))
-    apart = games("a", "b", 3) + games("c", "d", 1) + games("d", "e", 1)
+    disconnected = games("a", "b", 3) + games("c", "d", 1) + games("d", "e", 1)
     with pytest.raises(UserError, match=r"2 groups .*: c, d, e; a, b$"):
-        rate(apart)
-    assert connected_groups(tally(apart)) == [["c", "d", "e"], ["a", "b"]]
-    many = [g for i in range(20) for g in games(f"x{i:02}", f"x{i + 1:02}", 1)]
+        rate(disconnected)
+    assert connected_groups(tally(disconnected)) == [["c", "d", "e"], ["a", "b"]]
+    chain = [g for i in range(20) for g in games(f"x{i:02}", f"x{i + 1:02}", 1)]
     with pytest.raises(UserError, match=r"x04 and 16 more; a, b$"):
-        rate(many + games("a", "b", 1))
+        rate(chain + games("a", "b", 1))
 
 
 @pytest.mark.parametrize("wrong", [{"advantage": math.nan}, {"draw_elo": -1.0}, {"draw_elo": 1e9}])
-def test_parameters_out_of_range(wrong):
+def test_parameters_out_of_range_are_refused(wrong):
     with pytest.raises(UserError, match="expected at least"):
         rate(games("a", "b", 1), **wrong)
 
 
-def test_unknown_outcomes_are_a_mistake_of_the_program():
+def test_unknown_outcomes_raise_value_error():
     with pytest.raises(ValueError, match="1, 0 or -1"):
         tally([GameResult("a", "b", 2)])
 
 
-def test_a_long_row_of_players_is_rated():
-    """The first is 290,000 Elo ahead of the last: Newton's steps are long, and yet few."""
+def test_long_chain_of_players_is_rated():
+    """The first player is 290,000 Elo ahead of the last, so Newton's method needs long steps."""
     row = [f"p{number:03}" for number in range(400)]
     ratings = rate([GameResult(*pair, 1) for pair in itertools.pairwise(row)])
     assert [each.player for each in ratings.players] == row

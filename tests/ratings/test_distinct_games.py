@@ -1,4 +1,4 @@
-"""Distinct games: what repeats another one, and that repetitions are no evidence of strength."""
+"""Distinct games: detection of repetitions, which are no evidence of strength."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from zerolab.store.games import GameRecord
 
 GAMES = [
     GameRecord(0, "a", "b", (0, 1), 1),
-    GameRecord(1, "b", "a", (0, 1), 1),  # the same moves with the other colours
+    GameRecord(1, "b", "a", (0, 1), 1),  # the same moves with reversed colours
     GameRecord(2, "a", "b", (0, 1), 1),  # repeats game 0
-    GameRecord(3, "a", "c", (0, 1), 1),  # against someone else
+    GameRecord(3, "a", "c", (0, 1), 1),  # another opponent
     GameRecord(4, "a", "b", (0, 2), 0),
     GameRecord(5, "b", "a", (0, 1), 1),  # repeats game 1
 ]
 
 
-def test_the_same_players_colours_and_actions_make_a_repetition():
+def test_repetition_has_same_players_colours_and_actions():
     assert [game.number for game in distinct_games(GAMES)] == [0, 1, 3, 4]
 
 
-def test_games_whose_actions_are_unknown_all_count():
+def test_games_without_actions_are_all_distinct():
     unknown = [GameResult("a", "b", 1)] * 3
     assert distinct_games([*unknown, *GAMES[:1]]) == [*unknown, GAMES[0]]
 
 
-def test_scores_are_seen_from_a_player():
+def test_score_of_counts_for_one_player():
     assert score_of("a", GAMES) == Score(3, 1, 2)
     assert score_of("b", [game for game in GAMES if "b" in game[1:3]]) == Score(2, 1, 2)
 
 
-def test_a_rating_shows_all_games_and_is_made_from_distinct_ones():
+def test_rating_counts_all_games_but_uses_distinct_ones():
     ratings, once = rate(GAMES), rate(distinct_games(GAMES))
     assert ratings.difference("a", "b") == once.difference("a", "b")
     assert ratings.model.elos.tolist() == once.model.elos.tolist()
-    shown = {each.player: each for each in ratings.players}
-    assert (shown["a"].games, shown["a"].distinct_games) == (6, 4)
-    assert shown["b"].score_rate == 2.5 / 5
+    rated = {each.player: each for each in ratings.players}
+    assert (rated["a"].games, rated["a"].distinct_games) == (6, 4)
+    assert rated["b"].score_rate == 2.5 / 5
 
 
 @pytest.mark.parametrize("times", [2, 50])
-def test_repetitions_change_no_interval(times):
+def test_repetitions_do_not_change_interval(times):
     games = [GameRecord(n, *("ab", "ba")[n % 2], (n,), (1, 0, -1, 1)[n % 4]) for n in range(10)]
     once, often = (rate(each).difference("a", "b") for each in (games, games * times))
     assert often == once
 
 
 def repetitive_match(random, draws):
-    """Return 40 games of two equal players, who know ten lines alone."""
+    """Return 40 games of two equal players with only ten distinct lines."""
     outcomes = random.choice([1, 0, -1], 10, p=[(1 - draws) / 2, draws, (1 - draws) / 2])
     lines = random.permutation([*range(10), *random.integers(0, 10, 30)]).tolist()
     sides = ("a", "b"), ("b", "a")
@@ -61,12 +61,14 @@ def repetitive_match(random, draws):
 
 
 @pytest.mark.parametrize("draws", [0.0, 0.3])
-def test_equal_players_with_ten_distinct_games_of_forty_rarely_seem_unequal(draws):
-    """About 5 % pass 0.95, three standard deviations allowed; counting all games, a quarter do."""
+def test_repetitions_do_not_raise_error_rate(draws):
+    """About 5 % of matches pass 0.95; if repetitions counted, about a quarter would."""
     random = np.random.default_rng(3)
     matches = [repetitive_match(random, draws) for _ in range(600)]
     passed = np.mean([rate(games).difference("a", "b").los >= 0.95 for games in matches])
     assert passed < 0.05 + 3 * (0.05 * 0.95 / len(matches)) ** 0.5
-    counted = [[game._replace(actions=None) for game in games] for games in matches[:200]]
-    deceived = np.mean([rate(games).difference("a", "b").los >= 0.95 for games in counted])
-    assert deceived > 0.15
+    without_actions = [[game._replace(actions=None) for game in games] for games in matches[:200]]
+    passed_with_repetitions = np.mean(
+        [rate(games).difference("a", "b").los >= 0.95 for games in without_actions]
+    )
+    assert passed_with_repetitions > 0.15

@@ -1,4 +1,4 @@
-"""The sequential test: its error rates by simulation, and what pairs of games are."""
+"""The sequential test: error rates, likelihood ratios and pairs of games."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from zerolab.ratings.results import GameResult
 from zerolab.ratings.sprt import Sprt, count_pairs, expected_score, log_likelihood_ratio
 
 
-def share_accepting_h1(elo, elo0, elo1, *, runs=1000, longest=1500, bias=0.0):
-    """Simulate tests all at once; pairs are of two games, one more likely won by who is first.
+def share_accepting_h1(elo, elo0, elo1, *, runs=1000, max_pairs=1500, bias=0.0):
+    """Simulate sequential tests on pairs of games, and return the share that accept H1.
 
-    Both games of a pair share their opening, which favours a side by up to `bias`.
+    Both games of a pair share an opening, which favours one side by up to `bias`.
     """
     random = np.random.default_rng(5)
     pairs = np.zeros((runs, 5))
     upper = math.log(0.95 / 0.05)
     decided = np.zeros(runs)
-    for _ in range(longest):
+    for _ in range(max_pairs):
         running = np.flatnonzero(decided == 0)
         if not running.size:
             break
-        share, drawn = expected_score(elo), 0.3
+        share, draw_rate = expected_score(elo), 0.3
         tilt = random.uniform(-bias, bias, len(running))
         points = np.zeros(len(running), np.int64)
         for sign in (1, -1):
-            wins = share + sign * tilt - drawn / 2
-            luck = random.random(len(running))
-            points += np.where(luck < wins, 2, np.where(luck < wins + drawn, 1, 0))
+            wins = share + sign * tilt - draw_rate / 2
+            samples = random.random(len(running))
+            points += np.where(samples < wins, 2, np.where(samples < wins + draw_rate, 1, 0))
         pairs[running, points] += 1
         ratio = log_likelihood_ratio(pairs[running], elo0, elo1)
         decided[running] = np.where(ratio >= upper, 1, np.where(ratio <= -upper, -1, 0))
@@ -40,13 +40,13 @@ def share_accepting_h1(elo, elo0, elo1, *, runs=1000, longest=1500, bias=0.0):
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.25])
-def test_error_rates_hold(bias):
-    """At most 5 % each; three standard deviations of 1,000 simulated tests are 2.1 %."""
+def test_error_rates_are_within_bounds(bias):
+    """Both are at most 5 %, with three standard deviations of 1,000 tests (2.1 %) as margin."""
     assert share_accepting_h1(0, 0, 50, bias=bias) < 0.071
     assert share_accepting_h1(50, 0, 50, bias=bias) > 0.929
 
 
-def test_a_much_stronger_player_is_soon_known():
+def test_large_difference_is_decided_quickly():
     verdicts = [Sprt(0, 50).verdict([0, 0, 0, 0, n]).state for n in range(60)]
     assert verdicts[0] == "continue"
     assert verdicts[-1] == "accept H1"
@@ -54,28 +54,28 @@ def test_a_much_stronger_player_is_soon_known():
     assert lost[-1] == "accept H0"
 
 
-def test_equal_pairs_speak_for_the_nearer_hypothesis():
+def test_even_pairs_favour_nearer_hypothesis():
     assert Sprt(0, 50).verdict([0, 0, 500, 0, 0]).state == "accept H0"
     assert Sprt(-50, 0).verdict([0, 0, 500, 0, 0]).state == "accept H1"
     assert Sprt(-20, 20).verdict([3, 7, 11, 7, 3]).llr == pytest.approx(0, abs=1e-9)
 
 
-def test_the_ratio_is_that_of_a_coin_where_only_two_scores_occur():
-    """Pairs won or lost are tosses of a coin, whose likelihood ratio is known."""
+def test_two_scores_give_bernoulli_likelihood_ratio():
+    """Pairs that are always won or lost follow a Bernoulli distribution."""
     p0, p1 = expected_score(0), expected_score(60)
     coin = 30 * math.log(p1 / p0) + 20 * math.log((1 - p1) / (1 - p0))
     assert log_likelihood_ratio([20, 0, 0, 0, 30], 0, 60) == pytest.approx(coin, abs=0.02)
 
 
-def test_bounds_are_those_of_wald():
+def test_bounds_follow_wald():
     verdict = Sprt(0, 10, alpha=0.05, beta=0.1).verdict([0] * 5)
     assert verdict.llr == 0
     assert verdict.lower == pytest.approx(math.log(0.1 / 0.95))
     assert verdict.upper == pytest.approx(math.log(0.9 / 0.05))
 
 
-def made_games(outcomes, lines=None):
-    """Return games of "a", first in those of even number, from its outcomes."""
+def games_of_a(outcomes, lines=None):
+    """Return games with these outcomes for "a", which moves first in games of even number."""
     sides = ("a", "b"), ("b", "a")
     return [
         GameResult(*sides[i % 2], outcome * (-1) ** i, lines[i] if lines else None)
@@ -85,35 +85,35 @@ def made_games(outcomes, lines=None):
 
 def test_pairs_are_counted():
     outcomes = [1, 1, 1, 0, 1, -1, 0, 0, 0, -1, -1, -1, 1]
-    counts = count_pairs("a", made_games(outcomes))
+    counts = count_pairs("a", games_of_a(outcomes))
     assert counts[0].tolist() == [0, 0, 0, 0, 1]
     assert counts[-1].tolist() == [1, 1, 2, 1, 1]
     assert counts.sum(axis=1).tolist() == [1, 2, 3, 4, 5, 6]
-    turned = count_pairs("b", made_games(outcomes))
-    assert turned[-1].tolist() == counts[-1, ::-1].tolist()
-    assert count_pairs("a", made_games([1])).shape == (0, 5)
+    reversed_counts = count_pairs("b", games_of_a(outcomes))
+    assert reversed_counts[-1].tolist() == counts[-1, ::-1].tolist()
+    assert count_pairs("a", games_of_a([1])).shape == (0, 5)
 
 
-def test_a_pair_with_a_repeated_game_is_no_evidence():
+def test_pairs_with_repeated_games_are_ignored():
     lines = ["x", "x", "x", "x", "y", "x", "z", "z"]
-    counts = count_pairs("a", made_games([1] * 8, lines))
+    counts = count_pairs("a", games_of_a([1] * 8, lines))
     assert counts[:, 4].tolist() == [1, 1, 1, 2]
     assert counts[:, :4].sum() == 0
 
 
-def test_two_games_repeated_forever_decide_nothing():
-    repeated = made_games([1, 1] * 500, ["x", "y"] * 500)
+def test_repeating_two_games_never_decides():
+    repeated = games_of_a([1, 1] * 500, ["x", "y"] * 500)
     count, verdict = Sprt(0, 50).judge("a", repeated)
     assert (count, verdict.state) == (1000, "continue")
-    different = made_games([1, 1] * 500)
+    different = games_of_a([1, 1] * 500)
     count, verdict = Sprt(0, 50).judge("a", different)
     assert verdict.state == "accept H1"
     assert count < 60
 
 
-def test_the_verdict_is_that_of_the_pair_that_ends_the_test():
+def test_judge_stops_at_deciding_pair():
     outcomes = np.random.default_rng(2).choice([1, 1, 0, -1], 400).tolist()
-    games = made_games(outcomes)
+    games = games_of_a(outcomes)
     count, verdict = Sprt(0, 50).judge("a", games)
     assert verdict == Sprt(0, 50).verdict(count_pairs("a", games[:count])[-1])
     assert verdict.state != "continue"
@@ -121,16 +121,16 @@ def test_the_verdict_is_that_of_the_pair_that_ends_the_test():
     assert Sprt(0, 50).judge("a", [])[1].state == "continue"
 
 
-def test_repeated_openings_do_not_raise_the_error_rate():
-    """Equal players that play one of 30 lines: counting repetitions, a quarter of tests err."""
+def test_repeated_games_do_not_raise_error_rate():
+    """Equal players with 30 lines; if repetitions counted, a quarter of the tests would err."""
     random = np.random.default_rng(6)
-    wrong = []
+    is_wrong = []
     for _ in range(200):
         outcomes = random.choice([1, 0, -1], (30, 2))
         lines = random.integers(0, 30, 300)
-        games = made_games(outcomes[lines].reshape(-1).tolist(), np.repeat(lines, 2).tolist())
-        wrong.append(Sprt(0, 50).judge("a", games)[1].state == "accept H1")
-    assert np.mean(wrong) < 0.1  # 5 %, and three standard deviations
+        games = games_of_a(outcomes[lines].reshape(-1).tolist(), np.repeat(lines, 2).tolist())
+        is_wrong.append(Sprt(0, 50).judge("a", games)[1].state == "accept H1")
+    assert np.mean(is_wrong) < 0.1  # 5 % plus three standard deviations
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,6 @@ def test_repeated_openings_do_not_raise_the_error_rate():
         Sprt(0, 5, 0.05, 0.7),
     ],
 )
-def test_tests_that_cannot_be(wrong):
+def test_invalid_tests_are_refused(wrong):
     with pytest.raises(UserError, match="expected"):
         wrong.check()

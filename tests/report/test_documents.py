@@ -1,4 +1,4 @@
-"""A document with every kind of block, in every format."""
+"""A document with every kind of block, in all formats."""
 
 from __future__ import annotations
 
@@ -68,27 +68,27 @@ TABLE = Table(
 
 
 def figure():
-    drawn = new_figure(4, 3)
-    axes = drawn.subplots()
+    plot = new_figure(4, 3)
+    axes = plot.subplots()
     axes.plot([0, 1, 4], [2, 0, 1], marker="o", label="line")
     axes.fill_between([0, 1, 4], [1, 0, 0], [3, 1, 2], alpha=0.2)
     axes.set_title(NASTY, parse_math=False)
     axes.legend()
-    return drawn
+    return plot
 
 
 def demo(blocks=None):
-    every = [
+    all_blocks = [
         Heading(f"Claims of {NASTY}"), ClaimTable(VERDICTS),
         Heading("Strength"), Paragraph(NASTY), Paragraph("1. no list\n- nor this"), TABLE,
         Picture("strength", figure(), f"Lines: {NASTY}"),
     ]  # fmt: skip
-    blocks = every if blocks is None else blocks
+    blocks = all_blocks if blocks is None else blocks
     return Document(f"Study of {NASTY}", f"Mini scale: {NASTY}", blocks, PROVENANCE)
 
 
 class Page(HTMLParser):
-    """Collects what a page refers to, and its text; tags must be closed in order."""
+    """A parser that collects the references and text of a page, and checks its nesting."""
 
     VOID = ("meta", "img", "link", "br", "hr", "input")
 
@@ -100,10 +100,10 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
-        found = dict(attributes)
-        self.references += [found[name] for name in ("src", "href", "srcset") if name in found]
-        self.ids += [found["id"]] if "id" in found else []
-        assert not any(name.startswith("on") for name in found)
+        values = dict(attributes)
+        self.references += [values[name] for name in ("src", "href", "srcset") if name in values]
+        self.ids += [values["id"]] if "id" in values else []
+        assert not any(name.startswith("on") for name in values)
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -124,38 +124,38 @@ def saved(tmp_path_factory):
     return folder
 
 
-def test_the_files(saved):
+def test_expected_files_are_written(saved):
     assert sorted(path.name for path in saved.iterdir()) == [
         "README.md", "claims.csv", "index.html", "report.json", "strength.png", "strength.svg",
         "win-rates.csv",
     ]  # fmt: skip
 
 
-def test_the_page_needs_nothing_else(saved):
-    found = Page((saved / "index.html").read_text("utf-8"))
-    assert not {"script", "link", "iframe", "object", "b"} & set(found.tags)
-    for reference in found.references:
+def test_html_page_is_self_contained(saved):
+    parsed = Page((saved / "index.html").read_text("utf-8"))
+    assert not {"script", "link", "iframe", "object", "b"} & set(parsed.tags)
+    for reference in parsed.references:
         assert reference.startswith(("data:image/svg+xml;base64,", "data:text/csv;base64,", "#"))
-    anchors = {each[1:] for each in found.references if each.startswith("#")}
-    assert anchors == set(found.ids) == {"section-1", "section-2"}
-    assert "@import" not in found.text
-    assert "url(" not in found.text
+    anchors = {each[1:] for each in parsed.references if each.startswith("#")}
+    assert anchors == set(parsed.ids) == {"section-1", "section-2"}
+    assert "@import" not in parsed.text
+    assert "url(" not in parsed.text
 
 
-def test_the_page_shows_names_as_they_are(saved):
-    found = Page((saved / "index.html").read_text("utf-8"))
+def test_html_page_shows_names_unchanged(saved):
+    parsed = Page((saved / "index.html").read_text("utf-8"))
     for text in (f"Study of {NASTY}", f"Mini scale: {NASTY}", f"3 of 32 runs: {NASTY}"):
-        assert text in found.text
-    assert found.text.count(NASTY) >= 10
-    limits, body = (found.text.index(text) for text in ("Limits.", "Contents"))
+        assert text in parsed.text
+    assert parsed.text.count(NASTY) >= 10
+    limits, body = (parsed.text.index(text) for text in ("Limits.", "Contents"))
     assert limits < body
     for word in ("holds", "does not hold", "undecided at this scale", "no data"):
-        assert word in found.text
-    assert "\N{MINUS SIGN}12.3" in found.text
-    assert found.tags.count("circle") == 4  # a bar for every claim that has data
+        assert word in parsed.text
+    assert "\N{MINUS SIGN}12.3" in parsed.text
+    assert parsed.tags.count("circle") == 4  # one interval per claim with data
 
 
-def test_pictures_and_tables_are_in_the_page(saved):
+def test_html_page_embeds_pictures_and_tables(saved):
     contents = [
         base64.b64decode(each.partition("base64,")[2])
         for each in Page((saved / "index.html").read_text("utf-8")).references
@@ -165,12 +165,12 @@ def test_pictures_and_tables_are_in_the_page(saved):
         assert (saved / name).read_bytes() in contents
 
 
-def test_a_large_drawing_is_shown_as_png():
+def test_large_drawing_is_embedded_as_png():
     images = {"strength": Image(b"the png", b"x" * 500_000)}
     assert base64.b64encode(b"the png").decode() in page(demo(), images)
 
 
-def test_an_image_is_small(saved):
+def test_images_are_small(saved):
     assert (saved / "strength.png").stat().st_size < 30_000
     assert (saved / "strength.svg").read_bytes().startswith(b"<?xml")
 
@@ -182,15 +182,15 @@ def test_equal_documents_give_equal_bytes(saved, tmp_path):
             assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
     document = demo()
     save(document, tmp_path)
-    save(document, tmp_path)  # the same figures, drawn twice
+    save(document, tmp_path)  # saves the same figure objects twice
     assert (tmp_path / "strength.svg").read_bytes() == (saved / "strength.svg").read_bytes()
 
 
-def test_markdown(saved):
+def test_markdown_is_escaped(saved):
     text = (saved / "README.md").read_text("utf-8")
     assert text.splitlines()[2].startswith("> **Limits.** Mini scale:")
     assert "](strength.png)" in text
-    assert "http://example.org" in text  # as text: its brackets are escaped
+    assert "http://example.org" in text  # as plain text with escaped brackets
     assert "](http" not in re.sub(r"\\.", "", text)
     plain = re.sub(r"\\.", "", text)
     assert not re.search("<[a-z/]", plain)
@@ -214,11 +214,11 @@ def test_markdown(saved):
         ("", ""),
     ],
 )
-def test_escapes_of_markdown(text, expected):
+def test_markdown_escapes(text, expected):
     assert escaped(text) == expected
 
 
-def test_csv_round_trip():
+def test_csv_has_full_precision():
     rows = list(csv.DictReader(io.StringIO(csv_text(TABLE))))
     assert list(rows[0]) == [
         "player", "won", "won_low", "won_high", "games", "Elo | $", "Elo | $_low", "Elo | $_high",
@@ -254,23 +254,23 @@ def test_csv_round_trip():
         (BinomialEstimate(5, 10).interval, ".0%", "50 % (24 to 76)"),
     ],
 )
-def test_cells(cell, number_format, text):
+def test_cell_text_formats_values(cell, number_format, text):
     assert cell_text(cell, number_format) == text
 
 
-def test_p_values():
+def test_p_text_formats_p_values():
     assert [p_text(p) for p in (None, 0.0001, 0.0123, 0.5)] == ["", "< 0.001", "0.012", "0.50"]
 
 
-def test_json():
-    found = demo().as_dict()
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["tables"]["win-rates"][1]["Elo | $_low"] is None
-    assert found["tables"]["win-rates"][2]["time"] is None
-    assert [each["verdict"] for each in found["claims"]] == [each.word for each in VERDICTS]
+def test_json_is_finite_and_complete():
+    content = demo().as_dict()
+    assert json.loads(json.dumps(content, allow_nan=False)) == content
+    assert content["tables"]["win-rates"][1]["Elo | $_low"] is None
+    assert content["tables"]["win-rates"][2]["time"] is None
+    assert [each["verdict"] for each in content["claims"]] == [each.word for each in VERDICTS]
 
 
-def test_in_a_terminal():
+def test_terminal_shows_names_and_intervals():
     console = Console(file=io.StringIO(), width=160, soft_wrap=True, markup=False, emoji=False)
     show(demo(), console)
     text = console.file.getvalue()
@@ -281,7 +281,7 @@ def test_in_a_terminal():
     assert PROVENANCE.line() in text
 
 
-def test_files_that_a_later_report_lacks_are_removed(tmp_path):
+def test_obsolete_files_are_removed(tmp_path):
     save(demo(), tmp_path)
     (tmp_path / "own.csv").write_text("mine")
     save(demo([Heading("Nothing yet")]), tmp_path)
@@ -291,7 +291,7 @@ def test_files_that_a_later_report_lacks_are_removed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["README.md", "index.html"])
-def test_pages_of_others_stay(tmp_path, name):
+def test_foreign_pages_are_not_overwritten(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(UserError, match="is not a study report"):
         save(demo([]), tmp_path)
@@ -309,7 +309,7 @@ def test_pages_of_others_stay(tmp_path, name):
         '{"schema_version": 2, "files": []}',
     ],
 )
-def test_a_list_of_files_by_somebody_else_is_refused(tmp_path, content):
+def test_invalid_file_list_is_refused(tmp_path, content):
     (tmp_path / "report.json").write_text(content)
     (tmp_path.parent / "outside.csv").write_text("mine")
     with pytest.raises(UserError, match=r"report\.json"):
@@ -317,7 +317,7 @@ def test_a_list_of_files_by_somebody_else_is_refused(tmp_path, content):
     assert (tmp_path.parent / "outside.csv").exists()
 
 
-def test_documents_that_cannot_be():
+def test_invalid_documents_are_refused():
     with pytest.raises(ValueError, match="share a name"):
         demo([TABLE, TABLE])
     with pytest.raises(ValueError, match="not a file name"):
@@ -330,7 +330,7 @@ def test_documents_that_cannot_be():
         Document("title", " ", [], PROVENANCE)
 
 
-def test_provenance():
+def test_provenance_line_summarises_runs():
     line = PROVENANCE.line()
     assert "3 runs" in line
     assert "seeds 0 to 2, 7" in line

@@ -1,4 +1,4 @@
-"""Saving figures: what endings are allowed, and what stays where writing fails."""
+"""Saving figures: endings, errors and shortened names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.report.figures import legend_below, new_figure, save_figure, shorte
 @pytest.mark.parametrize(
     ("name", "head"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
 )
-def test_the_ending_names_the_format(tmp_path, name, head):
+def test_ending_determines_format(tmp_path, name, head):
     figure = new_figure(3, 2)
     axes = figure.subplots()
     lines = axes.plot([0, 1], label="cost in $ and $")
@@ -30,7 +30,7 @@ def test_other_endings_are_refused(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_figure_that_cannot_be_written_is_reported(tmp_path):
+def test_unwritable_figure_is_reported(tmp_path):
     with pytest.raises(UserError, match="cannot write"):
         save_figure(new_figure(3, 2), tmp_path / "missing" / "a.png")
 
@@ -40,6 +40,6 @@ def test_long_names_are_shortened():
     assert shortened("runs/demo@12", 9) == "runs/dem…"
 
 
-def test_matplotlib_is_imported_only_to_draw():
+def test_import_does_not_load_matplotlib():
     script = "import sys, zerolab.report.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Figures of studies: contents, and no part that covers another or leaves the figure."""
+"""Study figures: contents, overlapping texts and reproducible files."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def curves():
     runs[1, 20:] = np.nan
     runs[:, 29] = np.nan
     x = range(1, 31)
-    shown = {
+    series = {
         "value": Curve(x, runs, np.full((4, 30), 2.0)),
         "policy": Curve(x, runs[:1]),
         "sum": Curve(x, []),
     }
-    return draw_curves(dict.fromkeys(GAMES, shown), "Elo, $x", "iteration", "Elo")
+    return draw_curves(dict.fromkeys(GAMES, series), "Elo, $x", "iteration", "Elo")
 
 
 def heat():
@@ -77,7 +77,7 @@ def no_warnings():
 
 
 def texts(figure):
-    """Return all texts that are drawn: labels of ticks beyond the ends of axes are not."""
+    """Return all visible texts, excluding labels of ticks outside of the axes."""
     from matplotlib.text import Text  # noqa: PLC0415
 
     hidden = set()
@@ -86,8 +86,8 @@ def texts(figure):
         for tick in axis.get_major_ticks():
             if not low <= tick.get_loc() <= high:
                 hidden |= {tick.label1, tick.label2}
-    found = (each for each in figure.findobj(Text) if each.get_text() and each.get_visible())
-    return [each for each in found if each not in hidden]
+    visible = (each for each in figure.findobj(Text) if each.get_text() and each.get_visible())
+    return [each for each in visible if each not in hidden]
 
 
 def legend(figure):
@@ -95,17 +95,17 @@ def legend(figure):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_covers_a_text_or_leaves_the_figure(kind):
+def test_texts_do_not_overlap_or_leave_figure(kind):
     figure = kind()
-    figure.draw_without_rendering()  # arranges everything
+    figure.draw_without_rendering()  # arranges the layout
     box = figure.bbox
-    shown = [(each.get_text(), each.get_window_extent()) for each in texts(figure)]
-    for text, place in shown:
+    drawn = [(each.get_text(), each.get_window_extent()) for each in texts(figure)]
+    for text, place in drawn:
         inside = box.x0 <= place.x0 and place.x1 <= box.x1 + 1 and box.y0 <= place.y0
         assert inside and place.y1 <= box.y1 + 1, text
     for text in texts(figure):
         assert "$" not in text.get_text() or not text.get_parse_math()
-    for (one, first), (other, second) in itertools.combinations(shown, 2):
+    for (one, first), (other, second) in itertools.combinations(drawn, 2):
         across = min(first.x1, second.x1) - max(first.x0, second.x0)
         upright = min(first.y1, second.y1) - max(first.y0, second.y0)
         assert across < 1 or upright < 1, (one, other)
@@ -122,7 +122,7 @@ def test_png_files_are_small():
     assert len(figure_bytes(curves(), "png")) < 100_000
 
 
-def test_bars_tell_runs_from_errors_of_measurement():
+def test_bars_distinguish_runs_from_measurement_errors():
     figure = bars()
     assert {"one run", "mean of runs and its 95 % interval", "error of measuring a run, 95 %",
             "published", *LOSSES} == legend(figure)  # fmt: skip
@@ -134,8 +134,8 @@ def test_bars_tell_runs_from_errors_of_measurement():
     assert legend(plain) == {"one run", "mean of runs and its 95 % interval"}
 
 
-def test_an_interval_far_beyond_the_runs_does_not_squeeze_them():
-    pair = sample_of_runs([100.0, 180.0])  # the interval is 80 / 2 times 12.7 to both sides
+def test_wide_interval_does_not_determine_axis():
+    pair = sample_of_runs([100.0, 180.0])  # the interval extends 40 times 12.7 to both sides
     figure = draw_bars(
         {"a": {"": pair}, "b": {"": sample_of_runs([140.0, 150.0], [10.0, 10.0])}}, "", ""
     )
@@ -149,7 +149,7 @@ def test_an_interval_far_beyond_the_runs_does_not_squeeze_them():
 
 
 def test_curves_are_means_with_standard_deviations():
-    """Two runs of 1, 3 and 2, 6: means 1.5, 4.5; deviations 0.7071, 2.1213."""
+    """Runs 1, 3 and 2, 6 have means 1.5, 4.5 and standard deviations 0.7071, 2.1213."""
     figure = draw_curves({"": {"a": Curve([1, 2], [[1, 3], [2, 6]])}}, "", "iteration", "Elo")
     (axes,) = figure.axes
     assert list(axes.lines[0].get_ydata()) == [1.5, 4.5]
@@ -159,8 +159,8 @@ def test_curves_are_means_with_standard_deviations():
     assert "error of measuring the mean, 95 %" in legend(curves())
 
 
-def test_the_error_of_a_mean_of_curves():
-    """Errors of 3 and 4 on two runs are one of 2.5 on their mean."""
+def test_errors_of_runs_combine_in_mean():
+    """Errors of 3 and 4 on two runs give an error of 2.5 on their mean."""
     figure = draw_curves(
         {"": {"a": Curve([1], [[1], [2]], [[3], [4]])}}, "", "iteration", "Elo"
     )  # fmt: skip
@@ -168,22 +168,22 @@ def test_the_error_of_a_mean_of_curves():
     assert bar[:, 1] == pytest.approx([1.5 - 1.96 * 2.5, 1.5 + 1.96 * 2.5], abs=1e-3)
 
 
-def test_maps_have_numbers_in_their_cells():
-    found = [each.get_text() for each in texts(heat())]
-    assert found.count("no data") == 3
-    assert sum(text.startswith("SD ") for text in found) == 3 * 5
-    assert any("SD: between runs; SE: error of measuring one run" in text for text in found)
+def test_heat_maps_have_numbers_in_cells():
+    labels = [each.get_text() for each in texts(heat())]
+    assert labels.count("no data") == 3
+    assert sum(text.startswith("SD ") for text in labels) == 3 * 5
+    assert any("SD: between runs; SE: error of measuring one run" in text for text in labels)
     empty = Heat(("a",), ("b",), np.array([[np.nan]]))
     assert "no data" in [
         each.get_text() for each in texts(draw_heat({"": empty}, "", "", "", "Elo"))
     ]
 
 
-def test_the_front_is_numbered():
+def test_pareto_front_is_numbered():
     points = [Point(1, 5, "cheap"), Point(2, 4, "beaten"), Point(3, 9, "good")]
-    found = {each.get_text() for each in texts(draw_scatter({"": points}, "", "hours", "Elo"))}
-    assert "on the front\n1  cheap\n2  good" in found
-    assert {"1", "2"} <= found
+    labels = {each.get_text() for each in texts(draw_scatter({"": points}, "", "hours", "Elo"))}
+    assert "on the front\n1  cheap\n2  good" in labels
+    assert {"1", "2"} <= labels
     means = [Point(1, 5, spread=2.0, error=1.0)]
     assert {
         "mean of runs \N{PLUS-MINUS SIGN} one SD between runs",
@@ -194,7 +194,7 @@ def test_the_front_is_numbered():
 
 def test_intervals_are_written_beside_their_lines():
     figure = intervals()
-    found = {each.get_text() for each in texts(figure)}
-    assert "17 (\N{MINUS SIGN}13 to 47)" in found
-    assert "3 (no interval)" in found
+    labels = {each.get_text() for each in texts(figure)}
+    assert "17 (\N{MINUS SIGN}13 to 47)" in labels
+    assert "3 (no interval)" in labels
     assert {"no interval", "threshold", "one run"} <= legend(figure)

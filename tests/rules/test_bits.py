@@ -1,4 +1,4 @@
-"""Four words at once, and the n-th set bit: compiled code does what plain integers say."""
+"""Vectors of four words and the n-th set bit, compared with Python integers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _nth_bits(word: Any, out: Any) -> None:
 
 
 @given(FOUR, FOUR, SHIFTS)
-def test_lanes_do_what_words_do_one_by_one(
+def test_lane_operations_agree_with_integers(
     one: list[int], two: list[int], steps: list[int]
 ) -> None:
     out = np.zeros((6, 4), np.uint64)
@@ -60,7 +60,7 @@ def test_lanes_do_what_words_do_one_by_one(
 
 
 @given(WORD)
-def test_every_set_bit_is_picked_with_the_instruction_and_without(word: int) -> None:
+def test_both_nth_bit_functions_find_every_set_bit(word: int) -> None:
     bits = [1 << i for i in range(64) if word >> i & 1]
     out = np.zeros((2, len(bits)), np.uint64)
     _nth_bits(np.uint64(word), out)

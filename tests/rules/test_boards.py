@@ -1,4 +1,4 @@
-"""Bitboards: every line on every size, bit counting, symmetries of rectangles."""
+"""Bitboards: lines on all board sizes, bit counting and symmetries."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ WORDS = st.integers(0, 2**64 - 1)
 
 
 @kernel
-def _runs(words: Any, rows: Any, columns: Any, length: Any, found: Any) -> None:
+def _runs(words: Any, rows: Any, columns: Any, length: Any, out: Any) -> None:
     for i in range(words.shape[0]):
-        found[i] = boards.has_run(words[i], rows, columns, length)
+        out[i] = boards.has_run(words[i], rows, columns, length)
 
 
 @kernel
@@ -38,9 +38,9 @@ def _image(word: Any, rows: Any, columns: Any, symmetry: Any, out: Any) -> None:
 
 
 def _has_run(words: list[int], rows: int, columns: int, length: int) -> NDArray[np.bool_]:
-    found = np.empty(len(words), np.bool_)
-    _runs(np.array(words, np.uint64), rows, columns, length, found)
-    return found
+    has_run = np.empty(len(words), np.bool_)
+    _runs(np.array(words, np.uint64), rows, columns, length, has_run)
+    return has_run
 
 
 def _word(cells: Any, columns: int) -> int:
@@ -48,7 +48,7 @@ def _word(cells: Any, columns: int) -> int:
 
 
 def _lines(rows: int, columns: int, length: int) -> list[list[tuple[int, int]]]:
-    """Return the cells of every line of a length on a board."""
+    """Return the cells of every line of `length` cells."""
     lines = [
         [(row + i * down, column + i * right) for i in range(length)]
         for row, column in product(range(rows), range(columns))
@@ -58,21 +58,19 @@ def _lines(rows: int, columns: int, length: int) -> list[list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
-def test_every_line_wins_and_none_with_a_gap(rows: int, columns: int) -> None:
+def test_only_complete_lines_win(rows: int, columns: int) -> None:
     for length in range(3, max(rows, columns) + 1):
         lines = _lines(rows, columns, length)
         assert lines
         assert _has_run([_word(line, columns) for line in lines], rows, columns, length).all()
         gaps = [
-            _word([cell for cell in line if cell != missing], columns)
-            for line in lines
-            for missing in line
+            _word([cell for cell in line if cell != gap], columns) for line in lines for gap in line
         ]
         assert not _has_run(gaps, rows, columns, length).any()
 
 
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
-def test_stones_that_line_up_around_an_edge_do_not_win(rows: int, columns: int) -> None:
+def test_lines_do_not_wrap_around_edges(rows: int, columns: int) -> None:
     for length in range(3, max(rows, columns) + 1):
         true_lines = {_word(line, columns) for line in _lines(rows, columns, length)}
         strided = {
@@ -80,12 +78,12 @@ def test_stones_that_line_up_around_an_edge_do_not_win(rows: int, columns: int) 
             for step in (1, columns - 1, columns, columns + 1)
             for first in range(rows * columns - (length - 1) * step)
         }
-        around = sorted(strided - true_lines)
-        assert not _has_run(around, rows, columns, length).any()
+        wrapped = sorted(strided - true_lines)
+        assert not _has_run(wrapped, rows, columns, length).any()
 
 
 @given(st.data(), st.sampled_from(SIZES), st.integers(3, 8))
-def test_random_boards_win_where_some_line_is_full(data: Any, size: Any, length: int) -> None:
+def test_random_boards_win_with_full_line(data: Any, size: Any, length: int) -> None:
     rows, columns = size
     length = min(length, max(rows, columns))
     word = data.draw(WORDS) | data.draw(WORDS)
@@ -96,14 +94,14 @@ def test_random_boards_win_where_some_line_is_full(data: Any, size: Any, length:
 
 
 @given(WORDS)
-def test_bits_are_counted_and_found(word: int) -> None:
+def test_bits_are_counted_and_located(word: int) -> None:
     positions = np.empty(64, np.int64)
     count = _bits(np.uint64(word), positions)
     assert positions[:count].tolist() == [i for i in range(64) if word >> i & 1]
 
 
 @given(WORDS, st.sampled_from(SIZES), st.integers(0, 7))
-def test_images_are_those_of_numpy(word: int, size: tuple[int, int], symmetry: int) -> None:
+def test_symmetries_agree_with_numpy(word: int, size: tuple[int, int], symmetry: int) -> None:
     rows, columns = size
     if rows != columns:
         symmetry %= 4

@@ -1,4 +1,4 @@
-"""Names of games: what they mean, and what is said about wrong ones."""
+"""Parsing and registration of games, with error messages and plug-ins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zerolab.rules.squares import SquareEncoding, SquareRules
 
 
 class SquareWithoutEnd(SquareRules):
-    """Rules that have all functions."""
+    """Rules with all required functions."""
 
     @staticmethod
     def apply(game, state, action, out):
@@ -45,7 +45,7 @@ HEX = Path(__file__).parents[2] / "examples" / "hex.py"
         ("gobang:3x8", Gobang(3, 8, 4), "gobang:3x8"),
     ],
 )
-def test_names(text: str, game: object, name: str) -> None:
+def test_names_are_parsed_and_normalised(text: str, game: object, name: str) -> None:
     parsed = parse_game(text)
     assert parsed == game
     assert type(parsed) is type(game)
@@ -53,7 +53,7 @@ def test_names(text: str, game: object, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("otello:6x6", 'unknown game "otello": .*did you mean "othello"'),
         ("chess:8x8", 'unknown game "chess": expected one of .*othello'),
@@ -75,12 +75,12 @@ def test_names(text: str, game: object, name: str) -> None:
         ("connect_four:4x5:6", "6 in a row do not fit on a 4x5 board; expected at most 5"),
     ],
 )
-def test_wrong_names_are_explained(text: str, complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
+def test_wrong_names_are_explained(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         parse_game(text)
 
 
-def test_every_mistake_has_a_line_of_its_own() -> None:
+def test_every_mistake_has_its_own_line() -> None:
     with pytest.raises(UserError) as caught:
         parse_game("othello:3x99")
     assert str(caught.value).splitlines() == [
@@ -89,12 +89,12 @@ def test_every_mistake_has_a_line_of_its_own() -> None:
     ]
 
 
-def test_sizes_are_those_of_the_annotations() -> None:
+def test_sizes_come_from_annotations() -> None:
     sizes = registered_games()["gobang"].sizes()
     assert sizes == {"rows": (3, 8), "columns": (3, 8), "length": (3, 8)}
 
 
-def test_a_game_that_is_not_registered_has_no_name() -> None:
+def test_unregistered_game_has_no_name() -> None:
     class Chess(NamedTuple):
         rows: int = 8
         columns: int = 8
@@ -103,7 +103,7 @@ def test_a_game_that_is_not_registered_has_no_name() -> None:
         game_name(Chess())
 
 
-def test_a_name_is_registered_once() -> None:
+def test_duplicate_name_is_refused() -> None:
     class Other(NamedTuple):
         rows: Annotated[int, Field(ge=3, le=8)]
         columns: Annotated[int, Field(ge=3, le=8)]
@@ -113,7 +113,7 @@ def test_a_name_is_registered_once() -> None:
         register_game("othello", Other, SquareWithoutEnd, SquareEncoding)
 
 
-def test_a_part_that_lacks_functions_is_named() -> None:
+def test_incomplete_part_is_named_in_error() -> None:
     class Unfinished(NamedTuple):
         rows: Annotated[int, Field(ge=3, le=8)]
         columns: Annotated[int, Field(ge=3, le=8)]
@@ -126,7 +126,7 @@ def test_a_part_that_lacks_functions_is_named() -> None:
 
 
 def _perft(folder: Path, entry_point: str) -> subprocess.CompletedProcess[str]:
-    """Run `zerolab perft third:3x3 2` beside a package that announces the entry point."""
+    """Run `zerolab perft third:3x3 2` with a package that declares the entry point."""
     announcement = folder / "third_party-1.dist-info" / "entry_points.txt"
     announcement.parent.mkdir()
     announcement.write_text(f"[zerolab.games]\nthird = {entry_point}\n")
@@ -140,19 +140,19 @@ def _perft(folder: Path, entry_point: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_another_package_registers_a_game(tmp_path: Path) -> None:
+def test_plugin_registers_game(tmp_path: Path) -> None:
     source = HEX.read_text().replace('register_game("hex"', 'register_game("third"')
     (tmp_path / "third_party.py").write_text(source)
-    done = _perft(tmp_path, "third_party")
-    assert done.returncode == 0, done.stderr
-    assert '{"depth": 2, "leaves": 72, "ended": 0}' in done.stdout
+    process = _perft(tmp_path, "third_party")
+    assert process.returncode == 0, process.stderr
+    assert '{"depth": 2, "leaves": 72, "ended": 0}' in process.stdout
 
 
-def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+def test_broken_plugin_is_named_in_error(tmp_path: Path) -> None:
     (tmp_path / "third_party.py").write_text("import no_such_module_anywhere\n")
-    done = _perft(tmp_path, "third_party")
-    assert done.returncode == 2
-    assert done.stderr.strip() == (
+    process = _perft(tmp_path, "third_party")
+    assert process.returncode == 2
+    assert process.stderr.strip() == (
         'zerolab: the plug-in "third" (third_party) of zerolab.games cannot be loaded: '
         "No module named 'no_such_module_anywhere'"
     )

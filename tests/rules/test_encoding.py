@@ -1,4 +1,4 @@
-"""Places of actions on the board, as games declare them."""
+"""Action layouts and plane names declared by games."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from zerolab.rules.encoding import ENCODINGS, ActionLayout, action_layout, plane
         ("connect_four:6x7", ActionLayout("columns", 7, 0)),
     ],
 )
-def test_games_say_where_their_actions_take_place(name, expected):
+def test_action_layouts_are_declared_by_games(name, expected):
     assert action_layout(parse_game(name)) == expected
 
 
-def test_planes_have_names():
+def test_plane_names_are_declared_by_games():
     assert plane_names(parse_game("othello:6x6")) == ("pieces",)
     assert plane_names(parse_game("hex:5x5")) == ("pieces", "edges to join")
 
 
 @pytest.mark.parametrize(
-    ("over", "complaint"),
+    ("over", "message"),
     [
         (None, "actions_over = None"),
         ("cell", 'actions_over = "cell"'),
         ("cells", 'actions_over = "cells" needs 42 actions'),
     ],
 )
-def test_games_that_do_not_say_it_or_not_rightly_are_refused(monkeypatch, over, complaint):
+def test_invalid_action_layouts_are_refused(monkeypatch, over, message):
     game = parse_game("connect_four:6x7")
     monkeypatch.setattr(ENCODINGS.implementation(type(game)), "actions_over", over)
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=message):
         action_layout(game)

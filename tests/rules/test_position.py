@@ -1,4 +1,4 @@
-"""Positions as people use them."""
+"""The public class Position: moves, results, drawings and errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 
 
-def test_start_takes_a_name_or_a_game() -> None:
+def test_start_accepts_name_or_game() -> None:
     assert Position.start("othello:6x6") == Position.start(parse_game("othello:6x6"))
     assert Position.start("othello:6x6").ply == 0
 
 
-def test_play_returns_a_new_position_and_keeps_the_old_one() -> None:
+def test_play_returns_new_position_and_keeps_old_one() -> None:
     start = Position.start("othello:6x6")
     after = start.play("c2")
     assert start.legal_moves == ["c2", "b3", "e4", "d5"]
@@ -28,13 +28,13 @@ def test_play_returns_a_new_position_and_keeps_the_old_one() -> None:
         after.state[0] = 0
 
 
-def test_moves_are_names_or_numbers() -> None:
+def test_moves_can_be_names_or_numbers() -> None:
     start = Position.start("gobang:4x5")
     assert start.play("b3") == start.play(11) == start.play("11") == start.play(" B3 ")
     assert start.name(11) == "b3"
 
 
-def test_positions_reached_in_two_ways_are_equal_and_hash_alike() -> None:
+def test_transpositions_are_equal_and_hash_alike() -> None:
     one, other = Position.start("gobang:4x4"), Position.start("gobang:4x4")
     for move in ("a1", "d4", "b1"):
         one = one.play(move)
@@ -46,13 +46,13 @@ def test_positions_reached_in_two_ways_are_equal_and_hash_alike() -> None:
     assert one != "gobang:4x4"
 
 
-def test_equal_fields_of_two_games_do_not_make_equal_positions() -> None:
-    """Games are tuples: Gobang(4, 4, 4) == ConnectFour(4, 4, 4) to Python."""
+def test_positions_of_different_games_are_unequal() -> None:
+    """As plain tuples, Gobang(4, 4, 4) and ConnectFour(4, 4, 4) would be equal."""
     assert Position.start("gobang:4x4") != Position.start("connect_four:4x4")
     assert len({Position.start("gobang:4x4"), Position.start("connect_four:4x4")}) == 2
 
 
-def test_boards_show_who_moved_first_as_x() -> None:
+def test_drawing_shows_first_player_as_x() -> None:
     position = Position.start("connect_four:4x5").play("2").play("2").play("0")
     assert position.render().splitlines() == [
         "  0 1 2 3 4",
@@ -65,13 +65,13 @@ def test_boards_show_who_moved_first_as_x() -> None:
     assert np.array_equal(position.board()[3], [1, 0, 1, 0, 0])
 
 
-def test_squares_are_named_by_letter_and_row_from_the_top() -> None:
+def test_squares_are_named_by_column_letter_and_row_from_top() -> None:
     lines = Position.start("othello:4x5").play("a2").render().splitlines()
     assert lines[0] == "  a b c d e"
     assert lines[2] == "2 X X X . .   last move a2"
 
 
-def test_colour_changes_nothing_but_the_colour() -> None:
+def test_colour_adds_only_escape_codes() -> None:
     position = Position.start("othello:4x4").play("a2")
     coloured = position.render(colour=True)
     assert "\x1b[" in coloured
@@ -89,7 +89,7 @@ def test_colour_changes_nothing_but_the_colour() -> None:
         ("a1 b1 c1 b2 a2 c2 b3 a3 c3", "draw"),
     ],
 )
-def test_boards_show_the_result(moves: str, verdict: str) -> None:
+def test_drawing_shows_result(moves: str, verdict: str) -> None:
     position = Position.start("gobang:3x3:3")
     for move in moves.split():
         position = position.play(move)
@@ -99,14 +99,14 @@ def test_boards_show_the_result(moves: str, verdict: str) -> None:
         position.play("b2")
 
 
-def test_repr_names_the_game_and_the_moves() -> None:
+def test_repr_has_game_and_moves() -> None:
     start = Position.start("othello:6x6")
     assert repr(start) == "<Position othello:6x6: start>"
     assert repr(start.play("c2").play("b2")) == "<Position othello:6x6: c2 b2>"
 
 
 @pytest.mark.parametrize(
-    ("move", "complaint"),
+    ("move", "message"),
     [
         ("a1", '"a1" is not a legal move here: expected one of c2, b3, e4, d5'),
         ("c22", '"c22" is not a legal move here: .* did you mean "c2"'),
@@ -117,8 +117,8 @@ def test_repr_names_the_game_and_the_moves() -> None:
         ("²", '"²" is not a legal move'),
     ],
 )
-def test_wrong_moves_are_explained(move: str | int, complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
+def test_illegal_moves_are_explained(move: str | int, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         Position.start("othello:6x6").play(move)
 
 
@@ -133,7 +133,7 @@ def test_any_text_is_a_legal_move_or_a_user_error(text: str) -> None:
         assert after.history[0] in start.legal_actions
 
 
-def test_planes_have_the_shape_of_the_board() -> None:
+def test_planes_have_shape_of_board() -> None:
     planes = Position.start("othello:5x7").planes()
     assert planes.shape == (1, 5, 7)
     assert planes.dtype == np.float32

@@ -1,4 +1,4 @@
-"""Batches of playouts, and counts of move sequences."""
+"""Batches of playouts and perft counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["connect_four:4x5", "gobang:4x4", "othello:4x4", "hex:3x3"]
 
 
 @kernel
-def _one(game: Any, state: Any, key: Any, number: Any, out: Any, moves: Any) -> Any:
+def _playout(game: Any, state: Any, key: Any, number: Any, out: Any, moves: Any) -> Any:
     return rules.playout(game, state, streams.fold(key, number), out, moves)
 
 
@@ -38,33 +38,35 @@ def _states(game: Game) -> NDArray[np.uint64]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_its_playouts_one_by_one(name: str) -> None:
+def test_batch_agrees_with_single_playouts(name: str) -> None:
     game = parse_game(name)
     states = _states(game)
     keys = _keys(len(states))
     moves = np.empty(1 + MAX_PLIES, np.int32)
     expected = [
-        np.float32(sum(_one(game, state, key, j, state.copy(), moves) for j in range(5)) / 5)
+        np.float32(sum(_playout(game, state, key, j, state.copy(), moves) for j in range(5)) / 5)
         for state, key in zip(states, keys, strict=True)
     ]
     assert python.playout_batch(game, states, keys, count=5).tolist() == expected
 
 
-def test_neither_threads_nor_the_batch_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_playouts_do_not_depend_on_threads_or_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     game = parse_game("othello:4x4")
     states = _states(game)
     keys = _keys(len(states))
-    alone = python.playout_batch(game, states, keys, count=20)
+    expected = python.playout_batch(game, states, keys, count=20)
     monkeypatch.setattr(playouts, "_PLAYOUTS_PER_THREAD", 1)
     for threads in (2, 3, len(states) + 5):
-        assert np.array_equal(python.playout_batch(game, states, keys, 20, threads), alone)
-    some = np.arange(0, len(states), 3)[::-1]
-    assert np.array_equal(python.playout_batch(game, states[some], keys[some], 20), alone[some])
+        assert np.array_equal(python.playout_batch(game, states, keys, 20, threads), expected)
+    subset = np.arange(0, len(states), 3)[::-1]
+    assert np.array_equal(
+        python.playout_batch(game, states[subset], keys[subset], 20), expected[subset]
+    )
     assert len(python.playout_batch(game, states[:0], keys[:0], threads=2)) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_finished_game_plays_out_to_its_outcome(name: str) -> None:
+def test_playout_of_finished_game_is_its_outcome(name: str) -> None:
     game = parse_game(name)
     ends = [played[-1] for played in random_games(game)]
     states = np.array([end.state for end in ends])
@@ -73,7 +75,7 @@ def test_a_finished_game_plays_out_to_its_outcome(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_means_converge_to_the_exact_expectation(name: str) -> None:
+def test_means_converge_to_exact_expectation(name: str) -> None:
     game, count = parse_game(name), 20_000
     states = [state for state in _states(game) if _empty(game, state) <= 4][:6]
     assert states
@@ -90,7 +92,7 @@ def _empty(game: Game, state: State) -> int:
 
 
 def _expectation(game: Game, state: State) -> Fraction:
-    """Return the mean outcome for the mover when all moves are drawn uniformly."""
+    """Return the mean outcome for the side to move when all moves are uniformly random."""
     outcome = python.outcome(game, state)
     if outcome != ONGOING:
         return Fraction(outcome)
@@ -113,27 +115,27 @@ def test_every_state_needs_a_key() -> None:
         python.playout_batch(game, python.start(game)[None], _keys(2))
 
 
-def test_depth_zero_counts_nothing() -> None:
+def test_perft_of_depth_zero_is_empty() -> None:
     assert list(perft(parse_game("othello:6x6"), 0)) == []
 
 
-def test_first_ply_counts_legal_actions() -> None:
+def test_perft_counts_legal_actions_at_first_ply() -> None:
     assert list(perft(parse_game("gobang:3x5:3"), 1)) == [Count(depth=1, leaves=15, ended=0)]
 
 
-def test_ended_games_are_not_continued() -> None:
+def test_perft_does_not_continue_ended_games() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 6))
     assert counts[4] == Count(5, 9 * 8 * 7 * 6 * 5, 1440)
     assert counts[5].leaves == (counts[4].leaves - counts[4].ended) * 4
 
 
-def test_depths_beyond_the_longest_game_count_nothing() -> None:
+def test_perft_beyond_longest_game_is_zero() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 12))
     assert counts[8].leaves == counts[8].ended == 127872
     assert counts[9:] == [Count(depth, 0, 0) for depth in (10, 11, 12)]
 
 
 @pytest.mark.parametrize("game", ["othello:4x4", "connect_four:4x4", "gobang:3x3:3"])
-def test_deeper_counts_start_with_the_shallower_ones(game: str) -> None:
+def test_deeper_perft_starts_with_shallower_counts(game: str) -> None:
     deep = list(perft(parse_game(game), 6))
     assert list(perft(parse_game(game), 4)) == deep[:4]

@@ -1,4 +1,4 @@
-"""Rules that programs of this kind often get wrong."""
+"""Rules that game programs often get wrong."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from zerolab.rules.rules import LOSS, ONGOING
 
 
 @kernel
-def _outcomes(game, states, found):
+def _outcomes(game, states, out):
     for i in range(states.shape[0]):
-        found[i] = rules.outcome(game, states[i])
+        out[i] = rules.outcome(game, states[i])
 
 
 def played(game: str, *moves: str) -> Position:
@@ -28,27 +28,27 @@ def played(game: str, *moves: str) -> Position:
 
 
 @pytest.mark.parametrize(("rows", "columns"), list(product(range(4, 9), range(4, 9))))
-def test_connect_four_knows_every_line_of_every_board(rows: int, columns: int) -> None:
+def test_connect_four_recognises_every_line_on_every_board(rows: int, columns: int) -> None:
     for length in range(3, max(rows, columns) + 1):
-        full, missing = [], []
+        complete, incomplete = [], []
         for row, column, (down, right) in product(
             range(rows), range(columns), [(0, 1), (1, 0), (1, 1), (1, -1)]
         ):
             cells = [(row + i * down, column + i * right) for i in range(length)]
             if all(0 <= r < rows and 0 <= c < columns for r, c in cells):
                 bits = [1 << (c * rows + (rows - 1 - r)) for r, c in cells]
-                full.append(sum(bits))
-                missing += [sum(bits) - bit for bit in bits]
-        for words, expected in ((full, LOSS), (missing, ONGOING)):
+                complete.append(sum(bits))
+                incomplete += [sum(bits) - bit for bit in bits]
+        for words, expected in ((complete, LOSS), (incomplete, ONGOING)):
             states = np.zeros((len(words), 2), np.uint64)
             states[:, 1] = words
-            found = np.empty(len(words), np.int64)
-            _outcomes(ConnectFour(rows, columns, length), states, found)
-            assert (found == expected).all()
+            outcomes = np.empty(len(words), np.int64)
+            _outcomes(ConnectFour(rows, columns, length), states, outcomes)
+            assert (outcomes == expected).all()
 
 
 def test_connect_four_8x8_fills_its_last_cell() -> None:
-    """The last column's top is bit 63: nothing may carry beyond it."""
+    """The top of the last column is bit 63, beyond which no carry is possible."""
     position = played("connect_four:8x8", *["7"] * 8)
     assert position.legal_actions == [0, 1, 2, 3, 4, 5, 6]
     assert position.board()[:, 7].tolist() == [-1, 1, -1, 1, -1, 1, -1, 1]
@@ -60,7 +60,7 @@ def test_overlines_win_in_gobang() -> None:
     assert position.play("c1").first_player_outcome == 1
 
 
-def test_a_full_board_without_a_line_is_a_draw_and_not_ongoing() -> None:
+def test_full_board_without_line_is_draw() -> None:
     position = played("gobang:3x3:3", "a1", "b1", "c1", "b2", "a2", "c2", "b3", "a3")
     assert position.outcome is None
     position = position.play("c3")
@@ -68,14 +68,14 @@ def test_a_full_board_without_a_line_is_a_draw_and_not_ongoing() -> None:
     assert position.legal_actions == []
 
 
-def test_a_line_with_the_last_stone_wins_and_is_no_draw() -> None:
+def test_line_with_last_stone_wins() -> None:
     moves = ["a1", "b1", "c1", "a2", "b2", "c2", "b3", "a3"]
     position = played("gobang:3x3:3", *moves)
     assert position.outcome is None
     assert position.play("c3").first_player_outcome == 1
 
 
-def test_the_result_is_the_movers_not_the_winners() -> None:
+def test_outcome_is_from_view_of_side_to_move() -> None:
     first_wins = played("gobang:3x3:3", "a1", "a2", "b1", "b2", "c1")
     assert (first_wins.outcome, first_wins.first_player_outcome) == (-1, 1)
     second_wins = played("gobang:3x3:3", "a1", "a2", "b1", "b2", "c3", "c2")
@@ -92,8 +92,8 @@ def test_the_result_is_the_movers_not_the_winners() -> None:
         ("othello:8x8", {"e4", "d5"}, {"d4", "e5"}),
     ],
 )
-def test_othello_starts_around_half_the_side(game: str, first: set[str], second: set[str]) -> None:
-    """On 5x5 the block covers rows and columns 1 and 2, which is off centre (docs/papers.md)."""
+def test_othello_starts_around_centre(game: str, first: set[str], second: set[str]) -> None:
+    """On 5x5 the initial block is off centre, in rows and columns 1 and 2 (docs/papers.md)."""
     position = Position.start(game)
     board = position.board()
     named = {
@@ -103,7 +103,7 @@ def test_othello_starts_around_half_the_side(game: str, first: set[str], second:
     assert named == {1: first, -1: second}
 
 
-def test_othello_pass_is_forced_and_alone() -> None:
+def test_othello_pass_is_only_legal_without_other_moves() -> None:
     passes = 0
     random = np.random.default_rng(0)
     for _ in range(30):
@@ -113,14 +113,16 @@ def test_othello_pass_is_forced_and_alone() -> None:
             if "pass" in moves:
                 passes += 1
                 assert moves == ["pass"]
-                assert "pass" not in position.play("pass").legal_moves, "the game had ended"
+                assert "pass" not in position.play("pass").legal_moves, (
+                    "two passes in a row would have ended the game"
+                )
             position = position.play(str(random.choice(moves)))
     assert passes > 10
     assert "pass" not in Position.start("othello:4x4").legal_moves
 
 
-def test_othello_counts_discs_where_nobody_can_move() -> None:
-    """The shortest game: nine moves that leave the second player without a disc."""
+def test_othello_ends_when_neither_player_can_move() -> None:
+    """In the shortest game, nine moves leave the second player without discs."""
     moves = ["e6", "f4", "e3", "f6", "g5", "d6", "e7", "f5", "c5"]
     position = played("othello:8x8", *moves)
     assert (position.board() == -1).sum() == 0

@@ -1,4 +1,4 @@
-"""Strange npz archives: refused in one line, before anything large is decompressed."""
+"""Malformed npz archives, which are refused before anything large is decompressed."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _write_archive(path: Path, members: dict[str, bytes]) -> None:
 def _members(columns: dict[str, np.ndarray]) -> dict[str, bytes]:
     members = {"zerolab.json": json.dumps({"schema": examples_module.SCHEMA}).encode()}
     for name, column in columns.items():
-        written = io.BytesIO()
-        np.save(written, column)
-        members[f"{name}.npy"] = written.getvalue()
+        buffer = io.BytesIO()
+        np.save(buffer, column)
+        members[f"{name}.npy"] = buffer.getvalue()
     return members
 
 
 def _peak_bytes(path: Path, expected: str) -> int:
-    """Return how much memory it takes to refuse an archive."""
+    """Return the peak memory in bytes while an archive is refused."""
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=expected) as caught:
@@ -52,20 +52,20 @@ def _peak_bytes(path: Path, expected: str) -> int:
         tracemalloc.stop()
 
 
-def test_an_archive_that_expands_a_thousandfold_is_not_expanded(tmp_path, monkeypatch):
+def test_decompression_bomb_is_not_expanded(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "_FREE_BYTES", 0)
     path = tmp_path / "0001.npz"
     _write_archive(path, _members(_zeros(200_000)))
     assert _peak_bytes(path, "it expands to 21,601,408 bytes, expected at most") < 1 << 20
 
 
-def test_an_archive_that_says_less_than_it_holds_is_not_expanded_further(tmp_path):
+def test_archive_is_not_expanded_beyond_declared_size(tmp_path):
     path, members = tmp_path / "0001.npz", _members(_zeros(10))
     length = len(members["states.npy"])
     members["states.npy"] += bytes(1 << 25)
     _write_archive(path, members)
-    said = struct.pack("<L", length)
-    path.write_bytes(path.read_bytes().replace(struct.pack("<L", length + (1 << 25)), said))
+    declared = struct.pack("<L", length)
+    path.write_bytes(path.read_bytes().replace(struct.pack("<L", length + (1 << 25)), declared))
     assert _peak_bytes(path, "Bad CRC-32") < 4 << 20
 
 
@@ -84,7 +84,7 @@ def test_an_archive_that_says_less_than_it_holds_is_not_expanded_further(tmp_pat
     ],
     ids=["empty", "version", "dtype", "axes", "rows", "size", "list", "nested", "digits"],
 )
-def test_members_that_are_not_as_written_are_reported(tmp_path, name, content, expected):
+def test_malformed_members_are_reported(tmp_path, name, content, expected):
     path, members = tmp_path / "0001.npz", _members(_zeros(10))
     if isinstance(content, np.ndarray):
         content = _members({"x": content})["x.npy"]
@@ -95,7 +95,7 @@ def test_members_that_are_not_as_written_are_reported(tmp_path, name, content, e
         examples_module.load_examples(path)
 
 
-def test_a_directory_of_thousands_of_entries_is_not_read(tmp_path):
+def test_archive_with_thousands_of_members_is_refused(tmp_path):
     path = tmp_path / "0001.npz"
     _write_archive(path, {**_members(_zeros(10)), **{f"{i}": b"" for i in range(2000)}})
     with pytest.raises(UserError, match="its directory has"):

@@ -1,4 +1,4 @@
-"""Damaged, truncated, newer and foreign files: one clear line, and nothing is overwritten."""
+"""Damaged, truncated, newer and foreign files, which are reported and not overwritten."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zerolab.store.run_folder import RunFolder
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A finished run; copy it before changing it."""
+    """A finished run, to be copied before changes."""
     return train(tmp_path_factory.mktemp("runs") / "finished").path
 
 
@@ -55,12 +55,12 @@ def _read_games(folder: Path) -> Any:
 
 
 class Kind(NamedTuple):
-    """A kind of file, its reader, and the extent of the damage tried."""
+    """A kind of file, its reader and the density of tested damage."""
 
     name: str
     read: Callable[[Path], Any]
     stride: int = 1
-    """Bytes per damaged one, which is drawn from them."""
+    """Number of bytes among which one is drawn and damaged."""
     guarded: bool = False
     """True if every single byte matters."""
 
@@ -91,30 +91,30 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_changed_byte_is_reported_or_does_not_matter(folder, kind):
+def test_changed_byte_is_reported_or_irrelevant(folder, kind):
     path = folder / kind.name
-    right, intact = kind.read(folder), path.read_bytes()
+    expected, intact = kind.read(folder), path.read_bytes()
     random, size = np.random.default_rng(0), len(intact)
     begins = np.arange(0, size, kind.stride)
-    places = random.integers(begins, np.minimum(begins + kind.stride, size)).tolist()
+    offsets = random.integers(begins, np.minimum(begins + kind.stride, size)).tolist()
     masks = random.integers(1, 256, size, np.uint8)
     refused = 0
-    for place in places:
+    for offset in offsets:
         changed = bytearray(intact)
-        changed[place] ^= int(masks[place])
+        changed[offset] ^= int(masks[offset])
         path.write_bytes(changed)
         try:
-            assert _equal(kind.read(folder), right), f"byte {place} was changed unnoticed"
+            assert _equal(kind.read(folder), expected), f"byte {offset} was changed unnoticed"
         except UserError as error:
             refused += 1
             assert str(folder) in str(error)
             assert len(str(error).splitlines()) == 1
             assert path.read_bytes() == changed
-    assert refused == len(places) if kind.guarded else refused > 0
+    assert refused == len(offsets) if kind.guarded else refused > 0
 
 
-def test_a_changed_iteration_of_a_stage_is_reported(folder):
-    """No digest covers the name of a stage, but the file's index contains it, too."""
+def test_changed_iteration_of_stage_is_reported(folder):
+    """No digest covers the stage's iteration, but the file's index also contains it."""
     path = folder / "games.sqlite"
     changed, count = re.subn(rb"\x02(gate[0-9a-f]{32})", rb"Z\1", path.read_bytes())
     assert count == 1
@@ -123,7 +123,7 @@ def test_a_changed_iteration_of_a_stage_is_reported(folder):
         _read_games(folder)
 
 
-def test_a_seek_to_an_offset_that_a_damaged_file_names_is_reported(tmp_path):
+def test_invalid_seek_is_reported_as_damage(tmp_path):
     expected = r"file\.npz is damaged \(.*Invalid argument"
     with pytest.raises(UserError, match=expected), reading(tmp_path / "file.npz"):
         raise OSError(22, "Invalid argument")
@@ -131,7 +131,7 @@ def test_a_seek_to_an_offset_that_a_damaged_file_names_is_reported(tmp_path):
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.99])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_truncated_file_is_reported_and_kept(folder, kind, share):
+def test_truncated_file_is_reported_and_kept(folder, kind, share):
     path = folder / kind.name
     path.write_bytes(path.read_bytes()[: int(len(path.read_bytes()) * share)])
     before = everything(folder)
@@ -142,7 +142,7 @@ def test_a_truncated_file_is_reported_and_kept(folder, kind, share):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_file_full_of_noise_is_reported_and_kept(folder, kind):
+def test_file_with_noise_is_reported_and_kept(folder, kind):
     (folder / kind.name).write_bytes(np.random.default_rng(0).bytes(5000))
     before = everything(folder)
     with pytest.raises(UserError, match=kind.name):
@@ -151,7 +151,7 @@ def test_a_file_full_of_noise_is_reported_and_kept(folder, kind):
 
 
 @pytest.mark.parametrize("name", ["state.json", "metrics.jsonl", "games.sqlite", "config.toml"])
-def test_a_run_with_a_missing_file_is_not_resumed(folder, name):
+def test_run_with_missing_file_is_not_resumed(folder, name):
     (folder / name).unlink()
     before = everything(folder)
     with pytest.raises(UserError, match=f"{name}"):
@@ -161,7 +161,7 @@ def test_a_run_with_a_missing_file_is_not_resumed(folder, name):
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "games.sqlite"])
 @pytest.mark.parametrize("share", [0, 0.5])
-def test_a_run_with_truncated_records_is_not_resumed(folder, name, share):
+def test_run_with_truncated_records_is_not_resumed(folder, name, share):
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: int(len(content) * share)])
     before = everything(folder)
@@ -170,7 +170,7 @@ def test_a_run_with_truncated_records_is_not_resumed(folder, name, share):
     assert everything(folder) == before
 
 
-def test_a_damaged_line_of_metrics_is_named(folder):
+def test_damaged_line_of_metrics_is_named(folder):
     content = (folder / "metrics.jsonl").read_bytes()
     second = content.index(b"\n") + 1
     for changed in (b"}", b"["):
@@ -179,14 +179,14 @@ def test_a_damaged_line_of_metrics_is_named(folder):
             RunFolder.open(folder).metrics()
 
 
-def test_missing_metrics_are_counted(folder):
+def test_truncated_metrics_report_sizes(folder):
     length = (folder / "metrics.jsonl").stat().st_size
     (folder / "metrics.jsonl").write_bytes((folder / "metrics.jsonl").read_bytes()[:70])
     with pytest.raises(UserError, match=f"70 bytes, expected {length}"):
         RunFolder.open(folder).metrics()
 
 
-def test_a_number_changed_by_hand_is_reported(folder):
+def test_edited_metrics_are_reported(folder):
     metrics = folder / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"loss_policy": 0.5', '"loss_policy": 0.4'))
     with pytest.raises(UserError, match="its digest does not match"):
@@ -206,7 +206,7 @@ def test_newer_files_are_reported(folder, monkeypatch):
             load(2)
 
 
-def test_examples_of_an_older_version_are_refused_in_one_line(folder, monkeypatch):
+def test_examples_of_older_version_are_refused(folder, monkeypatch):
     run = RunFolder.open(folder)
     with monkeypatch.context() as patch:
         patch.setattr(examples_module, "SCHEMA", 1)
@@ -218,7 +218,7 @@ def test_examples_of_an_older_version_are_refused_in_one_line(folder, monkeypatc
 
 @pytest.mark.parametrize(("version", "expected"), [(99, "99, newer"), (1, "1, older")])
 @pytest.mark.parametrize("write", ["state", "config", "metrics"])
-def test_a_run_of_another_version_is_refused(folder, monkeypatch, write, version, expected):
+def test_run_of_other_version_is_refused(folder, monkeypatch, write, version, expected):
     run = RunFolder.open(folder)
     with monkeypatch.context() as patch:
         patch.setattr(state, "SCHEMA", version)
@@ -238,8 +238,8 @@ def test_a_run_of_another_version_is_refused(folder, monkeypatch, write, version
 
 
 @pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: kind.name)
-def test_what_is_no_regular_file_is_refused_at_once(folder, kind):
-    """Opening a named pipe waits for its writer, and there is none."""
+def test_named_pipes_are_refused_immediately(folder, kind):
+    """Opening a named pipe would block until a writer opens it."""
     (folder / kind.name).unlink()
     os.mkfifo(folder / kind.name)
     with pytest.raises(UserError, match=f"{kind.name}: it is a named pipe; expected a file"):
@@ -247,16 +247,16 @@ def test_what_is_no_regular_file_is_refused_at_once(folder, kind):
 
 
 @pytest.mark.parametrize("name", ["config.toml", "state.json"])
-def test_gigabytes_are_not_read(folder, name):
+def test_huge_files_are_not_read(folder, name):
     with open(folder / name, "wb") as file:
-        file.truncate(8 << 30)  # without a byte on the disk
+        file.truncate(8 << 30)  # a sparse file
     with pytest.raises(UserError, match=f"{name}: it has 8,589,934,592 bytes; expected at most"):
         RunFolder.open(folder)
 
 
 def test_newer_and_foreign_games_are_reported(folder):
     store = RunFolder.open(folder).games
-    works = [
+    operations = [
         lambda: store.games(1, "gate"),
         store.count,
         store.stages,
@@ -271,9 +271,9 @@ def test_newer_and_foreign_games_are_reported(folder):
         with closing(sqlite3.connect(store.path)) as connection:
             connection.execute(f"PRAGMA {pragma}")
         before = everything(folder)
-        for work in works:
+        for operation in operations:
             with pytest.raises(UserError, match=expected):
-                work()
+                operation()
         assert everything(folder) == before
     assert games_module.SCHEMA == 2
 
@@ -302,7 +302,7 @@ def test_nothing_is_unpickled(folder, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
-def test_files_of_another_iteration_kind_or_game_are_reported(folder, tmp_path):
+def test_files_of_other_iteration_kind_or_game_are_reported(folder, tmp_path):
     run = RunFolder.open(folder)
     shutil.copy(run.weights_path(0), run.weights_path(1))
     with pytest.raises(UserError, match=r"othello:4x4, iteration 0: expected .* iteration 1"):
@@ -316,14 +316,14 @@ def test_files_of_another_iteration_kind_or_game_are_reported(folder, tmp_path):
         other.load_examples(1)
 
 
-def test_a_missing_network_names_those_that_are_kept(folder):
+def test_missing_network_names_available_ones(folder):
     with pytest.raises(UserError, match=r"has no network 2: expected one of 0, 1"):
         RunFolder.open(folder).load_weights(2)
 
 
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "games.sqlite"])
-def test_a_run_does_not_write_through_links(tmp_path, name):
-    """Links may lead to files of the user, which a state without stages would have removed."""
+def test_run_does_not_write_through_links(tmp_path, name):
+    """A state without stages removes files, which must not follow links to the user's files."""
     run, other = train(tmp_path / "run"), train(tmp_path / "other")
     precious = other.path / name
     (run.path / name).unlink(missing_ok=True)
@@ -345,7 +345,7 @@ def test_a_run_does_not_write_through_links(tmp_path, name):
     ],
     ids=["large", "nested", "type"],
 )
-def test_headers_of_strange_weights_are_reported(folder, header, expected):
+def test_malformed_headers_of_weights_are_reported(folder, header, expected):
     entry = {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}
     text = json.dumps({"__metadata__": header, "a": entry}).encode()
     run = RunFolder.open(folder)

@@ -1,4 +1,4 @@
-"""The rules that runs, tournaments, studies and data sets share."""
+"""Folder kinds, which runs, tournaments and studies share: locks, settings and leftovers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
 SETTINGS = {"games": 20, "search": {"c": 1.5, "noise": {"fraction": 0.25}}}
 
 
-def test_a_folder_is_made_and_recognised(tmp_path):
+def test_folder_is_created_and_recognised(tmp_path):
     path = tmp_path / "deep" / "folder"
     with TOURNAMENT.locked(path):
         assert not TOURNAMENT.is_in(path)
@@ -25,7 +25,7 @@ def test_a_folder_is_made_and_recognised(tmp_path):
         assert TOURNAMENT.read_settings(path) == SETTINGS
 
 
-def test_a_folder_with_other_content_is_left_alone(tmp_path):
+def test_folder_with_other_content_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     before = everything(tmp_path)
     expected = r"is not a tournament and not empty.* another --folder"
@@ -34,7 +34,7 @@ def test_a_folder_with_other_content_is_left_alone(tmp_path):
     assert everything(tmp_path) == before
 
 
-def test_a_folder_of_another_kind_is_left_alone(tmp_path):
+def test_folder_of_other_kind_is_left_alone(tmp_path):
     study = FolderKind("study", "study.toml", "--folder")
     with TOURNAMENT.locked(tmp_path):
         TOURNAMENT.write_settings(tmp_path, SETTINGS)
@@ -45,23 +45,23 @@ def test_a_folder_of_another_kind_is_left_alone(tmp_path):
         study.read_settings(tmp_path)
 
 
-def test_what_killed_writers_have_left_goes_and_nothing_else(tmp_path):
+def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     with TOURNAMENT.locked(tmp_path):
         TOURNAMENT.write_settings(tmp_path, SETTINGS)
     with suppress(KeyboardInterrupt), atomic_replace(tmp_path / "games.csv") as temporary:
         temporary.write_text("half")
-        (tmp_path / "kept").write_bytes(temporary.read_bytes())
+        (tmp_path / "copy").write_bytes(temporary.read_bytes())
         leftover = temporary.name
         raise KeyboardInterrupt
-    (tmp_path / "kept").rename(tmp_path / leftover)  # as after a kill
+    (tmp_path / "copy").rename(tmp_path / leftover)  # as after a kill
     foreign = tmp_path / ".film.mkv.part"
     foreign.write_text("half of it")
     with TOURNAMENT.locked(tmp_path):
-        left = {each.name for each in tmp_path.iterdir()}
-    assert left == {"tournament.toml", ".lock", foreign.name}
+        remaining = {each.name for each in tmp_path.iterdir()}
+    assert remaining == {"tournament.toml", ".lock", foreign.name}
 
 
-def test_two_processes_do_not_share_a_folder(tmp_path):
+def test_locked_folder_is_refused(tmp_path):
     with (
         TOURNAMENT.locked(tmp_path),
         pytest.raises(UserError, match="is in use"),
@@ -71,7 +71,7 @@ def test_two_processes_do_not_share_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("changed", "expected"),
     [
         ({**SETTINGS, "games": 10}, "games = 10 differs from 20 in"),
         ({**SETTINGS, "search": {"c": 1.5, "noise": {"fraction": 0}}}, "search.noise.fraction = 0"),
@@ -79,13 +79,13 @@ def test_two_processes_do_not_share_a_folder(tmp_path):
         ({**SETTINGS, "seed": 1}, "seed = 1 differs from nothing"),
     ],
 )
-def test_settings_must_match(tmp_path, wanted, expected):
+def test_changed_settings_are_refused(tmp_path, changed, expected):
     TOURNAMENT.require_equal(tmp_path, SETTINGS, {**SETTINGS})
     with pytest.raises(UserError, match=expected) as caught:
-        TOURNAMENT.require_equal(tmp_path, SETTINGS, wanted)
+        TOURNAMENT.require_equal(tmp_path, SETTINGS, changed)
     assert "a tournament keeps its settings; choose another --folder" in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_settings_that_may_differ(tmp_path):
+def test_excepted_settings_can_differ(tmp_path):
     TOURNAMENT.require_equal(tmp_path, SETTINGS, {**SETTINGS, "games": 10}, except_for=["games"])

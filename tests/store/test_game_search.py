@@ -1,4 +1,4 @@
-"""Games are found by what is asked for: the same ones as by looking at each of them."""
+"""Game queries, compared with a filter in Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["random", "mcts:100", "perfect"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A folder with 240 games of two stages in three iterations, a network of it among them."""
+    """A run folder with 240 games of two stages in three iterations, some of its own network."""
     folder = tmp_path_factory.mktemp("run")
     random, store = Random(3), GameStore(folder / "games.sqlite", folder)
     names = [*NAMES, network_name(folder, 2)]
@@ -40,8 +40,8 @@ def _game(random, names, number):
     return GameRecord(number, first, second, (*actions, *forfeit), random.choice((1, 0, -1)))
 
 
-def _is_wanted(game, iteration, stage, player, opponent, result, fewest, most, opening):
-    """The same as the query, said plainly."""
+def _matches(game, iteration, stage, player, opponent, result, fewest, most, opening):
+    """Return True if a game matches the filter, as a reference for the query."""
     plies = [action for action in game.actions if action >= 0]
     side = [1] * (game.first == player) + [-1] * (game.second == player)
     names = sorted([game.first, game.second])
@@ -52,74 +52,76 @@ def _is_wanted(game, iteration, stage, player, opponent, result, fewest, most, o
         and (not player or bool(side))
         and (not opponent or names == sorted([player, opponent]))
         and (results is None or game.result in results)
-        and (result not in ("won", "lost") or _own(result, game, side))
+        and (result not in ("won", "lost") or _has_own_result(result, game, side))
         and (fewest is None or len(plies) >= fewest)
         and (most is None or len(plies) <= most)
         and tuple(game.actions[: len(opening)]) == opening
     )
 
 
-def _own(result, game, side):
-    wanted = 1 if result == "won" else -1
-    return any(game.result * each == wanted for each in side)
+def _has_own_result(result, game, side):
+    expected = 1 if result == "won" else -1
+    return any(game.result * each == expected for each in side)
 
 
-_where = {}
+_stage_of = {}
 
 
 def game_iteration(game):
-    return _where[id(game)][0]
+    return _stage_of[id(game)][0]
 
 
 def game_stage(game):
-    return _where[id(game)][1]
+    return _stage_of[id(game)][1]
 
 
-def test_queries_find_what_a_plain_look_at_every_game_finds(run):
+def test_queries_agree_with_filter_in_python(run):
     store, random = GameStore(run / "games.sqlite", run), Random(5)
-    every = []
+    all_games = []
     for iteration, stage in store.stages():
         for game in store.games(iteration, stage):
-            _where[id(game)] = iteration, stage
-            every.append((iteration, stage, game))
-    every.sort(key=lambda each: (each[0], each[1], each[2].number))
+            _stage_of[id(game)] = iteration, stage
+            all_games.append((iteration, stage, game))
+    all_games.sort(key=lambda each: (each[0], each[1], each[2].number))
     names = [*NAMES, network_name(run, 2)]
-    found_some = 0
+    matching_queries = 0
     for _ in range(400):
         player = random.choice(["", *names])
         opponent = random.choice(["", "", *names]) if player else ""
         results = [None, None, "first", "second", "draw", *(["won", "lost"] if player else [])]
-        wanted = (
+        criteria = (
             random.choice([None, None, 1, 2, 12]), random.choice(["", "gate"]), player, opponent,
             random.choice(results), random.choice([None, 0, 2, 4]),
             random.choice([None, None, 0, 3]),
             tuple(random.choice((1, 2, 11)) for _ in range(random.choice((0, 0, 1, 2)))),
         )  # fmt: skip
-        iteration, stage, *rest = wanted
+        iteration, stage, *rest = criteria
         player, opponent, result, fewest, most, opening = rest
-        asked = GameFilter(iteration, stage, None, player, opponent, result, fewest, most, opening)
-        expected = [each for each in every if _is_wanted(each[2], *wanted)]
-        found = find_games(store, asked, limit=1000)
+        game_filter = GameFilter(
+            iteration, stage, None, player, opponent, result, fewest, most, opening
+        )
+        expected = [each for each in all_games if _matches(each[2], *criteria)]
+        found = find_games(store, game_filter, limit=1000)
         assert [(f.iteration, f.stage, f.number) for f in found] == [
             (iteration, stage, game.number) for iteration, stage, game in expected
-        ], asked
-        assert count_games(store, asked) == len(expected)
+        ], game_filter
+        assert count_games(store, game_filter) == len(expected)
         for one, (_, _, game) in zip(found, expected, strict=True):
             assert (one.first, one.second, one.result) == (game.first, game.second, game.result)
             assert (*one.actions, *([-1] * one.forfeit)) == game.actions
-        found_some += bool(expected)
-    assert found_some > 100
+        matching_queries += bool(expected)
+    assert matching_queries > 100
 
 
-def test_pages_follow_each_other(run):
+def test_pages_are_consecutive(run):
     store = GameStore(run / "games.sqlite", run)
     pages = [find_games(store, GameFilter(), offset, 50) for offset in range(0, 300, 50)]
     assert [len(page) for page in pages] == [50, 50, 50, 50, 40, 0]
     assert [game for page in pages for game in page] == find_games(store, GameFilter(), limit=999)
 
 
-class Watched(GameStore):
-    """Notes how SQLite goes about each query."""
+class PlanRecorder(GameStore):
+    """A store that records SQLite's plan for each query."""
 
     def __init__(self, path, run):
         super().__init__(path, run)
@@ -134,7 +136,7 @@ class Watched(GameStore):
 
 @pytest.mark.parametrize("at_once", [1, 7, 80, 240, 1000])
 @pytest.mark.parametrize(
-    "wanted",
+    "game_filter",
     [
         GameFilter(),
         GameFilter(stage="gate"),
@@ -144,23 +146,25 @@ class Watched(GameStore):
         GameFilter(opening=(11, 2)),
     ],
 )
-def test_every_game_is_found_once_in_order_however_many_are_read_at_once(run, wanted, at_once):
+def test_every_game_is_found_once_in_order_for_any_batch_size(run, game_filter, at_once):
     store = GameStore(run / "games.sqlite", run)
-    assert list(every_game(store, wanted, at_once)) == find_games(store, wanted, limit=999)
+    assert list(every_game(store, game_filter, at_once)) == find_games(
+        store, game_filter, limit=999
+    )
 
 
-def test_reading_every_game_walks_over_none_of_them_twice(run):
-    store = Watched(run / "games.sqlite", run)
+def test_batches_of_games_continue_with_index_search(run):
+    store = PlanRecorder(run / "games.sqlite", run)
     assert len(list(every_game(store, GameFilter(), 50))) == 240
-    first, *others = store.plans
+    first, *next_plans = store.plans
     assert len(first) == 1
-    assert len(others) == 5
-    for (step,) in others:
+    assert len(next_plans) == 5
+    for (step,) in next_plans:
         assert step.startswith("SEARCH")
         assert "PRIMARY KEY ((iteration,stage,number)>" in step
 
 
-def test_what_can_be_asked_for(run):
+def test_stages_and_players_are_listed(run):
     store = GameStore(run / "games.sqlite", run)
     assert [astuple(each) for each in stages_of_games(store)] == [
         ("selfplay", 1, 12, 120), ("gate", 1, 12, 120),
@@ -168,12 +172,12 @@ def test_what_can_be_asked_for(run):
     assert players_of_games(store) == sorted([*NAMES, network_name(run, 2)])
 
 
-def test_a_result_of_nobody_is_refused(run):
+def test_relative_result_without_player_is_refused(run):
     with pytest.raises(UserError, match="expected a player"):
         find_games(GameStore(run / "games.sqlite", run), GameFilter(result="won"))
 
 
-def test_nothing_is_found_where_nothing_was_recorded(tmp_path):
+def test_empty_store_has_no_games(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     assert find_games(store, GameFilter()) == [] == stages_of_games(store)
     assert count_games(store, GameFilter()) == 0

@@ -1,4 +1,4 @@
-"""A run killed anywhere and resumed ends with the same bytes as one never killed."""
+"""Killed and resumed runs, which end with the same bytes as undisturbed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def forker():
-    """A process that has imported little: to fork it takes a tenth of what this one takes."""
+    """A process with few imports, which forks ten times as fast as the test process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 
@@ -45,7 +45,7 @@ def test_equal_runs_are_equal(tmp_path, undisturbed):
     ]
 
 
-def test_killed_before_any_file_operation(tmp_path, undisturbed, forker):
+def test_run_killed_before_any_file_operation_resumes(tmp_path, undisturbed, forker):
     moment = 1
     while forker.submit(killed_at, moment, tmp_path / str(moment)).result():
         train(tmp_path / str(moment))
@@ -56,7 +56,7 @@ def test_killed_before_any_file_operation(tmp_path, undisturbed, forker):
 
 
 @pytest.mark.parametrize("stride", [7, 11, 17, 29])
-def test_killed_again_and_again(tmp_path, undisturbed, forker, stride):
+def test_run_killed_repeatedly_resumes(tmp_path, undisturbed, forker, stride):
     kills = 0
     while forker.submit(killed_at, stride + kills, tmp_path / "run").result():
         kills += 1
@@ -64,8 +64,8 @@ def test_killed_again_and_again(tmp_path, undisturbed, forker, stride):
     assert kills >= 2
 
 
-def test_killed_while_games_are_recorded(tmp_path, forker):
-    """At moments inside SQLite, where no file operation of Python tells them apart."""
+def test_games_survive_kill_while_recording(tmp_path, forker):
+    """The kills occur inside SQLite, between Python's file operations."""
     path = tmp_path / "games.sqlite"
     store = GameStore(path)
     draws = random.Random(0)
@@ -81,7 +81,7 @@ def test_killed_while_games_are_recorded(tmp_path, forker):
     assert [path.name for path in tmp_path.iterdir()] == ["games.sqlite"]
 
 
-def test_what_lies_beyond_the_commit_point_is_removed(tmp_path, undisturbed):
+def test_uncommitted_files_are_removed(tmp_path, undisturbed):
     folder = tmp_path / "run"
     run = train(folder)
     with open(folder / "metrics.jsonl", "ab") as file:
@@ -96,7 +96,7 @@ def test_what_lies_beyond_the_commit_point_is_removed(tmp_path, undisturbed):
     assert contents(folder) == undisturbed
 
 
-def test_files_of_the_user_are_left_alone(tmp_path):
+def test_user_files_are_left_alone(tmp_path):
     train(tmp_path / "run", iterations=1)
     names = ["notes.txt", "checkpoints/notes.txt", "checkpoints/.hidden", "examples/notes.txt"]
     for name in names:

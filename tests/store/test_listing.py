@@ -1,4 +1,4 @@
-"""The list of runs."""
+"""Listing and summaries of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_runs_are_found_by_name_or_folder(tmp_path):
         find_runs([tmp_path / "notes.txt"])
 
 
-def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
+def test_summary_has_progress_and_status(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     summary = summarise_run(run.path)
     began = (str(run.path), "othello:4x4", "toy", 2, 2, "selfplay", "stopped", 10.0, "")
@@ -41,7 +41,7 @@ def test_a_summary_tells_how_far_a_run_has_come(tmp_path):
     assert summarise_run(run.path).iteration == 2
 
 
-def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
+def test_summary_has_latest_accuracy_and_scores(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     lines = [
         {"stage": "accuracy", "iteration": 1, "search_strong": 0.5},
@@ -56,12 +56,12 @@ def test_a_summary_has_what_runs_can_be_compared_by(tmp_path):
     assert (summary.accuracy, summary.scores) == (0.75, {"mcts:9": 1.0})
     with run.locked():
         run.commit(run.progress, [{"stage": "selfplay", "iteration": 3}])
-    summary = summarise_run(run.path)  # of a run that was extended
+    summary = summarise_run(run.path)  # the run has been extended
     assert (summary.accuracy, summary.scores) == (0.75, {})
 
 
 @pytest.mark.parametrize("name", ["state.json", "config.toml", "metrics.jsonl"])
-def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
+def test_damaged_run_is_listed_with_reason(tmp_path, name):
     run = train(tmp_path / "run", iterations=1)
     (run.path / name).write_bytes(b"?")
     (summary,) = map(summarise_run, find_runs([tmp_path]))
@@ -73,21 +73,21 @@ def test_a_damaged_run_is_listed_with_the_reason(tmp_path, name):
 
 
 @pytest.mark.parametrize("iterations", ["many", [1], {"a": 1}, float("inf")], ids=str)
-def test_settings_of_another_kind_are_damage(tmp_path, iterations):
+def test_settings_of_wrong_type_are_damage(tmp_path, iterations):
     run = train(tmp_path / "run", iterations=1)
     run.save_config({**CONFIG, "iterations": iterations})
     assert summarise_run(run.path).status.startswith(f"damaged: {run.path}/config.toml is damaged")
 
 
-def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
-    """The others are listed, too."""
-    with tempfile.TemporaryDirectory() as place:  # pytest's own are for one user alone
+def test_unreadable_folder_is_listed_with_reason():
+    """Other runs are listed as well."""
+    with tempfile.TemporaryDirectory() as place:  # pytest's folders are private to one user
         folder = Path(place)
         folder.chmod(0o755)
         train(folder / "run", iterations=1)
         (folder / "secret").mkdir(mode=0)
 
-        def look() -> None:
+        def check_listing() -> None:
             if os.geteuid() == 0:
                 os.seteuid(65534)
             one, other = map(summarise_run, find_runs([folder]))
@@ -96,6 +96,6 @@ def test_a_folder_that_cannot_be_looked_into_is_listed_with_the_reason():
             assert other.status == f"damaged: cannot read {other.path}: Permission denied"
 
         try:
-            assert in_child(look) == ""
+            assert in_child(check_listing) == ""
         finally:
             (folder / "secret").chmod(0o755)

@@ -1,4 +1,4 @@
-"""Round trips: data are read back as written, and equal contents give equal bytes."""
+"""Round trips of stored data, and equal bytes for equal contents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LINES = st.lists(st.dictionaries(_FIELDS, _NUMBERS | _WORDS, max_size=4), max_s
 
 @given(arrays=st.dictionaries(_NAMES, hnp.arrays(_DTYPES, _SHAPES), max_size=4))
 @settings(max_examples=60)
-def test_arrays(arrays):
+def test_arrays_round_trip(arrays):
     with tempfile.TemporaryDirectory() as folder:
         one, other = Path(folder) / "one", Path(folder) / "other"
         save_arrays(one, "weights", arrays, game="othello:4x4", iteration=3)
@@ -49,7 +49,7 @@ def test_arrays(arrays):
         assert loaded[name].tobytes() == array.tobytes()
 
 
-def test_arrays_that_are_views_keep_their_values(tmp_path):
+def test_array_views_round_trip(tmp_path):
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     views = {"turned": array.T, "every second": array[:, ::2]}
     save_arrays(tmp_path / "a", "weights", views)
@@ -58,17 +58,19 @@ def test_arrays_that_are_views_keep_their_values(tmp_path):
 
 
 def arrays_of(dtype, shape):
-    """Return a strategy for arrays of any bits at all, NaN and infinity included."""
+    """Return a strategy for arrays with arbitrary bits, including NaN and infinity."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    drawn = st.binary(min_size=size, max_size=size).map(lambda bits: np.frombuffer(bits, np.uint8))
-    return drawn.map(
+    buffers = st.binary(min_size=size, max_size=size).map(
+        lambda bits: np.frombuffer(bits, np.uint8)
+    )
+    return buffers.map(
         lambda bits: (bits & 1 if dtype == "bool" else bits).view(dtype).reshape(shape)
     )
 
 
 @given(count=st.integers(0, 6), words=st.integers(1, 4), actions=st.integers(1, 5), data=st.data())
 @settings(max_examples=40)
-def test_examples(count, words, actions, data):
+def test_examples_and_features_round_trip(count, words, actions, data):
     widths = {"word": (words,), "action": (actions,), "position": ()}
     columns = {
         name: data.draw(arrays_of(np.dtype(form.dtype), (count, *widths[form.per])))
@@ -85,16 +87,16 @@ def test_examples(count, words, actions, data):
             with pytest.raises(UserError, match="is damaged"):
                 load_features(Path(folder) / "one")
         else:
-            kept, _ = load_features(Path(folder) / "one")
-            assert (kept.tobytes(), kept.shape) == (features.tobytes(), features.shape)
+            restored, _ = load_features(Path(folder) / "one")
+            assert (restored.tobytes(), restored.shape) == (features.tobytes(), features.shape)
     assert about == {"schema": 2, "iteration": 3}
-    for name, left in loaded.columns().items():
-        right = getattr(written, name)
-        assert (left.dtype, left.shape) == (right.dtype, right.shape)
-        assert left.tobytes() == right.tobytes()
+    for name, column in loaded.columns().items():
+        original = getattr(written, name)
+        assert (column.dtype, column.shape) == (original.dtype, original.shape)
+        assert column.tobytes() == original.tobytes()
 
 
-def test_examples_can_be_read_with_numpy_alone(tmp_path):
+def test_examples_can_be_read_with_numpy(tmp_path):
     save_examples(tmp_path / "a.npz", examples(1), game="othello:4x4")
     with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
         assert np.array_equal(archive["states"], examples(1).states)
@@ -120,7 +122,7 @@ _GAMES = st.lists(
     first=_GAMES, again=_GAMES, other=_GAMES, name=st.sampled_from(["selfplay", "against Random"])
 )
 @settings(max_examples=30)
-def test_games(first, again, other, name):
+def test_games_round_trip_and_rewind(first, again, other, name):
     with tempfile.TemporaryDirectory() as folder:
         store = GameStore(Path(folder) / "games.sqlite")
         store.record(1, name, first)
@@ -138,15 +140,15 @@ def test_games(first, again, other, name):
         assert [path.name for path in Path(folder).iterdir()] == ["games.sqlite"]
 
 
-def test_games_made_of_numpy_integers(tmp_path):
+def test_games_with_numpy_integers_round_trip(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     numbers = np.arange(3)
     store.record(1, "gate", [GameRecord(numbers[0], "a", "b", tuple(numbers), numbers[1])])
     assert store.games(1, "gate") == [GameRecord(0, "a", "b", (0, 1, 2), 1)]
 
 
-def test_movers_are_named_relative_to_the_run(tmp_path):
-    """And tell who made which move; without them, first and second took turns."""
+def test_movers_are_stored_relative_to_run(tmp_path):
+    """Movers assign every move to a network; without them, the players alternate."""
     run = tmp_path / "run"
     run.mkdir()
     names = [network_name(run, number) for number in (3, 4)]
@@ -161,14 +163,14 @@ def test_movers_are_named_relative_to_the_run(tmp_path):
     assert [plain.mover(ply) for ply in range(3)] == ["a", "b", "a"]
 
 
-def test_a_store_without_games_is_empty_and_leaves_no_file(tmp_path):
+def test_empty_store_leaves_no_file(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     assert (store.games(1, "gate"), store.stages(), store.count()) == ([], [], 0)
     store.rewind(0)
     assert not store.path.exists()
 
 
-def test_equal_moves_are_one_distinct_game(tmp_path):
+def test_equal_moves_count_as_one_distinct_game(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     moves = [(1, 2), (1, 2), (2, 1)]
     store.record(1, "gate", [GameRecord(i, "a", "b", m, 0) for i, m in enumerate(moves)])
@@ -176,7 +178,7 @@ def test_equal_moves_are_one_distinct_game(tmp_path):
 
 
 @given(lines=_LINES)
-def test_metrics(lines):
+def test_metrics_round_trip(lines):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "metrics.jsonl"
         path.write_bytes(format_metrics(lines))
@@ -186,12 +188,12 @@ def test_metrics(lines):
 
 
 @given(lines=_LINES, more=_LINES, seconds=st.floats(0, 1e6))
-def test_the_digest_of_metrics_goes_on_and_ignores_the_clock(lines, more, seconds):
+def test_digest_of_metrics_is_incremental_and_ignores_wall_time(lines, more, seconds):
     whole = extend_digest("", lines + more)
     assert extend_digest(extend_digest("", lines), more) == whole
-    clocked = [{**line, "wall_seconds": seconds} for line in lines + more]
+    timed = [{**line, "wall_seconds": seconds} for line in lines + more]
     other = [{**line, "wall_seconds": seconds + 1} for line in lines + more]
-    assert extend_digest("", clocked) == extend_digest("", other)
+    assert extend_digest("", timed) == extend_digest("", other)
     assert extend_digest("", [*lines, *more, {"loss": 1}]) != whole
 
 
@@ -205,7 +207,7 @@ _TABLES = st.recursive(
 
 @given(config=_TABLES)
 @settings(max_examples=40)
-def test_settings(config):
+def test_settings_round_trip(config):
     with tempfile.TemporaryDirectory() as folder:
         RunFolder.create(Path(folder) / "one", config)
         RunFolder.create(Path(folder) / "other", config)
@@ -214,7 +216,7 @@ def test_settings(config):
     assert saved[0] == saved[1]
 
 
-def test_a_checkpoint_tells_its_game_iteration_and_network(tmp_path):
+def test_checkpoint_has_game_iteration_and_network(tmp_path):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     run.save_network(7, {"a": np.zeros(1)}, {})
     _, about = load_arrays(run.weights_path(7), "weights")
@@ -228,7 +230,7 @@ def test_a_checkpoint_tells_its_game_iteration_and_network(tmp_path):
     assert run.networks() == [7]
 
 
-def test_games_are_stored_by_number_whatever_their_order(tmp_path):
+def test_games_are_sorted_by_number(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     store.record(1, "gate", reversed(games(1)))
     assert store.games(1, "gate") == games(1)

@@ -1,4 +1,4 @@
-"""Locks, full disks and folders that cannot be written."""
+"""Run folders: locks, full disks, missing permissions and pruning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(tmp_path):
     return train(tmp_path / "run", iterations=1)
 
 
-def test_a_second_process_is_refused_until_the_first_is_killed(run):
+def test_second_process_is_refused_until_first_is_killed(run):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(run.path)], stdout=subprocess.PIPE)
     try:
         assert holder.stdout.readline() == b"locked\n"
@@ -53,7 +53,7 @@ def test_a_second_process_is_refused_until_the_first_is_killed(run):
         assert run.is_locked
 
 
-def test_the_lock_is_given_back_after_an_error(run):
+def test_lock_is_released_after_error(run):
     with pytest.raises(KeyboardInterrupt), run.locked():
         raise KeyboardInterrupt
     assert not run.is_locked
@@ -71,7 +71,7 @@ def test_reading_writes_nothing(run):
     assert everything(run.path) == before
 
 
-def test_a_run_extended_meanwhile_is_not_overwritten(run):
+def test_concurrently_extended_run_is_not_overwritten(run):
     late = RunFolder.open(run.path)
     with run.locked():
         run.save_config(CONFIG | {"iterations": 9})
@@ -80,21 +80,21 @@ def test_a_run_extended_meanwhile_is_not_overwritten(run):
     assert RunFolder.open(run.path).config["iterations"] == 9
 
 
-def test_locking_shows_what_was_committed_meanwhile(run):
+def test_locking_reloads_progress(run):
     late = RunFolder.open(run.path)
     train(run.path, iterations=2)
     with late.locked():
         assert late.progress.iteration == 3
 
 
-def test_a_new_run_is_at_its_beginning(tmp_path):
+def test_new_run_has_initial_progress(tmp_path):
     run = RunFolder.create(tmp_path / "deep" / "run", CONFIG)
     assert run.progress == RunFolder.open(run.path).progress == RunProgress()
     assert run.metrics() == []
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", "checkpoints", "metrics.jsonl"])
-def test_a_folder_with_other_content_is_left_alone(tmp_path, name):
+def test_folder_with_other_content_is_left_alone(tmp_path, name):
     (tmp_path / name).write_text("years of work")
     assert not is_run(tmp_path)
     with pytest.raises(UserError, match="is not a run and not empty"):
@@ -104,21 +104,21 @@ def test_a_folder_with_other_content_is_left_alone(tmp_path, name):
     assert everything(tmp_path) == {str(tmp_path / name): b"years of work"}
 
 
-def test_a_foreign_config_is_reported(tmp_path):
+def test_foreign_config_is_reported(tmp_path):
     (tmp_path / "config.toml").write_text("[server]\nport = 80\n")
     with pytest.raises(UserError, match="was not written by zerolab"):
         RunFolder.open(tmp_path)
 
 
-def test_a_run_is_not_made_twice(run):
+def test_existing_run_is_not_created_again(run):
     before = everything(run.path)
     with pytest.raises(UserError, match="already contains a run"):
         RunFolder.create(run.path, CONFIG)
     assert everything(run.path) == before
 
 
-def _limited(size: int, work) -> str:
-    """Do some work in a process whose files may not grow beyond `size` bytes."""
+def _error_with_file_limit(size: int, work) -> str:
+    """Call `work` in a process that cannot write files larger than `size` bytes."""
 
     def limit_and_work() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -142,7 +142,7 @@ FULL = {
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_a_full_disk_is_reported_and_the_run_goes_on_later(run, tmp_path, name):
+def test_full_disk_is_reported_and_run_can_resume(run, tmp_path, name):
     before = contents(run.path)
     size = 10_000 if name != "games.sqlite" else (run.path / name).stat().st_size
 
@@ -150,7 +150,7 @@ def test_a_full_disk_is_reported_and_the_run_goes_on_later(run, tmp_path, name):
         with run.locked():
             FULL[name](run)
 
-    message = _limited(size, work)
+    message = _error_with_file_limit(size, work)
     assert name in message
     assert message.startswith("cannot ")
     assert len(message.splitlines()) == 1
@@ -165,29 +165,29 @@ def test_a_full_disk_is_reported_and_the_run_goes_on_later(run, tmp_path, name):
 
 
 @pytest.mark.parametrize("victim", ["metrics.jsonl", "state.json"])
-def test_a_commit_that_failed_can_be_made_again(run, monkeypatch, victim):
-    former = run.progress
-    flush, failing = os.fsync, [errno.ENOSPC]
+def test_failed_commit_can_be_repeated(run, monkeypatch, victim):
+    progress = run.progress
+    flush, errors = os.fsync, [errno.ENOSPC]
 
-    def full(descriptor: int) -> None:
-        if failing and victim in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
-            raise OSError(failing.pop(), "No space left on device")
+    def fail_once(descriptor: int) -> None:
+        if errors and victim in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errors.pop(), "No space left on device")
         flush(descriptor)
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", fail_once)
     line = {"iteration": 2, "stage": "selfplay", "wall_seconds": 1.0}
     other = {"iteration": 2, "stage": "selfplay", "note": "shorter"}
     with run.locked():
         with pytest.raises(UserError, match="No space left on device"):
             run.commit(run.progress, [line])
-        assert run.progress == RunFolder.open(run.path).progress == former
+        assert run.progress == RunFolder.open(run.path).progress == progress
         run.commit(run.progress, [other])
     assert RunFolder.open(run.path).metrics()[3:] == [other]
     committed = read_state(run.path / "state.json").files
     assert (run.path / "metrics.jsonl").stat().st_size == committed.metrics_bytes
 
 
-def _as_nobody(work) -> str:
+def _unprivileged_error(work) -> str:
     def drop_rights_and_work() -> None:
         if os.geteuid() == 0:
             os.seteuid(65534)
@@ -209,30 +209,32 @@ def test_folders_without_permission_are_reported():
                 pass
 
         try:
-            message = _as_nobody(lambda: RunFolder.create(folder / "new", CONFIG))
+            message = _unprivileged_error(lambda: RunFolder.create(folder / "new", CONFIG))
             assert message == f"cannot create the folder {folder / 'new'}: Permission denied"
-            assert _as_nobody(lock) == f"cannot write {run.path}: Permission denied"
-            assert _as_nobody(lambda: RunFolder.open(run.path).metrics()) == ""
-            assert _as_nobody(lambda: RunFolder.open(run.path).games.games(1, "gate")) == ""
+            assert _unprivileged_error(lock) == f"cannot write {run.path}: Permission denied"
+            assert _unprivileged_error(lambda: RunFolder.open(run.path).metrics()) == ""
+            assert (
+                _unprivileged_error(lambda: RunFolder.open(run.path).games.games(1, "gate")) == ""
+            )
             (run.path / "state.json").chmod(0)
-            message = _as_nobody(lambda: RunFolder.open(run.path))
+            message = _unprivileged_error(lambda: RunFolder.open(run.path))
             assert message == f"cannot read {run.path / 'state.json'}: Permission denied"
             run.path.chmod(0)
-            assert "Permission denied" in _as_nobody(lambda: is_run(run.path))
+            assert "Permission denied" in _unprivileged_error(lambda: is_run(run.path))
         finally:
             for path in [folder, run.path, run.path / "checkpoints", run.path / "examples"]:
                 path.chmod(0o755)
 
 
-def test_pruning_keeps_what_is_needed_to_go_on(run):
-    kept = ["0000.safetensors", "0001.optimizer.safetensors", "0001.safetensors"]
-    assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == kept
+def test_pruning_keeps_files_needed_to_resume(run):
+    needed = ["0000.safetensors", "0001.optimizer.safetensors", "0001.safetensors"]
+    assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == needed
     train(run.path, iterations=3)  # 2 is rejected, 3 accepted
     assert run.networks() == [0, 1, 3]
     assert RunFolder.open(run.path).load_optimizer(3).keys() == {"bias", "filter"}
 
 
-def test_iterations_beyond_four_digits(tmp_path):
+def test_iterations_can_have_more_than_four_digits(tmp_path):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     for iteration in (9_999, 10_000, 12_345):
         run.save_network(iteration, {"a": np.full(1, iteration)}, {})

@@ -1,4 +1,4 @@
-"""A games.sqlite that a stranger has made cannot act, keep anybody waiting, or fill the memory."""
+"""Malicious games.sqlite files, which must not run code, block or exhaust memory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ENDLESS = (
 
 @pytest.fixture
 def store(tmp_path):
-    made = GameStore(tmp_path / "games.sqlite")
-    made.record_all((iteration, "gate", games(iteration)) for iteration in (1, 2))
-    return made
+    new_store = GameStore(tmp_path / "games.sqlite")
+    new_store.record_all((iteration, "gate", games(iteration)) for iteration in (1, 2))
+    return new_store
 
 
 def change(store: GameStore, *statements: str) -> None:
@@ -40,17 +40,17 @@ def change(store: GameStore, *statements: str) -> None:
             connection.execute(statement)
 
 
-def refused(store: GameStore, expected: str) -> None:
-    """Every way of reading or writing says so in one line, and changes nothing."""
+def check_refused(store: GameStore, expected: str) -> None:
+    """Check that all operations raise a one-line error and change nothing."""
     before = everything(store.path.parent)
-    for work in (
+    for operation in (
         store.stages,
         lambda: store.games(1, "gate"),
         lambda: store.rewind(1),
         lambda: store.record(9, "gate", games(9)),
     ):
         with pytest.raises(UserError, match=expected) as caught:
-            work()
+            operation()
         assert len(str(caught.value).splitlines()) == 1
     assert everything(store.path.parent) == before
 
@@ -67,20 +67,20 @@ def refused(store: GameStore, expected: str) -> None:
     ],
     ids=["view", "trigger", "trigger of stages", "virtual table", "index", "column"],
 )
-def test_only_the_tables_that_zerolab_writes_are_accepted(store, statement, expected):
+def test_foreign_schema_is_refused(store, statement, expected):
     change(store, *(["DROP TABLE stages"] if "VIEW stages" in statement else []), statement)
-    refused(store, expected)
+    check_refused(store, expected)
 
 
-def test_a_file_in_wal_mode_is_refused_before_sqlite_makes_files_beside_it(store):
+def test_wal_mode_is_refused_without_creating_files(store):
     change(store, "PRAGMA journal_mode = WAL")
-    refused(store, "games.sqlite is in SQLite's WAL mode.* journal_mode = DELETE")
+    check_refused(store, "games.sqlite is in SQLite's WAL mode.* journal_mode = DELETE")
     assert [path.name for path in store.path.parent.iterdir()] == ["games.sqlite"]
     change(store, "PRAGMA journal_mode = DELETE")
     assert store.games(1, "gate") == games(1)
 
 
-def test_looking_at_a_file_keeps_the_locks_of_other_connections(store, monkeypatch):
+def test_reading_keeps_locks_of_other_connections(store, monkeypatch):
     monkeypatch.setattr(checks, "_WRITE_TIMEOUT", 0.01)
     with checks.connected(store.path, writing=True) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -95,7 +95,7 @@ def test_looking_at_a_file_keeps_the_locks_of_other_connections(store, monkeypat
     assert "database is locked" in other.stderr
 
 
-def test_what_sqlite_notes_for_its_planner_is_accepted(store):
+def test_planner_statistics_are_accepted(store):
     change(store, "ANALYZE")
     assert store.games(1, "gate") == games(1)
     store.record(3, "gate", games(3))
@@ -105,10 +105,10 @@ def test_what_sqlite_notes_for_its_planner_is_accepted(store):
         "PRAGMA writable_schema = ON",
         "UPDATE sqlite_master SET sql = sql || ' WITHOUT ROWID' WHERE name = 'sqlite_stat1'",
     )
-    refused(store, "sqlite_stat1")
+    check_refused(store, "sqlite_stat1")
 
 
-def test_a_trigger_never_runs_when_a_run_continues(tmp_path):
+def test_triggers_do_not_run_when_run_resumes(tmp_path):
     run = train(tmp_path / "run", iterations=1)
     change(run.games, "CREATE TRIGGER t AFTER INSERT ON games BEGIN DELETE FROM games; END")
     before = everything(run.path)
@@ -118,7 +118,7 @@ def test_a_trigger_never_runs_when_a_run_continues(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
-def test_a_named_pipe_is_not_waited_for(store, ending):
+def test_named_pipes_do_not_block(store, ending):
     store.path.with_name("games.sqlite" + ending).unlink(missing_ok=True)
     os.mkfifo(f"{store.path}{ending}")
     for work in (store.stages, lambda: store.record(9, "gate", games(9))):
@@ -128,7 +128,7 @@ def test_a_named_pipe_is_not_waited_for(store, ending):
             work()
 
 
-def test_companions_are_looked_for_beside_what_a_link_leads_to(store, tmp_path):
+def test_companion_files_are_checked_at_target_of_link(store, tmp_path):
     link = tmp_path / "elsewhere" / "games.sqlite"
     link.parent.mkdir()
     link.symlink_to(store.path)
@@ -137,8 +137,8 @@ def test_companions_are_looked_for_beside_what_a_link_leads_to(store, tmp_path):
         GameStore(link).stages()
 
 
-def test_a_journal_cannot_have_another_file_removed(store, tmp_path):
-    """SQLite removes the file that a journal names as that of several databases."""
+def test_journal_cannot_delete_other_files(store, tmp_path):
+    """SQLite deletes the file that a journal names as its super-journal."""
     precious = tmp_path / "precious"
     precious.write_bytes(b"\0" * 100)
     journal = Path(f"{store.path}-journal")
@@ -148,11 +148,11 @@ def test_a_journal_cannot_have_another_file_removed(store, tmp_path):
     assert precious.exists()
     journal.write_bytes(_journal(store.path.read_bytes(), b""))
     assert len(store.stages()) == 2
-    assert not journal.exists()  # it was one that SQLite takes back
+    assert not journal.exists()  # SQLite has rolled it back
 
 
 def _journal(content: bytes, name: bytes, page: int = 4096) -> bytes:
-    """Return a journal with the first page of a database, as a killed process leaves it behind."""
+    """Return a journal with the first page of a database, as left behind by a killed process."""
     magic, salt = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 7
     head = magic + struct.pack(">5I", 1, salt, len(content) // page, 512, page)
     first = content[:page]
@@ -165,7 +165,7 @@ def _journal(content: bytes, name: bytes, page: int = 4096) -> bytes:
     return journal
 
 
-def test_a_file_in_use_is_waited_for_a_short_time(store, monkeypatch):
+def test_locked_file_times_out(store, monkeypatch):
     assert max(checks._READ_TIMEOUT, checks._WRITE_TIMEOUT) <= 20
     monkeypatch.setattr(checks, "_READ_TIMEOUT", 0.01)
     monkeypatch.setattr(checks, "_WRITE_TIMEOUT", 0.02)
@@ -200,13 +200,13 @@ def test_a_file_in_use_is_waited_for_a_short_time(store, monkeypatch):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_cells_of_other_kinds_are_reported(store, change_to, expected):
+def test_cells_of_wrong_type_are_reported(store, change_to, expected):
     change(store, f"UPDATE {change_to} WHERE iteration = 1")
     with pytest.raises(UserError, match=f"games.sqlite is damaged .*{expected}"):
         store.games(1, "gate")
 
 
-def test_names_of_stages_and_players_are_text(store):
+def test_names_of_stages_and_players_must_be_text(store):
     change(store, "UPDATE games SET stage = x'00', first = x'00' WHERE iteration = 1")
     change(store, "UPDATE stages SET stage = x'00' WHERE iteration = 1")
     for work in (store.stages, lambda: stages_of_games(store), lambda: players_of_games(store)):
@@ -219,7 +219,7 @@ _PAGE = 512
 
 @pytest.fixture
 def bomb(tmp_path):
-    """A file of 10 kB with 13^13 games: all branches of a page lead to the same page below it."""
+    """A 10 kB file with 13^13 games, in which all branches of a page have the same child."""
     path = tmp_path / "games.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE}")
@@ -243,19 +243,23 @@ def bomb(tmp_path):
 
 
 @pytest.mark.parametrize("limit", ["_FREE_OPERATIONS", "_FREE_BYTES"])
-def test_pages_that_are_visited_again_and_again_end_a_query(bomb, monkeypatch, limit):
+def test_repeated_pages_abort_query(bomb, monkeypatch, limit):
     monkeypatch.setattr(checks, limit, 0)
     monkeypatch.setattr(checks, f"_{'BYTES' if 'BYTES' in limit else 'OPERATIONS'}_PER_BYTE", 1)
-    wanted = GameFilter(most_plies=1000)
-    works = [lambda: bomb.games(1, "gate")]
+    game_filter = GameFilter(most_plies=1000)
+    queries = [lambda: bomb.games(1, "gate")]
     if limit == "_FREE_OPERATIONS":
-        works += [bomb.count, lambda: count_games(bomb, wanted), lambda: stages_of_games(bomb)]
-    for work in works:
+        queries += [
+            bomb.count,
+            lambda: count_games(bomb, game_filter),
+            lambda: stages_of_games(bomb),
+        ]
+    for query in queries:
         with pytest.raises(UserError, match=r"damaged \(.*its size"):
-            work()
+            query()
 
 
-def test_ten_thousand_games_are_within_the_bounds(tmp_path):
+def test_ten_thousand_games_are_within_limits(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     many = [GameRecord(number, "a", "b", (), 1) for number in range(10_000)]
     for _ in range(2):
@@ -267,8 +271,8 @@ def test_ten_thousand_games_are_within_the_bounds(tmp_path):
     assert len(store.stages()) == 1
 
 
-def test_digests_that_fit_do_not_help(store):
-    """A stranger can compute them as well as we do."""
+def test_correct_digests_do_not_disable_checks(store):
+    """An attacker can compute correct digests."""
     forged = games(1)[0]._replace(movers=((0, "a"),))
     text = json.dumps([[0, "a"]])
     change(

@@ -1,4 +1,4 @@
-"""A run that does everything a training does to its folder, and learns nothing."""
+"""A toy run with all file operations of training but without learning."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def games(iteration: int, count: int = 6) -> list[GameRecord]:
 
 
 def train(path: Path, iterations: int = 2) -> RunFolder:
-    """Begin or resume; every stage saves first and commits then, as the trainer does."""
+    """Begin or resume a run; as in the trainer, every stage saves its files and then commits."""
     run = RunFolder.open(path) if is_run(path) else RunFolder.create(path, CONFIG)
     with run.locked():
         if (run.progress.iteration, run.progress.stage) == (1, "selfplay"):
@@ -78,11 +78,13 @@ def _play(run: RunFolder) -> None:
 
 def _learn(run: RunFolder) -> None:
     iteration = run.progress.iteration
-    former = (
+    best_bias = (
         run.load_weights(run.progress.best)["bias"] + run.load_optimizer(run.progress.best)["bias"]
     )
     run.load_examples(iteration)
-    run.save_network(iteration, weights(iteration) | {"bias": former}, weights(-iteration % 1000))
+    run.save_network(
+        iteration, weights(iteration) | {"bias": best_bias}, weights(-iteration % 1000)
+    )
     _commit(run, stage="gate")
 
 
@@ -95,12 +97,12 @@ def _gate(run: RunFolder) -> None:
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of every file, to show that nothing was touched."""
+    """Return the bytes of every file, to detect any change."""
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """Do some work in a forked process; return the message of the UserError that it ends with."""
+    """Call `work` in a forked process; return the message of its UserError, or an empty string."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -126,17 +128,17 @@ _FILE_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "sq
 def killed_at(moment: int, folder: Path) -> bool:
     """Train in a forked process that is killed before its file operation number `moment`.
 
-    Tells whether it came that far.
+    Return True if it was killed, and False if it finished first.
     """
     child = os.fork()
     if child == 0:
-        left = moment
+        remaining = moment
 
         def count(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
+            nonlocal remaining
             if event in _FILE_EVENTS:
-                left -= 1
-                if left == 0:
+                remaining -= 1
+                if remaining == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
 
         status = 1
@@ -152,10 +154,10 @@ def killed_at(moment: int, folder: Path) -> bool:
 
 
 def killed_while_recording(path: Path, seconds: float) -> None:
-    """Record stages in a forked process that is killed some time after the first of them."""
+    """Record stages in a forked process, and kill it `seconds` after the first one."""
     store = GameStore(path)
     stages = len(store.stages())
-    recorder = multiprocessing.get_context("fork").Process(target=_record_on_and_on, args=(path,))
+    recorder = multiprocessing.get_context("fork").Process(target=_record_forever, args=(path,))
     recorder.start()
     try:
         while len(store.stages()) == stages:
@@ -167,7 +169,7 @@ def killed_while_recording(path: Path, seconds: float) -> None:
         recorder.join()
 
 
-def _record_on_and_on(path: Path) -> None:
+def _record_forever(path: Path) -> None:
     store = GameStore(path)
     while True:
         latest = len(store.stages())
