@@ -189,12 +189,12 @@ def test_archive_becomes_decompression_bomb(folder, monkeypatch):
 
 
 def test_damage_and_values_depend_only_on_seed(folder, tmp_path):
-    others = sorted(folder.iterdir())
+    files = sorted(folder.iterdir())
     outcomes = set()
     for copy in ("one", "two"):
         shutil.copytree(folder, tmp_path / copy)
         path = tmp_path / copy / "a.toml"
-        outcomes.add((damage.damage(path, others, random.Random(7)), path.exists()))
+        outcomes.add((damage.damage(path, files, random.Random(7)), path.exists()))
     assert len(outcomes) == 1
     schema = {
         "type": "object",

@@ -106,8 +106,8 @@ def test_match_reports_score_and_elo(capsys):
     assert result["low"] > 0.5
     assert result["elo_low"] > 0
     assert result["los"] > 0.975
-    turned = ["random", "mcts:60", *played[2:], "--json"]
-    lost = json.loads(output(capsys, "match", *turned))
+    swapped = ["random", "mcts:60", *played[2:], "--json"]
+    lost = json.loads(output(capsys, "match", *swapped))
     assert lost["elo_high"] < 0
     assert lost["losses"] > lost["wins"]
 

@@ -29,16 +29,16 @@ def test_threads_run_concurrently():
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
 def test_exception_is_raised_after_all_parts_finish(failing):
-    done = []
+    finished = []
 
     def work(begin, end):
-        done.append(begin)
+        finished.append(begin)
         if begin == failing:
             raise ValueError(begin)
 
     with pytest.raises(ValueError, match=str(failing)):
         run_in_threads(work, 3, 3)
-    assert sorted(done) == [0, 1, 2]
+    assert sorted(finished) == [0, 1, 2]
 
 
 @pytest.fixture
@@ -149,8 +149,8 @@ from pathlib import Path
 from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
-    seen = []
-    signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    signals = []
+    signal.signal(signal.SIGINT, lambda *_: signals.append(1))
     context = fork_server_context("slow_to_import")
     while not Path("begun").exists():
         time.sleep(0.01)
@@ -159,7 +159,7 @@ if __name__ == "__main__":
     process = context.Process(target=slow_to_import.work)
     process.start()
     process.join()
-    sys.exit(process.exitcode + 2 * (not seen))
+    sys.exit(process.exitcode + 2 * (not signals))
 """
 
 _ENDLESS = """

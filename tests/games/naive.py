@@ -1,4 +1,4 @@
-"""Simple implementations of three games on grids: 1 first player, -1 second, 0 empty."""
+"""Simple implementations of three games on grids of 1 (first player), -1 (second) and 0 (empty)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run_length(grid: Grid, row: int, column: int, step: tuple[int, int]) -> int
 
 
 class NaiveOthello:
-    """Othello: a move flips opposing discs between the new disc and another own one."""
+    """Othello: a move flips opposing discs between the new disc and another of its colour."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.grid = np.zeros((rows, columns), np.int8)

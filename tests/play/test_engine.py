@@ -95,7 +95,7 @@ def test_games_do_not_depend_on_other_games(reference):
 
 
 class Watcher:
-    """Record every decided move."""
+    """An observer that records every decided move."""
 
     def __init__(self):
         self.decisions = {}
@@ -182,8 +182,8 @@ def test_agents_of_one_network_share_batches():
     ]
     shared, one, other = BatchRecorder(4), BatchRecorder(4), BatchRecorder(4)
     together = play(games, [searcher(shared, 12), searcher(shared, 9)], slots=40)
-    apart = play(games, [searcher(one, 12), searcher(other, 9)], slots=40)
-    assert together == apart
+    separate = play(games, [searcher(one, 12), searcher(other, 9)], slots=40)
+    assert together == separate
     assert sum(shared.sizes) == sum(one.sizes) + sum(other.sizes)
     assert len(shared.sizes) < 0.7 * (len(one.sizes) + len(other.sizes))
 

@@ -18,7 +18,7 @@ NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
 SEARCH = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 0.25}})
 OPENING = 4
-OPENINGS = 5  # games that are not retries: 5, then 2 and 4 branches of each make 35
+OPENINGS = 5  # games that are not retries; two rounds of two branches each add 10 and 20
 
 
 def play(**settings):

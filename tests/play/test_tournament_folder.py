@@ -249,4 +249,4 @@ def test_largest_published_tournament_is_played(tmp_path):
     assert counts.games == 33_210
     assert counts.distinct > 33_000
     _, low, high = counts.moving_first.interval(z=4)
-    assert low < 0.5567 < high  # of three million random playouts
+    assert low < 0.5567 < high  # the mean of three million random playouts

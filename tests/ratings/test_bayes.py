@@ -34,7 +34,7 @@ def probabilities(lead, draw_elo):
 
 @pytest.mark.parametrize(("players", "games_a_pair", "rounds"), [(33, 20, 40), (82, 10, 15)])
 def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair, rounds):
-    """Fewer than 1 of 1,000 seeds would give a coverage outside of 92 to 98 % by chance."""
+    """Fewer than 1 of 1,000 seeds would give a coverage outside 92 to 98 % by chance."""
     random = np.random.default_rng(players)
     is_covered, errors, advantages, draw_elos = [], [], [], []
     for _ in range(rounds):

@@ -77,7 +77,7 @@ def no_warnings():
 
 
 def texts(figure):
-    """Return all visible texts, excluding labels of ticks outside of the axes."""
+    """Return all visible texts, excluding labels of ticks outside the axes."""
     from matplotlib.text import Text  # noqa: PLC0415
 
     hidden = set()

@@ -80,9 +80,7 @@ def test_means_converge_to_exact_expectation(name: str) -> None:
     states = [state for state in _states(game) if _empty(game, state) <= 4][:6]
     assert states
     means = python.playout_batch(game, np.array(states), _keys(len(states)), count)
-    bound = math.sqrt(
-        2 * 25 / count
-    )  # Hoeffding: chance breaks it with a probability of 2 exp(-25)
+    bound = math.sqrt(2 * 25 / count)  # Hoeffding bound, exceeded with probability 2 exp(-25)
     for state, mean in zip(states, means, strict=True):
         assert mean == pytest.approx(float(_expectation(game, state)), abs=bound)
 

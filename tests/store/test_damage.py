@@ -287,7 +287,7 @@ def test_foreign_arrays_and_examples_are_reported(folder):
             load(1)
 
 
-def test_nothing_is_unpickled(folder, tmp_path):
+def test_pickled_objects_are_not_loaded(folder, tmp_path):
     class Trap:
         def __reduce__(self):
             return (Path.touch, (tmp_path / "sprung",))

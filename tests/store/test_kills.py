@@ -24,7 +24,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def forker():
-    """A process with few imports, which forks ten times as fast as the test process."""
+    """A process with few imports, which forks ten times faster than the test process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 

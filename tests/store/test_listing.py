@@ -80,7 +80,7 @@ def test_settings_of_wrong_type_are_damage(tmp_path, iterations):
 
 
 def test_unreadable_folder_is_listed_with_reason():
-    """Other runs are listed as well."""
+    """Other runs in the folder are still listed."""
     with tempfile.TemporaryDirectory() as place:  # pytest's folders are private to one user
         folder = Path(place)
         folder.chmod(0o755)

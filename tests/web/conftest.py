@@ -13,14 +13,14 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from fastapi.testclient import TestClient
 from other_processes import thread_context
-from tiny_laboratory import GAME, RUN, new_page
+from tiny_laboratory import GAME, RUN, new_client
 
 from zerolab.cli.main import main
 from zerolab.web import search_worker
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a tiny run has been trained."""
     folder = tmp_path_factory.mktemp("laboratory")
     with chdir(folder):
@@ -29,10 +29,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with the tiny run as the working directory."""
-    monkeypatch.chdir(place)
-    return place
+    monkeypatch.chdir(tiny_folder)
+    return tiny_folder
 
 
 @pytest.fixture(scope="session")
@@ -45,13 +45,13 @@ def search_threads() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def served(place: Path, search_threads: None) -> Iterator[TestClient]:
+def served(tiny_folder: Path, search_threads: None) -> Iterator[TestClient]:
     """A client of the server that all tests share."""
-    page = new_page()
+    client = new_client()
     with ExitStack() as stack:
-        with chdir(place):
-            stack.enter_context(page)
-        yield page
+        with chdir(tiny_folder):
+            stack.enter_context(client)
+        yield client
 
 
 @pytest.fixture

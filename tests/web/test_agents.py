@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="pages need the extra web")
 
-from tiny_laboratory import new_page
+from tiny_laboratory import new_client
 
 from zerolab.cli.main import main
 
@@ -24,7 +24,7 @@ def client(tmp_path_factory):
         damaged = folder / "runs/damaged"
         damaged.mkdir()
         (damaged / "config.toml").write_text("not ours")
-        with new_page(workers=0) as client:
+        with new_client(workers=0) as client:
             yield client
 
 

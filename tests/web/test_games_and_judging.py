@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="pages need the extra web")
 
-from tiny_laboratory import new_page
+from tiny_laboratory import new_client
 
 from zerolab.cli.main import main
 from zerolab.oracles.solver import oracle_for
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder, search_threads):
-    with new_page() as client:
+    with new_client() as client:
         yield client
 
 

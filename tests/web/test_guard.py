@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
-from tiny_laboratory import new_page
+from tiny_laboratory import new_client
 
 from zerolab.web import security, server
 from zerolab.web.app import make_app
@@ -243,7 +243,7 @@ def test_malformed_requests_get_error_responses(client: TestClient) -> None:
 def test_excessive_requests_get_429(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zerolab.web.security._BURST", 20.0)
     monkeypatch.setattr("zerolab.web.security._RATE", 0.001)
-    with new_page(workers=0) as client:
+    with new_client(workers=0) as client:
         codes = [client.get("/api/v1/server").status_code for _ in range(25)]
     assert codes == [200] * 20 + [429] * 5
 
@@ -319,7 +319,7 @@ def test_page_names_do_not_raise_limit_of_address(
 ) -> None:
     monkeypatch.setattr("zerolab.web.searches.MAX_PER_ADDRESS", 0)
     request = {"position": POSITION, "agent": "random"}
-    with new_page() as client:
+    with new_client() as client:
         for page in ("a", "b"):
             response = client.post("/api/v1/move", json=request, headers={"x-page": page})
             assert response.status_code == 503

@@ -69,9 +69,9 @@ def test_full_outbox_accepts_drops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_closing_wakes_waiting_reader() -> None:
-    box, taken = Outbox(), []
-    reader = threading.Thread(target=lambda: taken.append(box.take()))
+    box, messages = Outbox(), []
+    reader = threading.Thread(target=lambda: messages.append(box.take()))
     reader.start()
     box.close()
     reader.join(20)
-    assert taken == [None]
+    assert messages == [None]

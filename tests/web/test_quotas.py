@@ -59,7 +59,7 @@ def test_dead_idle_solver_is_replaced() -> None:
         (process,) = [each for each in multiprocessing.active_children() if each not in before]
         process.kill()
         await asyncio.to_thread(process.join)
-        with suppress(BusyError):  # until the death is noticed
+        with suppress(BusyError):  # the pool may not have noticed the dead process yet
             await solvers.solve(client, start.play("1"), 10.0)
         assert await solvers.solve(client, start.play("2"), 10.0)
         await asyncio.to_thread(solvers.close)

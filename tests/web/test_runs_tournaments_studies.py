@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("fastapi", reason="pages need the extra web")
 
 from starlette.testclient import TestClient
-from tiny_laboratory import new_page
+from tiny_laboratory import new_client
 
 from zerolab.cli.main import main
 from zerolab.play.tournament import Tournament
@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with new_page(workers=0) as client:
+    with new_client(workers=0) as client:
         yield client
 
 

@@ -152,11 +152,11 @@ def _request(agent: str) -> SearchRequest:
 def test_searches_are_limited_per_page_until_dropped() -> None:
     async def search() -> None:
         searches = Searches(1)
-        begun = [searches.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
+        started = [searches.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
         with pytest.raises(BusyError, match="16 searches"):
             searches.begin(Client("a"), LONG)
         assert (await searches.analyse(Client("b"), _request("mcts:9"))).best is not None
-        begun[0].drop()
+        started[0].drop()
         assert (await searches.analyse(Client("a"), _request("random"))).best is not None
         searches.close()
 
@@ -285,17 +285,17 @@ def test_unresponsive_process_does_not_block_server(
     async def search() -> None:
         searches = Searches(1)
         searches.start()
-        begun, refused = [], 0
+        started, refused = [], 0
         for number in range(40):
             try:
-                begun.append(searches.begin(Client(str(number)), large))
+                started.append(searches.begin(Client(str(number)), large))
             except BusyError as error:
                 refused += "busy" in str(error)
         assert refused >= 20
-        for each in begun[-4:]:
+        for each in started[-4:]:
             each.drop()
         searches.begin(Client("later"), large)  # takes the place of a dropped search
-        waiting = [asyncio.create_task(_outcome(each)) for each in begun[:-4]]
+        waiting = [asyncio.create_task(_outcome(each)) for each in started[:-4]]
         while (process := searches._workers[0]._process) is None:
             await asyncio.sleep(0.01)
         monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 0.0)

@@ -12,7 +12,7 @@ GAME = "connect_four:4x4:3"
 RUN = "runs/tiny"
 
 
-def new_page(workers: int = 1) -> TestClient:
+def new_client(workers: int = 1) -> TestClient:
     """Return a client of a new server, which starts when the client is entered as a context.
 
     Searches need `workers`; without them the server starts faster.

@@ -26,9 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(place: Path) -> Iterator[Server]:
+def server(tiny_folder: Path) -> Iterator[Server]:
     """A server for the folder with the tiny run."""
-    process = Server(place, "--allow-training")
+    process = Server(tiny_folder, "--allow-training")
     yield process
     process.stop()
 
@@ -60,7 +60,7 @@ def _checked_page(
 ) -> Iterator[playwright.Page]:
     context = browser.new_context(base_url=server.address, **options)
     context.set_default_timeout(1000 * SECONDS)
-    page = context.new_page()
+    page = context.new_client()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page

@@ -23,10 +23,10 @@ CURRENT = f'{MOVES}[aria-current="true"]'
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tournament(place: Path) -> None:
+def tournament(tiny_folder: Path) -> None:
     """A tournament in the folder with the tiny run."""
     previous = Path.cwd()
-    os.chdir(place)
+    os.chdir(tiny_folder)
     try:
         players = ["random", "mcts:20", RUN, "--games", "4", "--openings", "1"]
         assert main(["tournament", *players, "--folder", TOURNAMENT]) == 0

@@ -95,7 +95,9 @@ def test_moves_and_cells_have_screen_reader_text(page: Page) -> None:
     expect(page.locator("#announcements")).to_contain_text("O plays 1. X is to move.")
 
 
-def test_agent_file_is_downloaded_and_uploaded(page: Page, place: Path, tmp_path: Path) -> None:
+def test_agent_file_is_downloaded_and_uploaded(
+    page: Page, tiny_folder: Path, tmp_path: Path
+) -> None:
     page.goto(f"/run#run={RUN}")
     with page.expect_download() as download:
         page.get_by_label("File of iteration 2").click()
@@ -111,7 +113,7 @@ def test_agent_file_is_downloaded_and_uploaded(page: Page, place: Path, tmp_path
     (tmp_path / "other.txt").write_text("no agent")
     page.set_input_files("#bring input", tmp_path / "other.txt")
     expect(page.locator("#error")).to_contain_text("is not an agent file")
-    shutil.rmtree(place / "runs" / "agents")
+    shutil.rmtree(tiny_folder / "runs" / "agents")
 
 
 def test_misspelled_agent_gets_suggestion(page: Page) -> None:
@@ -168,11 +170,11 @@ def test_lesson_gives_hints_and_keeps_score(page: Page) -> None:
     expect(page.locator("#record")).to_contain_text("1")
 
 
-def test_page_reconnects_after_server_restart(browser: Browser, place: Path) -> None:
-    server = Server(place)
+def test_page_reconnects_after_server_restart(browser: Browser, tiny_folder: Path) -> None:
+    server = Server(tiny_folder)
     context = browser.new_context(base_url=server.address)
     try:
-        page = context.new_page()
+        page = context.new_client()
         page.goto(f"/analyse#game={GAME}&agents=mcts:50")
         expect(page.locator("#thoughts table")).to_have_count(1)
         server.stop()
@@ -188,10 +190,10 @@ def test_page_reconnects_after_server_restart(browser: Browser, place: Path) -> 
 
 
 def test_incomplete_requests_are_closed(
-    place: Path,
+    tiny_folder: Path,
 ) -> None:
     code = "import zerolab.web.server as p; p.HEAD_SECONDS = 0.5; "
-    server = Server(place, code=code)
+    server = Server(tiny_folder, code=code)
     try:
         with socket.create_connection(("127.0.0.1", server.port)) as silent:
             silent.sendall(b"GET / HTTP/1.1\r\nHost: local")
@@ -203,7 +205,7 @@ def test_incomplete_requests_are_closed(
 
 def test_two_tabs_work_independently(browser: Browser, server: Server) -> None:
     context = browser.new_context(base_url=server.address)
-    first, second = context.new_page(), context.new_page()
+    first, second = context.new_client(), context.new_client()
     first.goto(f"/analyse#game={GAME}&agents=mcts:50&simulations=100000")
     second.goto("/play#game=gobang:3x3:3&o=mcts:50")
     _finish_game(second)
