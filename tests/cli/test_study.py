@@ -64,12 +64,12 @@ def test_every_study_has_help_with_examples(name, capsys):
 )
 def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     Path("letter").write_text("mine")
-    full, begun = Path("full/table-5.1-mini"), Path("begun/table-5.1-mini")
+    full, older = Path("full/table-5.1-mini"), Path("begun/table-5.1-mini")
     full.mkdir(parents=True)
     (full / "letter").write_text("mine")
-    begun.mkdir(parents=True)
+    older.mkdir(parents=True)
     saved = {"study": "table-5.1", "scale": "mini", "design": "of another version"}
-    STUDY.write_settings(begun, saved)
+    STUDY.write_settings(older, saved)
     assert main(["study", *arguments]) == 2
     printed = capsys.readouterr().err
     assert expected in printed

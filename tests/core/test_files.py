@@ -137,9 +137,9 @@ def test_write_below_file_is_reported(tmp_path: Path) -> None:
 
 def test_impossible_targets_are_refused(tmp_path: Path) -> None:
     check_target(tmp_path / "new.png")
-    for wrong in (tmp_path, tmp_path / "no" / "new.png"):
+    for target in (tmp_path, tmp_path / "no" / "new.png"):
         with pytest.raises(UserError, match="cannot write"):
-            check_target(wrong)
+            check_target(target)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,21 +18,21 @@ from zerolab.networks.inference import processor_precision
 
 
 def test_first_different_node_is_named():
-    here = node_facts(processor_precision)
-    assert set(here.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
-    assert here.hardware["precision"] in ("float32", "bfloat16")
-    other = here._replace(installed={**here.installed, "torch": "0.1", "numba": "0.1"})
-    difference = f"node b has torch 0.1 instead of {here.installed['torch']}"
+    local = node_facts(processor_precision)
+    assert set(local.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
+    assert local.hardware["precision"] in ("float32", "bfloat16")
+    other = local._replace(installed={**local.installed, "torch": "0.1", "numba": "0.1"})
+    difference = f"node b has torch 0.1 instead of {local.installed['torch']}"
     with pytest.raises(UserError, match=re.escape(difference)):
-        require_equal([("a", here), ("b", other), ("c", other)], here)
+        require_equal([("a", local), ("b", other), ("c", other)], local)
 
 
 def test_nodes_need_equal_hardware():
-    here = node_facts(processor_precision)
-    one, other = (here._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
-    require_equal([("a", one), ("b", one)], here)
+    local = node_facts(processor_precision)
+    one, other = (local._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
+    require_equal([("a", one), ("b", one)], local)
     with pytest.raises(UserError, match="node c has GPU H100 instead of A100"):
-        require_equal([("a", one), ("b", one), ("c", other)], here)
+        require_equal([("a", one), ("b", one), ("c", other)], local)
 
 
 def test_gpu_models_come_from_ray_resources():

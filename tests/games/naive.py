@@ -72,8 +72,8 @@ class NaiveOthello:
         after.grid, after.mover = self.grid.copy(), -self.mover
         if action < self.grid.size:
             row, column = divmod(action, columns)
-            for place in [*self._flipped(row, column, self.mover), (row, column)]:
-                after.grid[place] = self.mover
+            for cell in [*self._flipped(row, column, self.mover), (row, column)]:
+                after.grid[cell] = self.mover
         return after
 
     def result(self) -> int | None:

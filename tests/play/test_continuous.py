@@ -70,10 +70,13 @@ def test_examples_agree_with_games():
     played = play_iterations(7, 7, 7)
     spanning = 0
     for episodes, previous in zip(played[1:], played, strict=False):
-        begun = {game.number: game.actions for game in previous.unfinished.games if game.actions}
+        first_moves = {
+            game.number: game.actions for game in previous.unfinished.games if game.actions
+        }
         for game in episodes.games:
-            spanning += game.number in begun
-            assert game.actions[: len(begun.get(game.number, ()))] == begun.get(game.number, ())
+            spanning += game.number in first_moves
+            start = first_moves.get(game.number, ())
+            assert game.actions[: len(start)] == start
             in_game = episodes.examples.games == game.number
             assert tuple(episodes.examples.actions[in_game]) == game.actions
             position = Position.start(NAME)

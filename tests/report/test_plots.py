@@ -100,9 +100,9 @@ def test_texts_do_not_overlap_or_leave_figure(kind):
     figure.draw_without_rendering()  # arranges the layout
     box = figure.bbox
     drawn = [(each.get_text(), each.get_window_extent()) for each in texts(figure)]
-    for text, place in drawn:
-        inside = box.x0 <= place.x0 and place.x1 <= box.x1 + 1 and box.y0 <= place.y0
-        assert inside and place.y1 <= box.y1 + 1, text
+    for text, extent in drawn:
+        inside = box.x0 <= extent.x0 and extent.x1 <= box.x1 + 1 and box.y0 <= extent.y0
+        assert inside and extent.y1 <= box.y1 + 1, text
     for text in texts(figure):
         assert "$" not in text.get_text() or not text.get_parse_math()
     for (one, first), (other, second) in itertools.combinations(drawn, 2):

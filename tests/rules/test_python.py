@@ -99,12 +99,12 @@ def _expectation(game: Game, state: State) -> Fraction:
     return Fraction(-total, len(legal))
 
 
-@pytest.mark.parametrize("wrong", ["count", "threads"])
-def test_numbers_below_one_are_refused(wrong: str) -> None:
+@pytest.mark.parametrize("argument", ["count", "threads"])
+def test_numbers_below_one_are_refused(argument: str) -> None:
     game = parse_game("gobang:3x3:3")
     states = python.start(game)[None]
-    with pytest.raises(UserError, match=f"{wrong} = 0: expected at least 1"):
-        python.playout_batch(game, states, _keys(1), **{wrong: 0})
+    with pytest.raises(UserError, match=f"{argument} = 0: expected at least 1"):
+        python.playout_batch(game, states, _keys(1), **{argument: 0})
 
 
 def test_every_state_needs_a_key() -> None:

@@ -81,8 +81,8 @@ def test_settings_of_wrong_type_are_damage(tmp_path, iterations):
 
 def test_unreadable_folder_is_listed_with_reason():
     """Other runs in the folder are still listed."""
-    with tempfile.TemporaryDirectory() as place:  # pytest's folders are private to one user
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:  # pytest's folders are private to one user
+        folder = Path(temporary)
         folder.chmod(0o755)
         train(folder / "run", iterations=1)
         (folder / "secret").mkdir(mode=0)

@@ -197,8 +197,8 @@ def _unprivileged_error(work) -> str:
 
 
 def test_folders_without_permission_are_reported():
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         run = train(folder / "run", iterations=1)
         folder.chmod(0o755)
         for path in [*folder.rglob("*"), folder]:

@@ -233,11 +233,11 @@ def bomb(tmp_path):
     top = pages[root - 1]
     (cells,) = struct.unpack_from(">H", top, 3)
     branches = (8, *struct.unpack_from(f">{cells}H", top, 12))
-    leaves = [struct.unpack_from(">I", top, place)[0] for place in branches]
+    leaves = [struct.unpack_from(">I", top, offset)[0] for offset in branches]
     for number, below in pairwise([root, *leaves[:15]]):
         pages[number - 1] = bytearray(top)
-        for place in branches:
-            struct.pack_into(">I", pages[number - 1], place, below)
+        for offset in branches:
+            struct.pack_into(">I", pages[number - 1], offset, below)
     path.write_bytes(b"".join(pages))
     return store
 

@@ -189,9 +189,9 @@ def test_tournament_ratings_agree_with_report(client, folder):
 def test_studies_list_existing_folders(client):
     studies = {each["name"]: each for each in get(client, "/studies")}
     assert set(studies) == set(registered_studies())
-    (begun,) = studies["warm-start"]["begun"]
-    assert (begun["scale"], begun["running"]) == ("smoke", False)
-    assert begun["report"] == "/reports/warm-start-smoke/index.html"
+    (existing,) = studies["warm-start"]["begun"]
+    assert (existing["scale"], existing["running"]) == ("smoke", False)
+    assert existing["report"] == "/reports/warm-start-smoke/index.html"
 
 
 def test_study_progress_agrees_with_command(client, capsys):
