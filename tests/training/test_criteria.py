@@ -92,7 +92,7 @@ def test_the_difference_counts_true_colours():
     assert gained.elo == pytest.approx(0, abs=1e-6)
     assert gained.los == pytest.approx(0.5)
     better = made_match([1, -1] * 10).difference()
-    assert better.low > 0 and better.los > 0.98
+    assert better.interval.low > 0 and better.los > 0.98
     worse = made_match([-1, 1] * 10).difference()
     assert worse.elo == pytest.approx(-better.elo)
 
