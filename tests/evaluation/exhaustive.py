@@ -1,4 +1,4 @@
-"""Oracles for tiny games that look at every continuation, in the simplest way."""
+"""Exhaustive oracle for tiny games."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from zerolab.rules.rules import ONGOING
 
 
 class Exhaustive(Oracle):
-    """Negamax over everything; `hardest` is the most legal moves it can cope with."""
+    """Plain negamax, which refuses positions with more than `max_moves` legal moves."""
 
-    def __init__(self, game, hardest=1000):
+    def __init__(self, game, max_moves=1000):
         self.game = game
-        self.hardest = hardest
-        self.known = {}
+        self.max_moves = max_moves
+        self.values_by_state = {}
 
     def action_values(self, states):
         return np.array([self._values(state) for state in states], np.int32)
 
     def _values(self, state):
         mask = python.legal(self.game, state)
-        if mask.sum() > self.hardest:
+        if mask.sum() > self.max_moves:
             raise NotSolvedError("too hard")
         values = np.full(rules.actions(self.game), ILLEGAL, np.int64)
         for action in np.flatnonzero(mask):
@@ -32,16 +32,16 @@ class Exhaustive(Oracle):
 
     def value(self, state):
         key = state.tobytes()
-        if key not in self.known:
-            over = python.outcome(self.game, state) != ONGOING
-            score = python.score(self.game, state) if over else self._values(state).max()
-            self.known[key] = int(score)
-        return self.known[key]
+        if key not in self.values_by_state:
+            is_finished = python.outcome(self.game, state) != ONGOING
+            score = python.score(self.game, state) if is_finished else self._values(state).max()
+            self.values_by_state[key] = int(score)
+        return self.values_by_state[key]
 
 
 def exhaustive(game, budget=UNLIMITED):
-    """Make an oracle, as `oracle_for` does; processes find it by its name.
+    """Return an oracle, as `oracle_for` does; it is a function so that it can be pickled.
 
-    One with a small budget cannot cope with many moves.
+    With a small budget, the oracle refuses positions with many moves.
     """
-    return Exhaustive(game, hardest=6 if budget.nodes and budget.nodes < 1000 else 1000)
+    return Exhaustive(game, max_moves=6 if budget.nodes and budget.nodes < 1000 else 1000)

@@ -1,4 +1,4 @@
-"""Accuracy: counted by hand, known for perfect and random players, the same however batched."""
+"""Move accuracy: hand-computed values, perfect and random players, and batching."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def solved():
     return collect_in_memory(GAME, 250, DatasetSettings(seed=1), ORACLE).positions
 
 
-def by_hand():
-    """Four positions with made-up values of three actions; no game is behind them."""
+def graded_positions():
+    """Return four positions with invented values of three actions and no game."""
     values = [
         [3, 1, -2],  # two moves win, one of them faster
-        [0, ILLEGAL, -1],  # one draws
-        [-1, -4, ILLEGAL],  # lost either way: trivial
+        [0, ILLEGAL, -1],  # one move draws
+        [-1, -4, ILLEGAL],  # both moves lose: trivial
         [2, 2, 1],  # every move wins: trivial
     ]
     plies = [1, 2, 2, 4]
@@ -59,61 +59,61 @@ def by_hand():
     )
 
 
-def test_grades_by_hand():
-    grades = grade_moves(by_hand(), np.array([1, 2, 0, FORFEIT]))
+def test_grades_agree_with_hand_computed_values():
+    grades = grade_moves(graded_positions(), np.array([1, 2, 0, FORFEIT]))
     assert grades.strong.tolist() == [False, False, True, False]
     assert grades.weak.tolist() == [True, False, True, False]
     assert grades.regret[:3].tolist() == [2, 1, 0]
     assert np.isnan(grades.regret[3])
-    assert non_trivial(by_hand()).tolist() == [True, True, False, False]
+    assert non_trivial(graded_positions()).tolist() == [True, True, False, False]
 
 
-def test_a_report_by_hand():
+def test_report_agrees_with_hand_computed_values():
     values = np.array([0.5, 0.5, -0.5, -1.0], np.float32)
-    found = accuracy_report("x", by_hand(), MoveChoices(np.array([1, 2, 0, 0]), values))
-    assert found.all.strong.interval.value == 0.5
-    assert found.all.weak.interval.value == 0.75
-    assert found.all.regret.interval.value == 0.75
-    assert found.non_trivial.strong.interval.value == 0.0
-    assert found.non_trivial.weak.interval.value == 0.5
-    assert {ply: each.weak.interval.value for ply, each in found.by_ply.items()} == {
+    report = accuracy_report("x", graded_positions(), MoveChoices(np.array([1, 2, 0, 0]), values))
+    assert report.all.strong.interval.value == 0.5
+    assert report.all.weak.interval.value == 0.75
+    assert report.all.regret.interval.value == 0.75
+    assert report.non_trivial.strong.interval.value == 0.0
+    assert report.non_trivial.weak.interval.value == 0.5
+    assert {ply: accuracy.weak.interval.value for ply, accuracy in report.by_ply.items()} == {
         1: 1.0,
         2: 0.5,
         4: 1.0,
     }
-    assert found.by_ply[2].strong.samples == 2
-    assert found.value.squared_error.interval.value == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
-    assert found.value.sign.interval.value == pytest.approx(2 / 3)  # the drawn position has no sign
-    low, high = found.all.weak.interval.low, found.all.weak.interval.high
-    assert (low, high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson's, 3 of 4
+    assert report.by_ply[2].strong.samples == 2
+    assert report.value.squared_error.interval.value == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
+    assert report.value.sign.interval.value == pytest.approx(2 / 3)  # the drawn position is excluded
+    low, high = report.all.weak.interval.low, report.all.weak.interval.high
+    assert (low, high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson interval, 3 of 4
 
 
-def test_expectation_of_random_by_hand():
-    found = random_accuracy_report(by_hand())
-    assert found.all.strong.interval.value == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
-    assert found.all.weak.interval.value == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
-    assert found.all.regret.interval.value == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
-    assert found.non_trivial.weak.interval.value == pytest.approx((2 / 3 + 1 / 2) / 2)
+def test_random_report_agrees_with_hand_computed_values():
+    report = random_accuracy_report(graded_positions())
+    assert report.all.strong.interval.value == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
+    assert report.all.weak.interval.value == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
+    assert report.all.regret.interval.value == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
+    assert report.non_trivial.weak.interval.value == pytest.approx((2 / 3 + 1 / 2) / 2)
 
 
 def agent(player):
     return Agent("x", player)
 
 
-def test_a_perfect_player_never_errs(solved):
-    found = accuracy_report(
+def test_perfect_player_is_always_correct(solved):
+    report = accuracy_report(
         "x", solved, player_choices(agent(lambda: PerfectPlayer(ORACLE)), solved, 1)
     )
-    for accuracy in (found.all, found.non_trivial, *found.by_ply.values()):
+    for accuracy in (report.all, report.non_trivial, *report.by_ply.values()):
         assert accuracy.strong.interval.value == accuracy.weak.interval.value == 1.0
-    assert found.all.regret.interval.value == 0.0
-    assert found.value is None
+    assert report.all.regret.interval.value == 0.0
+    assert report.value is None
 
 
-def test_a_random_player_is_as_good_as_expected(solved):
+def test_random_player_has_the_expected_accuracy(solved):
     expected = random_accuracy_report(solved)
     seeds = range(40)
-    found = [
+    reports = [
         accuracy_report(
             "x", solved, player_choices(agent(lambda: RandomPlayer(GAME)), solved, seed)
         )
@@ -122,13 +122,13 @@ def test_a_random_player_is_as_good_as_expected(solved):
     count = len(solved) * len(seeds)
     for kind in ("strong", "weak"):
         exact = getattr(expected.all, kind).interval.value
-        mean = np.mean([getattr(each.all, kind).interval.value for each in found])
+        mean = np.mean([getattr(report.all, kind).interval.value for report in reports])
         assert abs(mean - exact) < 4 * (exact * (1 - exact) / count) ** 0.5
-    lost = np.mean([each.all.regret.interval.value for each in found])
-    assert lost == pytest.approx(expected.all.regret.interval.value, rel=0.05)
+    mean_regret = np.mean([report.all.regret.interval.value for report in reports])
+    assert mean_regret == pytest.approx(expected.all.regret.interval.value, rel=0.05)
 
 
-def test_search_is_better_than_random_and_knows_who_wins(solved):
+def test_search_beats_random_and_predicts_winners(solved):
     few, many = (
         accuracy_report(
             "x",
@@ -149,7 +149,7 @@ def test_search_is_better_than_random_and_knows_who_wins(solved):
 
 
 class Recorder:
-    """Plays the highest legal action, and insists on having heard every move."""
+    """Player of the highest legal action that checks that it received every move."""
 
     name = "recorder"
 
@@ -172,28 +172,28 @@ class Recorder:
 
 
 @pytest.mark.parametrize("most", [1 << 30, 7, 1])
-def test_players_hear_the_moves_however_few_games_they_hold(most, solved):
+def test_players_receive_all_moves_with_limited_games(most, solved):
     chosen = player_choices(Agent("x", Recorder, max_games=most), solved, 1)
     highest = [np.flatnonzero(mask).max() for mask in solved.legal]
     assert chosen.actions.tolist() == highest
     assert chosen.values is None
 
 
-class FirstLegal:
-    """An evaluator whose priors favour low actions, most of all those that are not legal."""
+class DecreasingPriors:
+    """Evaluator whose priors decrease with the action, regardless of legality."""
 
     def evaluate(self, states):
         priors = np.tile(np.arange(9, 0, -1, dtype=np.float32) / 45, (len(states), 1))
         return priors, np.full(len(states), 0.25, np.float32)
 
 
-def test_the_network_alone_plays_its_best_legal_move(solved):
-    chosen = network_choices(FirstLegal(), solved)
+def test_network_choices_have_the_highest_legal_prior(solved):
+    chosen = network_choices(DecreasingPriors(), solved)
     assert chosen.actions.tolist() == [np.flatnonzero(mask).min() for mask in solved.legal]
     assert (chosen.values == 0.25).all()
 
 
-def test_a_player_that_fails_is_heard_of(solved):
+def test_player_errors_are_raised(solved):
     class Broken(Recorder):
         def choose(self, slots, states, keys):
             raise RuntimeError("broken")
@@ -202,12 +202,12 @@ def test_a_player_that_fails_is_heard_of(solved):
         player_choices(agent(Broken), solved, 1)
 
 
-def test_no_positions_have_no_accuracy():
-    nothing = collect_positions(GAME, ORACLE, DatasetSettings(), range(0)).positions
-    found = accuracy_report("x", nothing, player_choices(agent(Recorder), nothing, 1))
-    assert found.all == found.non_trivial == (None, None, None)
-    assert found.by_ply == {}
-    assert found.by_ply_range == []
+def test_empty_dataset_has_no_accuracy():
+    empty = collect_positions(GAME, ORACLE, DatasetSettings(), range(0)).positions
+    report = accuracy_report("x", empty, player_choices(agent(Recorder), empty, 1))
+    assert report.all == report.non_trivial == (None, None, None)
+    assert report.by_ply == {}
+    assert report.by_ply_range == []
 
 
 def test_plies_are_grouped_evenly():
@@ -227,16 +227,16 @@ def test_every_ply_is_in_one_range(plies, most):
     assert all(any(first <= ply <= last for first, last in ranges) for ply in plies)
 
 
-def test_ranges_hold_the_positions_of_their_plies(solved):
-    found = random_accuracy_report(solved)
-    for first, last, accuracy in found.by_ply_range:
-        part = [each for ply, each in found.by_ply.items() if first <= ply <= last]
-        assert accuracy.weak.samples == sum(each.weak.samples for each in part)
-        total = sum(each.weak.interval.value * each.weak.samples for each in part)
+def test_ply_ranges_combine_their_plies(solved):
+    report = random_accuracy_report(solved)
+    for first, last, accuracy in report.by_ply_range:
+        accuracies = [ply_accuracy for ply, ply_accuracy in report.by_ply.items() if first <= ply <= last]
+        assert accuracy.weak.samples == sum(ply_accuracy.weak.samples for ply_accuracy in accuracies)
+        total = sum(ply_accuracy.weak.interval.value * ply_accuracy.weak.samples for ply_accuracy in accuracies)
         assert accuracy.weak.interval.value == pytest.approx(total / accuracy.weak.samples)
 
 
-def test_the_figure_shows_every_ply_with_enough_positions(solved):
+def test_figure_shows_plies_with_enough_positions(solved):
     figure = draw_accuracy("title", [random_accuracy_report(solved)])
     for axes in figure.axes:
         line = axes.lines[0]

@@ -1,4 +1,4 @@
-"""Data sets: what may be in them, how they are made, and that they do not depend on that."""
+"""Dataset generation: content, determinism, resumption and budgets."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def make(path, settings=SETTINGS, count=COUNT, **others):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def dataset(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions") / "made.parquet"
     manifest = make(path)
     return path, manifest, read_positions(path)[0]
 
 
-def test_moves_lead_to_positions_with_these_values(made):
-    _, _, positions = made
+def test_moves_lead_to_states_with_exact_values(dataset):
+    _, _, positions = dataset
     oracle = exhaustive(GAME)
     assert len(positions) == COUNT
     for row in range(len(positions)):
@@ -53,8 +53,8 @@ def test_moves_lead_to_positions_with_these_values(made):
         assert (oracle.action_values(position.state[None])[0] == positions.values[row]).all()
 
 
-def test_no_position_has_only_best_moves_and_none_is_there_twice(made):
-    _, _, positions = made
+def test_positions_are_non_trivial_and_unique(dataset):
+    _, _, positions = dataset
     assert ((positions.values != positions.best[:, None]) & positions.legal).any(axis=1).all()
     images = [
         {python.transform(GAME, state, s).tobytes() for s in range(encoding.symmetries(GAME))}
@@ -64,31 +64,33 @@ def test_no_position_has_only_best_moves_and_none_is_there_twice(made):
         assert not any(state.tobytes() in other for other in images[:row])
 
 
-def test_the_manifest_counts_what_is_there(made):
-    path, manifest, positions = made
+def test_manifest_agrees_with_the_positions(dataset):
+    path, manifest, positions = dataset
     assert json.loads(Path(f"{path}.json").read_text()) == manifest
     best = positions.best
     assert manifest["positions"] == manifest["requested"] == COUNT
     assert manifest["won"] == sum(value > 0 for value in best)
     assert manifest["won"] + manifest["drawn"] + manifest["lost"] == COUNT
     assert sum(manifest["by_ply"].values()) == COUNT
-    right = [[value == row.max() for value in row if value != ILLEGAL] for row in positions.values]
-    assert manifest["correct_moves"] == pytest.approx(np.mean([sum(each) for each in right]))
-    assert manifest["random_strong"] == pytest.approx(np.mean([np.mean(each) for each in right]))
+    is_best = [
+        [value == row.max() for value in row if value != ILLEGAL] for row in positions.values
+    ]
+    assert manifest["correct_moves"] == pytest.approx(np.mean([sum(mask) for mask in is_best]))
+    assert manifest["random_strong"] == pytest.approx(np.mean([np.mean(mask) for mask in is_best]))
     assert (manifest["seed"], manifest["perfect"], manifest["game"]) == (3, 0.5, "gobang:3x3:3")
 
 
-def test_the_number_of_processes_changes_nothing(made, tmp_path):
-    path, manifest, _ = made
-    again = tmp_path / "made.parquet"
-    assert make(again, processes=2) == manifest
-    assert again.read_bytes() == path.read_bytes()
+def test_result_does_not_depend_on_the_number_of_processes(dataset, tmp_path):
+    path, manifest, _ = dataset
+    second_path = tmp_path / "made.parquet"
+    assert make(second_path, processes=2) == manifest
+    assert second_path.read_bytes() == path.read_bytes()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["made.parquet", "made.parquet.json"]
 
 
-def test_a_killed_command_is_resumed(made, tmp_path):
-    path, _, _ = made
-    again = tmp_path / "made.parquet"
+def test_killed_command_is_resumed(dataset, tmp_path):
+    path, _, _ = dataset
+    resumed = tmp_path / "made.parquet"
     parts = tmp_path / "made.parquet.parts"
     script = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
@@ -96,7 +98,7 @@ def test_a_killed_command_is_resumed(made, tmp_path):
         "from pathlib import Path\n"
         "import time\n"
         "if __name__ == '__main__':\n"
-        f"    make(Path({str(again)!r}), processes=2, report=lambda _: time.sleep(60))\n"
+        f"    make(Path({str(resumed)!r}), processes=2, report=lambda _: time.sleep(60))\n"
     )
     (tmp_path / "slow.py").write_text(script)
     process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py")])
@@ -108,25 +110,24 @@ def test_a_killed_command_is_resumed(made, tmp_path):
     finally:
         process.kill()
         process.wait()
-    kept = {each.name: each.stat().st_mtime_ns for each in parts.glob("0000000.parquet")}
-    assert kept
-    assert not again.exists()
-    seen = []
-    make(again, report=lambda _: seen.append((parts / "0000000.parquet").stat().st_mtime_ns))
-    assert files(again) == files(path)
-    assert set(seen) == set(kept.values())  # what was there was not made again
+    written = first.stat().st_mtime_ns
+    assert not resumed.exists()
+    times = []
+    make(resumed, report=lambda _: times.append(first.stat().st_mtime_ns))
+    assert files(resumed) == files(path)
+    assert set(times) == {written}  # the finished part is reused
 
 
 def files(path):
-    """Return the bytes of a data set and of its manifest."""
+    """Return the bytes of a dataset and of its manifest."""
     return path.read_bytes(), Path(f"{path}.json").read_bytes()
 
 
-def test_killed_before_its_manifest_is_written_a_command_writes_the_same_one(made, tmp_path):
-    again = tmp_path / "made.parquet"
-    again.write_bytes(made[0].read_bytes())
-    make(again)
-    assert files(again) == files(made[0])
+def test_missing_manifest_is_written_again(dataset, tmp_path):
+    resumed = tmp_path / "made.parquet"
+    resumed.write_bytes(dataset[0].read_bytes())
+    make(resumed)
+    assert files(resumed) == files(dataset[0])
 
 
 def wait_until(condition):
@@ -134,8 +135,8 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
-def test_the_same_again_is_there_already_and_anything_else_is_refused(made):
-    path, manifest, _ = made
+def test_existing_dataset_is_kept_and_other_settings_are_refused(dataset):
+    path, manifest, _ = dataset
     assert make(path) == manifest
     with pytest.raises(UserError, match=r"exists, with perfect = 0.5, not 0.25"):
         make(path, SETTINGS.model_copy(update={"perfect": 0.25}))
@@ -151,7 +152,7 @@ def test_parts_of_other_settings_are_refused(tmp_path):
         UserError, match=r"seed = 4 differs from 3 in .*\.parts: a dataset keeps its settings"
     ):
         make(path, DatasetSettings(seed=4))
-    assert make(path, count=40)["positions"] == 40  # more or fewer of the same is no difference
+    assert make(path, count=40)["positions"] == 40  # the requested number of positions can change
 
 
 def interrupt(_):
@@ -166,24 +167,26 @@ def test_one_position_per_game(tmp_path):
     assert len(manifest["by_ply"]) > 3
 
 
-def test_one_position_per_game_is_any_of_its_positions():
-    oracle, numbers = Counting(), range(600)
-    every = collect_positions(GAME, oracle, DatasetSettings(perfect=0.0), numbers).positions
+def test_position_of_a_game_is_drawn_uniformly():
+    oracle, numbers = CountingOracle(), range(600)
+    all_positions = collect_positions(GAME, oracle, DatasetSettings(perfect=0.0), numbers).positions
     solved_all, oracle.solved = oracle.solved, 0
-    settings = DatasetSettings(perfect=0.0, one_per_game=True)  # random games: the same ones
-    some = collect_positions(GAME, oracle, settings, numbers).positions
+    settings = DatasetSettings(
+        perfect=0.0, one_per_game=True
+    )  # equal games, because play is random
+    sampled = collect_positions(GAME, oracle, settings, numbers).positions
     assert oracle.solved < 0.4 * solved_all
-    assert some.games.tolist() == np.unique(every.games).tolist()
-    places = []
-    for game, ply in zip(some.games, some.plies, strict=True):
-        plies = every.plies[every.games == game].tolist()
-        places.append((plies.index(ply) + 0.5) / len(plies))
-    error = np.sqrt(1 / 12 / len(places))
-    assert abs(np.mean(places) - 0.5) < 4 * error
+    assert sampled.games.tolist() == np.unique(all_positions.games).tolist()
+    quantiles = []
+    for game, ply in zip(sampled.games, sampled.plies, strict=True):
+        plies = all_positions.plies[all_positions.games == game].tolist()
+        quantiles.append((plies.index(ply) + 0.5) / len(plies))
+    error = np.sqrt(1 / 12 / len(quantiles))
+    assert abs(np.mean(quantiles) - 0.5) < 4 * error
 
 
-def test_the_position_of_a_game_does_not_depend_on_what_follows_it():
-    oracle, settings = Counting(), DatasetSettings(perfect=0.6, one_per_game=True)
+def test_position_of_a_game_does_not_depend_on_later_plies():
+    oracle, settings = CountingOracle(), DatasetSettings(perfect=0.6, one_per_game=True)
     shorter = DatasetSettings(perfect=0.6, one_per_game=True, last_ply=4)
     whole = collect_positions(GAME, oracle, settings, range(200)).positions
     cut = collect_positions(GAME, oracle, shorter, range(200)).positions
@@ -193,8 +196,8 @@ def test_the_position_of_a_game_does_not_depend_on_what_follows_it():
     assert all(lines[int(whole.games[row])] == whole.line(row) for row in early)
 
 
-class Counting(Oracle):
-    """The exhaustive oracle, which counts what it solves."""
+class CountingOracle(Oracle):
+    """Exhaustive oracle that counts solved positions."""
 
     def __init__(self):
         self.solved = 0
@@ -205,7 +208,7 @@ class Counting(Oracle):
         return self._oracle.action_values(states)
 
 
-def test_perfect_play_is_perfect_and_other_play_is_not():
+def test_perfect_setting_controls_the_share_of_best_moves():
     oracle = exhaustive(GAME)
 
     def best_share(perfect):
@@ -226,7 +229,7 @@ def test_perfect_play_is_perfect_and_other_play_is_not():
     assert best_share(0.0) < best_share(0.5) < 0.99
 
 
-def test_a_game_brings_the_same_whoever_plays_beside_it():
+def test_games_are_independent_of_their_batch():
     oracle = exhaustive(GAME)
     together = collect_positions(GAME, oracle, SETTINGS, range(10)).positions
     alone = collect_positions(GAME, oracle, SETTINGS, range(7, 8)).positions
@@ -235,7 +238,7 @@ def test_a_game_brings_the_same_whoever_plays_beside_it():
     assert [together.line(row) for row in rows] == [alone.line(row) for row in range(len(alone))]
 
 
-def test_plies_bound_what_is_collected():
+def test_positions_are_within_the_configured_plies():
     oracle = exhaustive(GAME)
     positions = collect_in_memory(
         GAME, 30, DatasetSettings(first_ply=3, last_ply=4), oracle
@@ -245,17 +248,17 @@ def test_plies_bound_what_is_collected():
         DatasetSettings(first_ply=5, last_ply=4)
 
 
-def test_positions_too_hard_are_left_out_and_counted():
-    oracle = Exhaustive(GAME, hardest=6)
+def test_unsolved_positions_are_skipped_and_counted():
+    oracle = Exhaustive(GAME, max_moves=6)
     part = collect_positions(GAME, oracle, SETTINGS, range(32))
-    assert part.counts.unsolved == 3 * 32  # the first three plies of every game
+    assert part.counts.unsolved == 3 * 32  # three plies in each of 32 games
     assert part.positions.plies.min() == 3
     with pytest.raises(UserError, match="later plies, as in --plies 10:"):
         collect_in_memory(GAME, 5, SETTINGS, oracle)
     assert len(collect_in_memory(GAME, 5, DatasetSettings(first_ply=3), oracle).positions) == 5
 
 
-def test_a_budget_is_kept_to_whatever_the_number_of_processes(tmp_path):
+def test_budget_does_not_depend_on_the_number_of_processes(tmp_path):
     settings = DatasetSettings(first_ply=2, nodes=5)
     with pytest.raises(UserError, match="from ply 2 on: expected later plies, as in --plies 12:"):
         make(tmp_path / "made.parquet", settings, 20)
@@ -265,9 +268,9 @@ def test_a_budget_is_kept_to_whatever_the_number_of_processes(tmp_path):
     assert make(tmp_path / "again.parquet", settings, 20, processes=2) == manifest
 
 
-def test_when_there_are_no_more_positions_it_ends(tmp_path):
+def test_generation_stops_without_new_positions(tmp_path):
     manifest = make(tmp_path / "made.parquet", DatasetSettings(first_ply=1, last_ply=2), 1000)
-    # After one ply: a corner, an edge or the middle is taken, and the best replies are few.
+    # After one ply, up to symmetry: a corner, an edge or the centre.
     assert manifest["by_ply"]["1"] == 3
     assert manifest["positions"] == sum(manifest["by_ply"].values()) < 20
     assert manifest["requested"] == 1000

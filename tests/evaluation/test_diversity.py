@@ -1,4 +1,4 @@
-"""Distinct positions of self-play, against counts by hand."""
+"""Diversity of self-play: hand-computed counts of distinct positions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from zerolab.evaluation.diversity import games_diversity
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 
-# The second game reaches the position of the first one after three plies by another way; the third
-# one repeats the first. Cells 0, 3, 6 are a column of the first player.
+# The second game transposes into the first after three plies, and the third repeats the first. The
+# first player wins with the column of cells 0, 3 and 6.
 WINS = [(0, 1, 3, 2, 6), (3, 1, 0, 2, 6), (0, 1, 3, 2, 6)]
 
 
@@ -22,58 +22,58 @@ def records(games):
     return [GameRecord(number, "@0", "@0", actions, 1) for number, actions in enumerate(games)]
 
 
-def test_positions_of_three_games_counted_by_hand():
-    found = games_diversity(
+def test_counts_agree_with_hand_computed_values():
+    result = games_diversity(
         "a", parse_game("gobang:3x3:3"), [records(WINS[:2]), records(WINS[2:])], 36.0
     )
-    assert (found.games, found.positions) == (3, 15)
+    assert (result.games, result.positions) == (3, 15)
     # Plies 0, 3 and 4 have one position each, plies 1 and 2 two.
-    assert found.positions_by_ply == [3, 3, 3, 3, 3]
-    assert found.distinct_by_ply == [1, 2, 2, 1, 1]
-    assert found.distinct == 7
-    assert found.new_by_game.tolist() == [5, 2, 0]
-    assert [found.within(games) for games in (0, 1, 2, 3)] == [0, 5, 7, 7]
-    assert found.per_game == pytest.approx(7 / 3)
-    assert found.per_hour == pytest.approx(700)
+    assert result.positions_by_ply == [3, 3, 3, 3, 3]
+    assert result.distinct_by_ply == [1, 2, 2, 1, 1]
+    assert result.distinct == 7
+    assert result.new_by_game.tolist() == [5, 2, 0]
+    assert [result.within(games) for games in (0, 1, 2, 3)] == [0, 5, 7, 7]
+    assert result.per_game == pytest.approx(7 / 3)
+    assert result.per_hour == pytest.approx(700)
 
 
-def test_every_sequence_of_two_plies_is_counted_as_the_rules_say():
-    """9 positions after one ply, 72 after two."""
-    games = [(one, other, 8 if 8 not in (one, other) else 7)
-             for one in range(9) for other in range(9) if one != other]  # fmt: skip
-    found = games_diversity("a", parse_game("gobang:3x3:3"), [records(games)])
-    assert found.distinct_by_ply == [1, 9, 72]
-    assert found.new_by_game.sum() == found.distinct == 82
-    assert found.per_hour is None
+def test_distinct_positions_after_two_plies():
+    """Nine positions are possible after one ply, and 72 after two."""
+    games = [(first, second, 8 if 8 not in (first, second) else 7)
+             for first in range(9) for second in range(9) if first != second]  # fmt: skip
+    result = games_diversity("a", parse_game("gobang:3x3:3"), [records(games)])
+    assert result.distinct_by_ply == [1, 9, 72]
+    assert result.new_by_game.sum() == result.distinct == 82
+    assert result.per_hour is None
 
 
-def test_nothing_played_has_no_positions():
-    found = games_diversity("a", parse_game("gobang:3x3:3"), [])
-    assert (found.games, found.distinct, found.per_game) == (0, 0, 0.0)
+def test_no_games_have_no_positions():
+    result = games_diversity("a", parse_game("gobang:3x3:3"), [])
+    assert (result.games, result.distinct, result.per_game) == (0, 0, 0.0)
 
 
-def test_a_run_without_self_play_is_one_line(tmp_path, capsys):
+def test_run_without_self_play_is_reported(tmp_path, capsys):
     folder = tmp_path / "run"
     made_run(folder, [])
     assert main(["diversity", str(folder)]) == 2
     assert "has no games of self-play" in capsys.readouterr().err
 
 
-def test_the_command_counts_finished_iterations_and_draws(tmp_path, capsys):
+def test_command_counts_finished_stages_and_draws_a_figure(tmp_path, capsys):
     folder = tmp_path / "run"
     run = made_run(folder, [])
     run.games.record(1, "selfplay", records(WINS[:2]))
     run.games.record(1, "gate", records(WINS))
     run.commit(run.progress, [self_play(1, 2).line()])
-    run.games.record(2, "selfplay", records(WINS))  # of a stage that is not finished
+    run.games.record(2, "selfplay", records(WINS))  # an unfinished stage
     assert main(["diversity", str(folder), str(folder), "--json"]) == 0
-    (found, again) = json.loads(capsys.readouterr().out)
-    assert found == again
-    assert (found["games"], found["distinct"], found["distinct_by_games"]) == (2, 7, [5, 7])
-    assert found["distinct_per_hour"] == pytest.approx(14)  # half an hour
-    drawn = tmp_path / "diversity.png"
-    assert main(["diversity", str(folder), "--figure", str(drawn)]) == 0
-    assert drawn.read_bytes().startswith(b"\x89PNG")
+    (result, repeated) = json.loads(capsys.readouterr().out)
+    assert result == repeated
+    assert (result["games"], result["distinct"], result["distinct_by_games"]) == (2, 7, [5, 7])
+    assert result["distinct_per_hour"] == pytest.approx(14)  # half an hour
+    figure = tmp_path / "diversity.png"
+    assert main(["diversity", str(folder), "--figure", str(figure)]) == 0
+    assert figure.read_bytes().startswith(b"\x89PNG")
     assert np.isin(["7", "3.5", "14"], capsys.readouterr().out.split()).all()
     assert main(["diversity", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

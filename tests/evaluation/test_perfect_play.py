@@ -1,4 +1,4 @@
-"""Against perfect play: blunders are found at the ply where they happen."""
+"""Matches against perfect play: blunders, results and openings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ GAME = parse_game("gobang:3x3:3")
 ORACLE = exhaustive(GAME)
 
 
-class Thrower(StatelessPlayer):
-    """Plays perfectly, except for the worst move at one ply."""
+class BlunderingPlayer(StatelessPlayer):
+    """Perfect player that plays the worst move at one ply."""
 
-    name = "thrower"
+    name = "blundering"
 
     def __init__(self, ply):
         self.ply = ply
@@ -52,39 +52,39 @@ def test_perfect_play_never_blunders():
 
 
 @pytest.mark.parametrize("ply", [1, 3, 4])
-def test_a_blunder_is_found_at_its_ply(ply):
-    games, moves = play_against_perfect(GAME, agent_of(Thrower(ply)), ORACLE, 20, 0, seed=1)
+def test_blunders_are_found_at_their_ply(ply):
+    games, moves = play_against_perfect(GAME, agent_of(BlunderingPlayer(ply)), ORACLE, 20, 0, seed=1)
     report = perfect_play_report(games, moves)
-    thrown = [move for move in moves if move.is_blunder]
-    assert thrown
-    assert {move.ply for move in thrown} == {ply}
-    assert {move.game % 2 for move in thrown} == {ply % 2}
-    assert report.blunders_by_ply == {ply: len(thrown)}
-    assert report.pair.score.losses == len(thrown)  # what a perfect opponent is given it takes
+    blunders = [move for move in moves if move.is_blunder]
+    assert blunders
+    assert {move.ply for move in blunders} == {ply}
+    assert {move.game % 2 for move in blunders} == {ply % 2}
+    assert report.blunders_by_ply == {ply: len(blunders)}
+    assert report.pair.score.losses == len(blunders)  # the perfect opponent wins every such game
     assert report.pair.score.wins == 0
-    part = report.blundered_first if ply % 2 == 0 else report.blundered_second
-    other = report.blundered_second if ply % 2 == 0 else report.blundered_first
-    assert part.interval.value == len(thrown) / 10
-    assert other.interval.value == 0
+    blundering_side = report.blundered_first if ply % 2 == 0 else report.blundered_second
+    other_side = report.blundered_second if ply % 2 == 0 else report.blundered_first
+    assert blundering_side.interval.value == len(blunders) / 10
+    assert other_side.interval.value == 0
 
 
-def test_results_are_what_was_kept():
+def test_results_agree_with_judged_moves():
     games, moves = play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), ORACLE, 60, 2, seed=1)
     assert min(move.ply for move in moves) >= 2
     for played in games:
-        own = [move for move in moves if move.game == played.number]
+        game_moves = [move for move in moves if move.game == played.number]
         result = played.result if played.number % 2 == 0 else -played.result
-        if own:
-            assert result == np.sign(own[-1].value)
-            assert any(move.is_blunder for move in own) == (np.sign(own[0].best_value) > result)
+        if game_moves:
+            assert result == np.sign(game_moves[-1].value)
+            assert any(move.is_blunder for move in game_moves) == (np.sign(game_moves[0].best_value) > result)
     report = perfect_play_report(games, moves)
-    hopeless = {played.number for played in games} - {m.game for m in moves if m.best_value >= 0}
-    assert hopeless  # random openings lose some games
-    assert report.blundered.samples == len(games) - len(hopeless)
+    lost_openings = {played.number for played in games} - {m.game for m in moves if m.best_value >= 0}
+    assert lost_openings  # some random openings are lost
+    assert report.blundered.samples == len(games) - len(lost_openings)
 
 
-def test_moves_are_compared_with_the_best_one():
-    # X takes a corner, O an edge beside it, which loses; X errs in turn by taking the next edge.
+def test_moves_are_compared_with_the_best_move():
+    # X takes a corner. O replies with an adjacent edge, which loses, but X errs in turn.
     played = [GameRecord(0, "x", "o", (0, 1, 2), 0), GameRecord(1, "o", "x", (0, 1), 0)]
     moves = judge_moves(GAME, played, ORACLE)
     start = Position.start(GAME)
@@ -96,7 +96,7 @@ def test_moves_are_compared_with_the_best_one():
     assert moves[1].best_value > 0
 
 
-def test_giving_up_is_a_blunder_unless_already_lost():
+def test_forfeit_is_a_blunder_unless_already_lost():
     played = [GameRecord(0, "x", "o", (0, 4, FORFEIT), -1)]
     moves = judge_moves(GAME, played, ORACLE)
     assert moves[-1].value is None
@@ -105,8 +105,8 @@ def test_giving_up_is_a_blunder_unless_already_lost():
     assert not JudgedMove(0, 2, -3, None).is_blunder
 
 
-def test_openings_too_hard_to_solve_suggest_longer_ones():
-    hard = Exhaustive(GAME, hardest=6)
+def test_unsolvable_openings_are_reported():
+    hard = Exhaustive(GAME, max_moves=6)
     with pytest.raises(UserError, match="as in --openings 10"):
         play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 2, 0, seed=1)
     games, moves = play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 4, 3, seed=1)

@@ -1,4 +1,4 @@
-"""Files of positions from strangers: everything is checked, every mistake is one line."""
+"""Position files: round trips and validation of untrusted content."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ GAME = parse_game("gobang:3x3:3")
 POSITIONS = collect_positions(GAME, exhaustive(GAME), DatasetSettings(), range(8)).positions
 
 
-def equal(one, other):
+def are_equal(first, second):
     names = ("games", "moves", "offsets", "states", "values")
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
 
 
-def test_columns_of_millions_of_equal_values_are_not_read(tmp_path, monkeypatch):
-    """They take no room in the file, but in memory they do."""
+def test_highly_compressed_columns_are_refused(tmp_path, monkeypatch):
+    """Equal values need almost no space in the file, but much in memory."""
     monkeypatch.setattr(positions_module, "_FREE_VALUES", 1000)
     first = POSITIONS.take(np.zeros(40_000, np.int64))
     write_positions(tmp_path / "bomb.parquet", first, {})
@@ -44,24 +44,26 @@ def path(tmp_path):
     return file
 
 
-def test_what_is_written_is_read(path):
-    positions, about = read_positions(path, GAME)
-    assert equal(positions, POSITIONS)
-    assert about == {"seed": 1}
+def test_written_positions_are_read_back(path):
+    positions, metadata = read_positions(path, GAME)
+    assert are_equal(positions, POSITIONS)
+    assert metadata == {"seed": 1}
     table = pq.read_table(path)
     assert table["values"][0].as_py().count(None) == (POSITIONS.values[0] == ILLEGAL).sum()
     assert table["ply"].to_pylist() == POSITIONS.plies.tolist()
 
 
-def test_no_positions_are_positions_too(tmp_path):
-    nothing = POSITIONS.take(np.empty(0, np.int64))
-    write_positions(tmp_path / "none.parquet", nothing, {})
-    assert equal(read_positions(tmp_path / "none.parquet")[0], nothing)
+def test_empty_files_are_read_back(tmp_path):
+    empty_positions = POSITIONS.take(np.empty(0, np.int64))
+    write_positions(tmp_path / "none.parquet", empty_positions, {})
+    assert are_equal(read_positions(tmp_path / "none.parquet")[0], empty_positions)
 
 
-def test_joining_undoes_taking():
+def test_join_is_the_inverse_of_take():
     rows = np.arange(len(POSITIONS))
-    assert equal(join_positions([POSITIONS.take(rows[:5]), POSITIONS.take(rows[5:])]), POSITIONS)
+    assert are_equal(
+        join_positions([POSITIONS.take(rows[:5]), POSITIONS.take(rows[5:])]), POSITIONS
+    )
 
 
 def test_positions_of_another_game_are_refused(path):
@@ -69,7 +71,7 @@ def test_positions_of_another_game_are_refused(path):
         read_positions(path, parse_game("othello:6x6"))
 
 
-def complaint(path):
+def error_message(path):
     with pytest.raises(UserError) as caught:
         read_positions(path)
     message = str(caught.value)
@@ -78,31 +80,31 @@ def complaint(path):
     return message
 
 
-def test_files_that_are_something_else(tmp_path):
+def test_foreign_files_are_refused(tmp_path):
     other = tmp_path / "other.parquet"
-    assert "is not a file" in complaint(other)
-    assert "is not a file" in complaint(tmp_path)
+    assert "is not a file" in error_message(other)
+    assert "is not a file" in error_message(tmp_path)
     other.write_text("nonsense")
-    assert "damaged" in complaint(other)
+    assert "damaged" in error_message(other)
     pq.write_table(pa.table({"a": [1]}), other)
-    assert "was not written by zerolab dataset" in complaint(other)
+    assert "was not written by zerolab dataset" in error_message(other)
 
 
-def rewritten(path, head=None, **columns):
-    """Rewrite the file with another head or other columns."""
+def rewritten(path, changes=None, **columns):
+    """Rewrite the file with changed metadata or columns."""
     table = pq.read_table(path)
-    former = json.loads(table.schema.metadata[b"zerolab"])
+    stored = json.loads(table.schema.metadata[b"zerolab"])
     for name, values in columns.items():
-        at = table.schema.get_field_index(name)
-        field = table.schema.field(at)
-        table = table.set_column(at, field, pa.array(values, field.type))
-    metadata = {b"zerolab": json.dumps({**former, **(head or {})})}
+        index = table.schema.get_field_index(name)
+        field = table.schema.field(index)
+        table = table.set_column(index, field, pa.array(values, field.type))
+    metadata = {b"zerolab": json.dumps({**stored, **(changes or {})})}
     pq.write_table(table.replace_schema_metadata(metadata), path)
     return path
 
 
 @pytest.mark.parametrize(
-    ("head", "expected"),
+    ("changes", "expected"),
     [
         ({"schema": 2}, "schema version 2, newer"),
         ({"schema": "x"}, "has no schema version"),
@@ -112,18 +114,18 @@ def rewritten(path, head=None, **columns):
         ({"digest": "0" * 32}, "does not fit its digest"),
     ],
 )
-def test_heads_that_are_wrong(path, head, expected):
-    assert expected in complaint(rewritten(path, head))
+def test_invalid_metadata_is_refused(path, changes, expected):
+    assert expected in error_message(rewritten(path, changes))
 
 
-def test_unknown_games(path):
+def test_unknown_game_is_refused(path):
     rewritten(path, {"game": "goban:3x3"})
     with pytest.raises(UserError, match='did you mean "gobang"'):
         read_positions(path)
 
 
-def lists(change):
-    """Return the columns moves and values after `change` to their first entries."""
+def changed_columns(change):
+    """Return the columns `moves` and `values` after applying `change` to them."""
     moves = [POSITIONS.line(row) for row in range(len(POSITIONS))]
     values = [[None if v == ILLEGAL else v for v in row] for row in POSITIONS.values.tolist()]
     change(moves, values)
@@ -145,31 +147,31 @@ def lists(change):
         (lambda moves, values: values.__setitem__(0, lowered(values[0])), "not that of the best"),
     ],
 )
-def test_contents_that_cannot_be(path, change, expected):
-    assert expected in complaint(rewritten(path, **lists(change)))
+def test_impossible_content_is_refused(path, change, expected):
+    assert expected in error_message(rewritten(path, **changed_columns(change)))
 
 
 def lowered(values):
     return [None if value is None else value - 1 for value in values]
 
 
-def test_plies_that_do_not_fit(path):
-    assert "plies" in complaint(rewritten(path, ply=[0] * len(POSITIONS)))
+def test_inconsistent_plies_are_refused(path):
+    assert "plies" in error_message(rewritten(path, ply=[0] * len(POSITIONS)))
 
 
 @settings(max_examples=150)
-@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), cut=st.booleans())
-def test_a_changed_byte_is_noticed_or_harmless(tmp_path_factory, place, bit, cut):
+@given(fraction=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), cut=st.booleans())
+def test_damaged_bytes_are_detected_or_harmless(tmp_path_factory, fraction, bit, cut):
     path = tmp_path_factory.mktemp("damage") / "positions.parquet"
     write_positions(path, POSITIONS, {"seed": 1})
     content = bytearray(path.read_bytes())
-    at = int(place * len(content))
-    content[at] ^= 1 << bit
-    path.write_bytes(content[:at] if cut else content)
+    index = int(fraction * len(content))
+    content[index] ^= 1 << bit
+    path.write_bytes(content[:index] if cut else content)
     try:
-        positions, about = read_positions(path)
+        positions, metadata = read_positions(path)
     except UserError as error:
         assert len(str(error).splitlines()) == 1
     else:
-        assert equal(positions, POSITIONS)
-        assert about == {"seed": 1}
+        assert are_equal(positions, POSITIONS)
+        assert metadata == {"seed": 1}

@@ -1,4 +1,4 @@
-"""Tables for a terminal: they fit, and they say what JSON says."""
+"""Accuracy tables, JSON and figures for long games."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerolab.evaluation.tables import as_plain, draw_accuracy, show_accuracy
 
 
 def long_games(games=30, plies=60):
-    """Return made-up positions of all plies of some games; half of the moves are right."""
+    """Return invented positions at all plies; half of their moves are correct."""
     values = np.array([[1, -1], [0, -1]] * (games * plies // 2), np.int32)
     lines = np.tile(np.arange(plies), games)
     return Positions(
@@ -33,16 +33,16 @@ CHOICES = MoveChoices(
 REPORTS = [accuracy_report("player", POSITIONS, CHOICES), random_accuracy_report(POSITIONS)]
 
 
-def shown(reports):
+def printed_lines(reports):
     console = Console(file=io.StringIO(), width=140, soft_wrap=True, highlight=False)
     show_accuracy(console, reports)
     return console.file.getvalue().splitlines()
 
 
-def test_sixty_plies_fit_a_screen():
-    lines = shown(REPORTS)
-    (head,) = (n for n, line in enumerate(lines) if line.split()[:2] == ["plies", "positions"])
-    rows = [line.split() for line in lines[head + 1 :] if line.strip()]
+def test_table_of_sixty_plies_fits_on_a_screen():
+    lines = printed_lines(REPORTS)
+    (header,) = (n for n, line in enumerate(lines) if line.split()[:2] == ["plies", "positions"])
+    rows = [line.split() for line in lines[header + 1 :] if line.strip()]
     assert len(rows) == 8
     assert len(lines) <= 24
     assert sum(int(row[1]) for row in rows) == len(POSITIONS)
@@ -57,7 +57,7 @@ def test_json_has_every_ply():
     assert first["accuracy"]["strong"]["samples"] == 7 * 30
 
 
-def test_the_figure_has_every_ply_and_one_line_per_player():
+def test_figure_has_every_ply_and_one_line_per_player():
     figure = draw_accuracy("title", REPORTS)
     for axes in figure.axes:
         (dashed,) = (line for line in axes.lines if line.get_label() == "random, expected")

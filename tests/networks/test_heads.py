@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from networks.conftest import SMALL
-from replay.made import VISITS, made_facts
+from replay.example_facts import VISITS, example_facts
 from zerolab.core.config import Settings, validate, variants_among
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES, NETWORKS, build_network
@@ -35,7 +35,7 @@ class HeadSettings(Settings):
 
 
 def target(name, options=VISITS, **columns):
-    base = made_facts(len(next(iter(columns.values()))), **columns)
+    base = example_facts(len(next(iter(columns.values()))), **columns)
     facts = replace(base, **{name: np.asarray(columns[name], np.float32) for name in columns})
     result = HEADS[name]().target(facts, options)
     assert result.dtype == np.float32
@@ -67,7 +67,7 @@ def test_policy_target_depends_on_the_ply(early, late):
     head = HEADS["policy"]()
     needed = head.columns(options)
     assert needed == {*TARGET_COLUMNS[early], *TARGET_COLUMNS[late]}
-    facts = made_facts(3, plies=[0, 1, 2], **{name: columns[name] for name in needed})
+    facts = example_facts(3, plies=[0, 1, 2], **{name: columns[name] for name in needed})
     targets = head.target(facts, options)
     assert targets.dtype == np.float32
     assert targets.tolist() == [expected[early], expected[early], expected[late]]

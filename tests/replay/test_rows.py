@@ -1,4 +1,4 @@
-"""Merged rows, equal to those of a plain dictionary after any additions and removals."""
+"""Row storage and merging, compared with a plain dictionary."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from zerolab.replay.rows import Merger, Rows
 from zerolab.replay.window_rules import MERGINGS, Mean, Newest
 
 
-def some_rows(ids, seed=0, wide=np.float16):
-    """Return random rows with states made from `ids`, some of whose facts are unknown."""
+def some_rows(ids, seed=0, dtype=np.float16):
+    """Return random rows with states derived from `ids` and some missing facts."""
     random = np.random.default_rng(seed)
     ids = np.array(ids, np.uint64)
-    replies = random.random((len(ids), 3)).astype(wide)
+    replies = random.random((len(ids), 3)).astype(dtype)
     replies[random.random(len(ids)) < 0.3] = np.nan
-    searched = random.uniform(-1, 1, (len(ids), 3)).astype(wide)
-    searched[random.random((len(ids), 3)) < 0.3] = np.nan
+    action_values = random.uniform(-1, 1, (len(ids), 3)).astype(dtype)
+    action_values[random.random((len(ids), 3)) < 0.3] = np.nan
     return {
         "states": np.stack([ids * 7, ids // 2], axis=1),
         "replies": replies,
-        "action_values": searched,
+        "action_values": action_values,
         "values": random.uniform(-1, 1, len(ids)).astype(np.float32),
     }
 
 
-class Dictionary:
-    """Merging as one would write it down: a dictionary from states to rows, in float64."""
+class NaiveMerger:
+    """Plain merging in a dictionary from states to float64 rows."""
 
     def __init__(self, share):
         self.share = share
@@ -54,8 +54,8 @@ class Dictionary:
         del self.rows[key], self.counts[key]
 
 
-def held(rows, slots):
-    """Return the facts in some rows, by state."""
+def rows_by_state(rows, slots):
+    """Return the columns of some rows as {state: {name: value}}."""
     return {
         tuple(rows.columns["states"][slot].tolist()): {
             name: column[slot] for name, column in rows.columns.items()
@@ -79,29 +79,29 @@ MERGERS = {
 )
 def test_merged_rows_equal_a_plain_dictionary(name, parts, removed):
     merging, share = MERGERS[name]
-    rows, naive, live = Rows(), Dictionary(share), set()
+    rows, naive, live = Rows(), NaiveMerger(share), set()
     merger = Merger(merging, rows)
-    for seed, (part, leaving) in enumerate(zip(parts, removed, strict=False)):
+    for seed, (part, removed_ids) in enumerate(zip(parts, removed, strict=False)):
         new = some_rows(part, seed, np.float32)
         slots = merger.add(new)
         naive.add(new)
         live |= set(slots.tolist())
-        found = held(rows, live)
-        assert found.keys() == naive.rows.keys()
-        assert len(live) == len(found)
-        for state, row in found.items():
+        merged = rows_by_state(rows, live)
+        assert merged.keys() == naive.rows.keys()
+        assert len(live) == len(merged)
+        for state, row in merged.items():
             for column, value in row.items():
                 np.testing.assert_allclose(value, naive.rows[state][column], atol=1e-5)
-        gone = [slot for slot in live if rows.columns["states"][slot][1] in leaving]
-        for slot in gone:
+        removed_slots = [slot for slot in live if rows.columns["states"][slot][1] in removed_ids]
+        for slot in removed_slots:
             naive.remove(tuple(rows.columns["states"][slot].tolist()))
-        merger.remove(np.array(gone, np.int32))
-        rows.give_back(np.array(gone, np.int32))
-        live -= set(gone)
+        merger.remove(np.array(removed_slots, np.int32))
+        rows.give_back(np.array(removed_slots, np.int32))
+        live -= set(removed_slots)
 
 
-def test_a_merged_row_is_rounded_once():
-    """Ten equal rows at once give the nearest float16 to the exact mean, not ten roundings."""
+def test_merged_rows_are_rounded_once():
+    """The mean of ten rows is exact up to a single rounding to float16."""
     rows = Rows()
     values = np.linspace(0, 1, 10, dtype=np.float16)
     states = np.zeros((10, 1), np.uint64)
@@ -110,7 +110,7 @@ def test_a_merged_row_is_rounded_once():
     assert rows.columns["values"][slots[0]] == np.float16(values.astype(np.float64).mean())
 
 
-def test_weights_by_hand():
+def test_weighted_merging_agrees_with_hand_computed_values():
     rows = Rows()
     merger = Merger(Newest(weight=0.75), rows)
     states = np.zeros((1, 1), np.uint64)
@@ -119,37 +119,39 @@ def test_weights_by_hand():
     assert rows.columns["values"][slot] == 0.25 * (0.25 * 1 - 0.75) + 0.75
 
 
-def test_every_merging_is_registered_once():
+def test_all_mergings_are_registered():
     assert list(MERGINGS) == ["none", "newest", "mean"]
     assert [kind().is_on for kind in MERGINGS.values()] == [False, True, True]
 
 
 @pytest.mark.parametrize("weight", [0, -0.1, 1.5, float("nan")])
-def test_a_weight_outside_its_range_is_refused(weight):
+def test_weight_outside_its_range_is_refused(weight):
     with pytest.raises(ValueError, match="weight"):
         Newest(weight=weight)
 
 
 @given(
     ids=st.lists(st.integers(0, 30), unique=True, max_size=30),
-    gone=st.sets(st.integers(0, 30)),
+    removed_ids=st.sets(st.integers(0, 30)),
 )
-def test_what_stays_in_a_table_is_found_after_the_rest_was_removed(ids, gone):
-    """In a table as small as this one nearly every state collides with others."""
+def test_remaining_table_entries_are_found_after_removals(ids, removed_ids):
+    """Nearly all states collide in a table of this size."""
     states = np.array(ids, np.uint64).reshape(-1, 1)
     small = np.full(32, -1, np.int32)
     slots = np.arange(len(ids), dtype=np.int32)
     table.insert(small, states, slots)
-    leaving = np.array([n for n, each in enumerate(ids) if each in gone], np.int32)
-    table.remove(small, states, leaving)
-    staying = np.setdiff1d(slots, leaving)
-    owners = np.empty(len(staying), np.int32)
-    assert table.find_or_insert(small, states, states[staying], leaving, owners) == 0
-    assert owners.tolist() == staying.tolist()
-    assert (small >= 0).sum() == len(staying)
+    removed_slots = np.array(
+        [n for n, state_id in enumerate(ids) if state_id in removed_ids], np.int32
+    )
+    table.remove(small, states, removed_slots)
+    remaining_slots = np.setdiff1d(slots, removed_slots)
+    owners = np.empty(len(remaining_slots), np.int32)
+    assert table.find_or_insert(small, states, states[remaining_slots], removed_slots, owners) == 0
+    assert owners.tolist() == remaining_slots.tolist()
+    assert (small >= 0).sum() == len(remaining_slots)
 
 
-def test_slots_are_used_again_and_rows_stay_where_they_are():
+def test_free_slots_are_reused_and_rows_never_move():
     rows = Rows()
     ids = np.arange(3000)
     first = rows.take(3000, {"ids": ids})

@@ -1,4 +1,4 @@
-"""The window: rows that stay, canonical images, and batches under symmetries."""
+"""Replay window: contents, canonical images and batches under symmetries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.made import made_facts
+from replay.example_facts import example_facts
 from zerolab.replay.window import Contents, Window, canonical
 from zerolab.replay.window_rules import Iterations, Newest, NoMerging, PowerLaw, Slow
 from zerolab.rules import encoding, python, rules
@@ -24,7 +24,7 @@ SIZES = (
 
 
 def positions(ids, iteration):
-    """Return columns of positions, whose `values` tell when and where they were played."""
+    """Return position columns whose `values` encode iteration and index."""
     return {
         "states": np.array(ids, np.uint64).reshape(-1, 1),
         "policies": np.full((len(ids), 2), iteration, np.float16),
@@ -32,14 +32,14 @@ def positions(ids, iteration):
     }
 
 
-def shown(contents):
-    """Return (state, value) of the rows, the oldest first."""
+def listed(contents):
+    """Return (state, value) of all rows, oldest first."""
     states, values = contents.columns["states"], contents.columns["values"]
     return [(int(states[slot, 0]), float(values[slot])) for slot in contents.order]
 
 
-class Naive:
-    """The window as a list of [state, value, iteration], the oldest first."""
+class NaiveWindow:
+    """Plain window: a list of [state, value, iteration], oldest first."""
 
     def __init__(self, size, weight):
         self.size, self.weight = size, weight
@@ -54,8 +54,8 @@ class Naive:
             for row in old:
                 self.merged += 1
                 self.rows.remove(row)
-            kept = (1 - self.weight) * old[0][1] + self.weight * value if old else value
-            self.rows.append([state, kept, self.iteration])
+            merged_value = (1 - self.weight) * old[0][1] + self.weight * value if old else value
+            self.rows.append([state, merged_value, self.iteration])
         oldest = self.size.oldest(self.iteration)
         self.rows = [row for row in self.rows if row[2] >= oldest]
         limit = self.size.positions(self.iteration, self.total)
@@ -67,14 +67,14 @@ class Naive:
 @given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
 def test_contents_equal_a_plain_list(size, weight, played):
     contents = Contents(size, Newest(weight=weight) if weight else NoMerging())
-    naive = Naive(size, weight)
+    naive = NaiveWindow(size, weight)
     for iteration, ids in enumerate(played, 1):
         columns = positions(ids, iteration)
         contents.add(columns)
         naive.add(columns)
-        found = shown(contents)
-        assert [state for state, _ in found] == [row[0] for row in naive.rows]
-        np.testing.assert_allclose([x for _, x in found], [row[1] for row in naive.rows], 1e-5)
+        listed_rows = listed(contents)
+        assert [state for state, _ in listed_rows] == [row[0] for row in naive.rows]
+        np.testing.assert_allclose([x for _, x in listed_rows], [row[1] for row in naive.rows], 1e-5)
         assert contents.merged == naive.merged
         assert contents.total == naive.total
         assert contents.fresh == sum(row[2] == iteration for row in naive.rows)
@@ -82,32 +82,32 @@ def test_contents_equal_a_plain_list(size, weight, played):
 
 @pytest.mark.parametrize("size", SIZES)
 @given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
-def test_a_window_filled_from_the_first_iteration_needed_is_the_same(size, played):
+def test_window_is_restored_from_the_first_needed_iteration(size, played):
     whole = Contents(size, NoMerging())
     for iteration, ids in enumerate(played, 1):
         whole.add(positions(ids, iteration))
     counts = [len(ids) for ids in played]
-    first = size.first_needed(len(played), sum(counts), lambda each: counts[each - 1])
-    later = Contents(size, NoMerging())
-    later.skip(first - 1, sum(counts[: first - 1]))
+    first = size.first_needed(len(played), sum(counts), lambda number: counts[number - 1])
+    restored = Contents(size, NoMerging())
+    restored.skip(first - 1, sum(counts[: first - 1]))
     for iteration in range(first, len(played) + 1):
-        later.add(positions(played[iteration - 1], iteration))
-    assert shown(later) == shown(whole)
-    assert (later.iteration, later.total, later.fresh) == (
+        restored.add(positions(played[iteration - 1], iteration))
+    assert listed(restored) == listed(whole)
+    assert (restored.iteration, restored.total, restored.fresh) == (
         whole.iteration,
         whole.total,
         whole.fresh,
     )
 
 
-def test_an_opening_that_is_played_again_and_again_never_leaves():
+def test_repeated_openings_stay_in_a_merged_window():
     contents = Contents(Slow(first=3, final=3, begin=1, end=2), Newest())
     for iteration in range(1, 6):
         contents.add(positions([7, 100 + iteration, 200 + iteration], iteration))
-    assert [state for state, _ in shown(contents)] == [7, 105, 205]
+    assert [state for state, _ in listed(contents)] == [7, 105, 205]
 
 
-def test_memory_does_not_grow_once_the_window_is_full():
+def test_memory_of_a_full_window_is_constant():
     contents = Contents(Iterations(iterations=3), NoMerging())
     capacities = []
     for iteration in range(1, 20):
@@ -118,39 +118,43 @@ def test_memory_does_not_grow_once_the_window_is_full():
 
 def some_positions(name):
     random = np.random.default_rng(3)
-    found = []
+    positions = []
     for _ in range(6):
         position = Position.start(name)
-        while position.outcome is None and len(found) % 9 != 8:
-            found.append(position)
+        while position.outcome is None and len(positions) % 9 != 8:
+            positions.append(position)
             position = position.play(int(random.choice(position.legal_actions)))
-    return found
+    return positions
 
 
 @pytest.mark.parametrize("name", ["othello:4x6", "connect_four:5x5", "gobang:4x4:3"])
-def test_every_image_becomes_the_same_row(name):
+def test_all_images_have_the_same_canonical_row(name):
     positions = some_positions(name)
     game, actions = positions[0].game, rules.actions(positions[0].game)
     count = encoding.symmetries(game)
     _, moved = python.symmetry_tables(game)
-    known = np.random.default_rng(1).random((len(positions), actions)).astype(np.float16)
+    policies = np.random.default_rng(1).random((len(positions), actions)).astype(np.float16)
     images = [
         {
-            "states": np.array([python.transform(game, each.state, s) for each in positions]),
-            "policies": np.take_along_axis(known, np.argsort(moved[[s] * len(known)]), axis=1),
+            "states": np.array(
+                [python.transform(game, position.state, s) for position in positions]
+            ),
+            "policies": np.take_along_axis(
+                policies, np.argsort(moved[[s] * len(policies)]), axis=1
+            ),
             "values": np.arange(len(positions), dtype=np.float32),
             "empty": np.empty((len(positions), 0), np.float16),
         }
         for s in range(count)
     ]
-    rows = [canonical(game, each) for each in images]
+    rows = [canonical(game, image) for image in images]
     for row, image in zip(rows, images, strict=True):
         assert (row["states"] == rows[0]["states"]).all()
         assert row["values"] is image["values"]
         assert row["empty"].shape == image["empty"].shape
     asymmetric = [
-        len({python.transform(game, each.state, s).tobytes() for s in range(count)}) == count
-        for each in positions
+        len({python.transform(game, position.state, s).tobytes() for s in range(count)}) == count
+        for position in positions
     ]
     assert sum(asymmetric) > 3
     for row in rows:
@@ -158,7 +162,7 @@ def test_every_image_becomes_the_same_row(name):
 
 
 @pytest.mark.parametrize("name", ["othello:4x6", "connect_four:5x5", "gobang:4x4:3"])
-def test_playing_on_an_image_leads_to_an_image(name):
+def test_moves_and_images_commute(name):
     positions = some_positions(name)
     game = positions[0].game
     played = [int(position.legal_actions[-1]) for position in positions]
@@ -166,17 +170,19 @@ def test_playing_on_an_image_leads_to_an_image(name):
     moves[np.arange(len(played)), played] = 1
     states = np.array([position.state for position in positions])
     row = canonical(game, {"states": states, "moves": moves})
-    after = np.array([python.apply(game, s, a) for s, a in zip(states, played, strict=True)])
-    turned = row["moves"].argmax(axis=1)
-    after_image = np.array(
-        [python.apply(game, s, int(a)) for s, a in zip(row["states"], turned, strict=True)]
+    successors = np.array([python.apply(game, s, a) for s, a in zip(states, played, strict=True)])
+    image_moves = row["moves"].argmax(axis=1)
+    image_successors = np.array(
+        [python.apply(game, s, int(a)) for s, a in zip(row["states"], image_moves, strict=True)]
     )
-    one, other = (canonical(game, {"states": each})["states"] for each in (after, after_image))
-    assert (one == other).all()
+    expected, actual = (
+        canonical(game, {"states": batch})["states"] for batch in (successors, image_successors)
+    )
+    assert (expected == actual).all()
 
 
-def filled(name, iterations=1, size=10, keep=5):
-    """Return a window of random positions whose policy is all on one legal action."""
+def filled_window(name, iterations=1, size=10, keep=5):
+    """Return a window and the states, one-hot policies and values of its last iteration."""
     random = np.random.default_rng(2)
     position = Position.start(name)
     window = Window(position.game, Iterations(iterations=keep))
@@ -189,13 +195,13 @@ def filled(name, iterations=1, size=10, keep=5):
             policies.append(policy)
             values.append((n % 3) - 1)
             position = position.play(int(policy.argmax()))
-        window.add(np.array(states), made_facts(size, policies=policies, values=values))
+        window.add(np.array(states), example_facts(size, policies=policies, values=values))
     return window, np.array(states), np.array(policies), np.array(values)
 
 
 @pytest.mark.parametrize("name", ["othello:6x6", "connect_four:5x5", "gobang:4x5:3"])
 def test_every_image_is_served_once_with_its_policy(name):
-    window, states, policies, values = filled(name, size=6)
+    window, states, policies, values = filled_window(name, size=6)
     game = window.game
     count = encoding.symmetries(game)
     expected = Counter()
@@ -217,84 +223,86 @@ def test_every_image_is_served_once_with_its_policy(name):
 
 
 @pytest.mark.parametrize("name", ["othello:4x4", "connect_four:4x4"])
-def test_all_columns_per_action_are_turned_alike_and_no_others(name):
-    """Every column is a permutation of the first, row by row; gaps stay gaps."""
+def test_symmetries_permute_all_action_columns_equally(name):
+    """Each action column stays a fixed function of the policies, including missing values."""
     game = parse_game(name)
     actions, size = rules.actions(game), 40
     random = np.random.default_rng(5)
     policies = random.permuted(np.tile(np.arange(actions), (size, 1)), axis=1)
     values = np.where(policies == 3, np.nan, -policies)
-    facts = made_facts(
+    facts = example_facts(
         size, policies=policies, replies=policies + 100, moves=policies == 5, action_values=values,
         **{name: np.arange(size) for name in ("values", "draws", "plies_left", "root_values")},
     )  # fmt: skip
     window = Window(game, Iterations())
     window.add(np.array([python.start(game)] * size), facts)
     (batch,) = window.batches(random, size, 1, "random")
-    turned = batch.facts
-    assert {column.dtype for column in turned.columns().values()} == {np.dtype(np.float32)}
+    served = batch.facts
+    assert {column.dtype for column in served.columns().values()} == {np.dtype(np.float32)}
     _, images = python.symmetry_tables(game)
-    for row, number in enumerate(turned.values.astype(int)):
-        given = policies[number]
-        seen = [image for image in images if (turned.policies[row][image] == given).all()]
-        assert len(seen) == 1
-    np.testing.assert_array_equal(turned.replies, turned.policies + 100)
-    np.testing.assert_array_equal(turned.moves, turned.policies == 5)
-    expected = np.where(turned.policies == 3, np.nan, -turned.policies)
-    np.testing.assert_array_equal(turned.action_values, expected)
-    for column in (turned.draws, turned.plies_left, turned.root_values):
-        np.testing.assert_array_equal(column, turned.values)
-    assert sorted(turned.values) == list(range(size))
+    for row, number in enumerate(served.values.astype(int)):
+        original = policies[number]
+        matching_images = [
+            image for image in images if (served.policies[row][image] == original).all()
+        ]
+        assert len(matching_images) == 1
+    np.testing.assert_array_equal(served.replies, served.policies + 100)
+    np.testing.assert_array_equal(served.moves, served.policies == 5)
+    expected = np.where(served.policies == 3, np.nan, -served.policies)
+    np.testing.assert_array_equal(served.action_values, expected)
+    for column in (served.draws, served.plies_left, served.root_values):
+        np.testing.assert_array_equal(column, served.values)
+    assert sorted(served.values) == list(range(size))
 
 
-def test_one_random_image_a_sample_and_another_order_each_epoch():
-    window, *_ = filled("othello:6x6", size=8)
+def test_random_images_and_orders_vary_between_epochs():
+    window, *_ = filled_window("othello:6x6", size=8)
     batches = list(window.batches(np.random.default_rng(1), 4, 100, "random"))
     assert len(batches) == 100
     first = {batch.planes[:, 0].tobytes() for batch in batches}
     assert len(first) > 50
 
 
-def test_without_symmetries_states_are_served_as_they_are():
-    window, states, *_ = filled("gobang:5x5:4", size=6)
+def test_states_are_served_unchanged_without_symmetries():
+    window, states, *_ = filled_window("gobang:5x5:4", size=6)
     (batch,) = window.batches(np.random.default_rng(1), 6, 1, "none")
     plain = {planes.tobytes() for planes in python.encode_batch(window.game, states)}
     assert {planes.tobytes() for planes in batch.planes} == plain
 
 
-def test_the_oldest_iteration_leaves_the_window():
-    window, *_ = filled("gobang:6x6:4", iterations=7, size=3, keep=5)
+def test_oldest_iteration_leaves_the_window():
+    window, *_ = filled_window("gobang:6x6:4", iterations=7, size=3, keep=5)
     assert len(window) == 15
 
 
-def test_a_window_smaller_than_a_batch_is_one_batch():
-    window, *_ = filled("gobang:5x5:4", size=3)
+def test_window_smaller_than_a_batch_is_one_batch():
+    window, *_ = filled_window("gobang:5x5:4", size=3)
     (batch,) = window.batches(np.random.default_rng(1), 64, 1, "none")
     assert len(batch.planes) == 3
 
 
-def test_examples_are_copied_not_referred_to():
-    window, *_ = filled("gobang:5x5:4", size=3)
+def test_batches_are_copies():
+    window, *_ = filled_window("gobang:5x5:4", size=3)
     (batch,) = window.batches(np.random.default_rng(1), 3, 1, "none")
     batch.planes[:] = 7
-    (again,) = window.batches(np.random.default_rng(1), 3, 1, "none")
-    assert np.abs(again.planes).max() <= 1
+    (second,) = window.batches(np.random.default_rng(1), 3, 1, "none")
+    assert np.abs(second.planes).max() <= 1
 
 
 @pytest.mark.parametrize("share", [None, 0.75])
-def test_features_do_not_turn_and_are_merged_as_far_as_they_are_known(share):
+def test_features_are_not_transformed_and_merge_without_missing_values(share):
     position = Position.start("connect_four:4x4")
     states = np.array([position.state, position.play(1).state, position.state])
     features = [[1, np.nan], [2, 8], [3, 5]]
     merging = Newest(weight=share) if share else None
     window = Window(position.game, Iterations(iterations=1), merging)
-    window.add(states, made_facts(3, values=[1, 2, 3], features=features))
+    window.add(states, example_facts(3, values=[1, 2, 3], features=features))
     (batch,) = window.batches(np.random.default_rng(1), len(window), 1, "random")
-    found = dict(zip(batch.facts.values, batch.facts.features, strict=True))
+    served = dict(zip(batch.facts.values, batch.facts.features, strict=True))
     expected = (
         {1: [1, np.nan], 2: [2, 8], 3: [3, 5]} if share is None else {2.5: [2.5, 5], 2: [2, 8]}
     )
-    assert found.keys() == expected.keys()
+    assert served.keys() == expected.keys()
     for value, row in expected.items():
-        np.testing.assert_array_equal(found[value], row)
+        np.testing.assert_array_equal(served[value], row)
     assert batch.facts.features.dtype == np.float32

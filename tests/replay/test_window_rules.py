@@ -1,4 +1,4 @@
-"""Sizes of windows: the published tables, and the iterations that a restart needs."""
+"""Window sizes: published schedules, and iterations needed on resuming."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from zerolab.core.errors import UserError
 from zerolab.replay.window_rules import Iterations, Positions, PowerLaw, Slow
 
 
-def test_the_slow_window_is_that_of_the_paper():
-    """From 500,000 positions, growing to 2,000,000 over iterations 5 to 15 [Clausen2021]."""
-    kept = [Slow().positions(iteration, 10**9) for iteration in range(1, 18)]
-    assert kept[:5] == [500_000] * 5
-    assert kept[5:15] == [500_000 + 150_000 * step for step in range(1, 11)]
-    assert kept[15:] == [2_000_000] * 2
+def test_slow_window_has_the_published_sizes():
+    """500,000 positions, growing to 2,000,000 over iterations 5 to 15 [Clausen2021]."""
+    sizes = [Slow().positions(iteration, 10**9) for iteration in range(1, 18)]
+    assert sizes[:5] == [500_000] * 5
+    assert sizes[5:15] == [500_000 + 150_000 * step for step in range(1, 11)]
+    assert sizes[15:] == [2_000_000] * 2
     assert Slow().last == 15
 
 
-def test_the_window_of_katago_has_its_published_size():
-    """About 22 million after the 241 million positions of its main run [Wu2019]."""
+def test_katago_window_has_the_published_size():
+    """About 22 million after the 241 million positions of the main run [Wu2019]."""
     window = PowerLaw()
     assert window.positions(1, 10) == window.positions(1, 250_000) == 250_000
     assert window.positions(1, 241_000_000) == pytest.approx(22e6, rel=0.1)
@@ -29,12 +29,12 @@ def test_the_window_of_katago_has_its_published_size():
     assert slope == pytest.approx(0.4, abs=0.01)
 
 
-def test_a_power_law_with_exponent_1_is_a_constant_share():
+def test_power_law_with_exponent_1_is_a_constant_share():
     window = PowerLaw(c=100, alpha=1, beta=0.25)
     assert [window.positions(1, total) for total in (50, 100, 104, 500)] == [100, 100, 101, 200]
 
 
-def test_iterations_are_counted_from_the_latest():
+def test_iteration_window_counts_from_the_latest():
     window = Iterations(iterations=3)
     assert [window.oldest(iteration) for iteration in (1, 3, 4, 9)] == [1, 1, 2, 7]
     assert window.positions(9, 10**9) is None
@@ -52,7 +52,7 @@ def test_iterations_are_counted_from_the_latest():
         (Iterations, {"iterations": 0}, "iterations = 0: expected at least 1"),
     ],
 )
-def test_impossible_windows_are_refused_in_one_line(kind, values, message):
+def test_impossible_windows_get_one_line_errors(kind, values, message):
     with pytest.raises(UserError) as caught:
         validate(kind, values)
     assert message in str(caught.value)
@@ -69,27 +69,27 @@ _WINDOWS = st.one_of(
 )
 
 
-def _kept(window, played, first):
-    """Return (iteration, number) of the positions left of iterations `first` and later."""
-    kept = []
+def _positions_left(window, played, first):
+    """Return (iteration, number) of positions that remain when starting at iteration `first`."""
+    remaining = []
     for iteration in range(first, len(played) + 1):
-        kept += [(iteration, number) for number in range(played[iteration - 1])]
-        kept = [each for each in kept if each[0] >= window.oldest(iteration)]
+        remaining += [(iteration, number) for number in range(played[iteration - 1])]
+        remaining = [position for position in remaining if position[0] >= window.oldest(iteration)]
         limit = window.positions(iteration, sum(played[:iteration]))
-        kept = kept if limit is None else kept[-limit:]
-    return kept
+        remaining = remaining if limit is None else remaining[-limit:]
+    return remaining
 
 
 @given(_WINDOWS, st.lists(st.integers(1, 30), min_size=1, max_size=12))
-def test_a_restart_loads_what_it_needs_and_no_more(window, played):
-    asked = []
+def test_resuming_loads_exactly_the_needed_iterations(window, played):
+    requested = []
 
     def count(iteration):
-        asked.append(iteration)
+        requested.append(iteration)
         return played[iteration - 1]
 
     first = window.first_needed(len(played), sum(played), count)
-    whole = _kept(window, played, 1)
-    assert _kept(window, played, first) == whole
-    assert first == whole[0][0]
-    assert asked == list(range(len(played), first - 1, -1))
+    expected = _positions_left(window, played, 1)
+    assert _positions_left(window, played, first) == expected
+    assert first == expected[0][0]
+    assert requested == list(range(len(played), first - 1, -1))

@@ -9,7 +9,7 @@ from test_resume import contents
 from tiny_training import KilledError, Killing, learn_lines, made_window, train
 from torch import nn
 
-from replay.made import VISITS, made_facts
+from replay.example_facts import VISITS, example_facts
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, build_network
 from zerolab.replay.window import Window
@@ -54,7 +54,7 @@ def test_every_head_learns():
         states.append(position.state)
         position = position.play(action)
     unknown = np.full((2, 9), np.nan)
-    facts = made_facts(
+    facts = example_facts(
         4, policies=right, values=[1, 0, 1, 0], draws=[0, 1, 0, 1], plies_left=[4, 3, 2, 1],
         replies=np.concatenate([right[1:3], unknown]),
         action_values=np.concatenate([np.where(right[:2] == 1, 1, np.nan), unknown]),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_training import made_window
 
-from replay.made import VISITS
+from replay.example_facts import VISITS
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network

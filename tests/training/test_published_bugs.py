@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_replay import SHORT, Killed, contents, train
 
-from replay.made import made_facts
+from replay.example_facts import example_facts
 from zerolab.core.errors import UserError
 from zerolab.replay.window import Window
 from zerolab.rules import python
@@ -106,7 +106,7 @@ def corner_position() -> tuple[np.ndarray, np.ndarray]:
 def test_the_policy_of_the_mirrored_board(bugs, mirrored, symmetries):
     game, (states, policies) = parse_game("connect_four:4x5"), corner_position()
     window = PublishedBugs(bugs).window(game, resolve_settings(None, "smoke").learn)
-    window.add(states, made_facts(1, policies=policies, moves=policies))
+    window.add(states, example_facts(1, policies=policies, moves=policies))
     plain = python.encode(game, states[0])
     served = {False: 0, True: 0}
     for batch in window.batches(np.random.default_rng(3), 1, 12, symmetries):
@@ -125,7 +125,7 @@ def test_boards_and_their_order_do_not_depend_on_the_defect():
     batches = []
     for names in ((), ("mirrored_policy",)):
         window = PublishedBugs(names).window(game, learn)
-        window.add(np.array([state]), made_facts(1, policies=[np.arange(17)]))
+        window.add(np.array([state]), example_facts(1, policies=[np.arange(17)]))
         batches += window.batches(np.random.default_rng(3), 8, 1, "all")
     right, wrong = batches
     np.testing.assert_array_equal(right.planes, wrong.planes)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from replay.made import made_facts
+from replay.example_facts import example_facts
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import Iterations
 from zerolab.rules.position import Position
@@ -74,5 +74,5 @@ def made_window():
         states.append(position.state)
         policies.append(np.eye(9, dtype=np.float16)[action])
         position = position.play(action)
-    window.add(np.array(states), made_facts(4, policies=policies, values=[1, -1, 1, -1]))
+    window.add(np.array(states), example_facts(4, policies=policies, values=[1, -1, 1, -1]))
     return window

@@ -1,4 +1,4 @@
-"""Facts for tests, with a few given columns, and plain targets."""
+"""Facts and target options for tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ VISITS = TargetOptions(
 )
 
 
-def made_facts(count: int, **given) -> Facts:
-    """Return facts about so many positions; vector columns are empty unless given."""
+def example_facts(count: int, **values) -> Facts:
+    """Return facts about `count` positions; other columns are zero, or empty for vectors."""
     columns = {}
     for name in Facts.forms():
         if name in VECTOR_COLUMNS:
-            column = np.asarray(given.get(name, np.empty((count, 0))), np.float16)
+            column = np.asarray(values.get(name, np.empty((count, 0))), np.float16)
         else:
-            column = np.asarray(given.get(name, np.zeros(count)), np.float32)
+            column = np.asarray(values.get(name, np.zeros(count)), np.float32)
         columns[name] = column
     return Facts(**columns)
