@@ -83,7 +83,9 @@ def test_report_agrees_with_hand_computed_values():
     }
     assert report.by_ply[2].strong.samples == 2
     assert report.value.squared_error.interval.value == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
-    assert report.value.sign.interval.value == pytest.approx(2 / 3)  # the drawn position is excluded
+    assert report.value.sign.interval.value == pytest.approx(
+        2 / 3
+    )  # the drawn position is excluded
     low, high = report.all.weak.interval.low, report.all.weak.interval.high
     assert (low, high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson interval, 3 of 4
 
@@ -230,9 +232,16 @@ def test_every_ply_is_in_one_range(plies, most):
 def test_ply_ranges_combine_their_plies(solved):
     report = random_accuracy_report(solved)
     for first, last, accuracy in report.by_ply_range:
-        accuracies = [ply_accuracy for ply, ply_accuracy in report.by_ply.items() if first <= ply <= last]
-        assert accuracy.weak.samples == sum(ply_accuracy.weak.samples for ply_accuracy in accuracies)
-        total = sum(ply_accuracy.weak.interval.value * ply_accuracy.weak.samples for ply_accuracy in accuracies)
+        accuracies = [
+            ply_accuracy for ply, ply_accuracy in report.by_ply.items() if first <= ply <= last
+        ]
+        assert accuracy.weak.samples == sum(
+            ply_accuracy.weak.samples for ply_accuracy in accuracies
+        )
+        total = sum(
+            ply_accuracy.weak.interval.value * ply_accuracy.weak.samples
+            for ply_accuracy in accuracies
+        )
         assert accuracy.weak.interval.value == pytest.approx(total / accuracy.weak.samples)
 
 

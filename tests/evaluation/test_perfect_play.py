@@ -53,7 +53,9 @@ def test_perfect_play_never_blunders():
 
 @pytest.mark.parametrize("ply", [1, 3, 4])
 def test_blunders_are_found_at_their_ply(ply):
-    games, moves = play_against_perfect(GAME, agent_of(BlunderingPlayer(ply)), ORACLE, 20, 0, seed=1)
+    games, moves = play_against_perfect(
+        GAME, agent_of(BlunderingPlayer(ply)), ORACLE, 20, 0, seed=1
+    )
     report = perfect_play_report(games, moves)
     blunders = [move for move in moves if move.is_blunder]
     assert blunders
@@ -76,9 +78,13 @@ def test_results_agree_with_judged_moves():
         result = played.result if played.number % 2 == 0 else -played.result
         if game_moves:
             assert result == np.sign(game_moves[-1].value)
-            assert any(move.is_blunder for move in game_moves) == (np.sign(game_moves[0].best_value) > result)
+            assert any(move.is_blunder for move in game_moves) == (
+                np.sign(game_moves[0].best_value) > result
+            )
     report = perfect_play_report(games, moves)
-    lost_openings = {played.number for played in games} - {m.game for m in moves if m.best_value >= 0}
+    lost_openings = {played.number for played in games} - {
+        m.game for m in moves if m.best_value >= 0
+    }
     assert lost_openings  # some random openings are lost
     assert report.blundered.samples == len(games) - len(lost_openings)
 

@@ -74,7 +74,9 @@ def test_contents_equal_a_plain_list(size, weight, played):
         naive.add(columns)
         listed_rows = listed(contents)
         assert [state for state, _ in listed_rows] == [row[0] for row in naive.rows]
-        np.testing.assert_allclose([x for _, x in listed_rows], [row[1] for row in naive.rows], 1e-5)
+        np.testing.assert_allclose(
+            [x for _, x in listed_rows], [row[1] for row in naive.rows], 1e-5
+        )
         assert contents.merged == naive.merged
         assert contents.total == naive.total
         assert contents.fresh == sum(row[2] == iteration for row in naive.rows)
