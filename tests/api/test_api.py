@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import zerolab
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 from zerolab.training.configure import resolve_settings
 
 GAME = "gobang:3x3:3"

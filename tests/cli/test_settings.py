@@ -12,8 +12,8 @@ from zerolab.cli.settings import all_settings, by_preset, preset_values, values_
 from zerolab.core.config import Settings
 from zerolab.core.setting_docs import describe_settings, flatten_settings
 from zerolab.training.configure import resolve_settings
-from zerolab.training.preset_files import preset_names
 from zerolab.training.settings import TrainSettings
+from zerolab.training.shorthands import preset_names
 
 
 class Inner(Settings):

@@ -11,14 +11,12 @@ from pydantic import Field, model_validator
 from zerolab.core.config import (
     Settings,
     Variant,
-    assign,
-    parse_assignments,
-    read_toml,
     validate,
     variant_among,
     variant_from,
 )
 from zerolab.core.errors import UserError
+from zerolab.core.nested_tables import assign, parse_assignments, read_toml
 
 
 class Puct(NamedTuple):

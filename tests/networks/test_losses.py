@@ -10,7 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.core.config import Settings, validate, variant_among, variants_among
+from zerolab.core.config import (
+    Settings,
+    validate,
+    variant_among,
+    variants_among,
+)
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES
 from zerolab.networks.head import POLICY, VALUE

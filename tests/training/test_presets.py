@@ -9,9 +9,9 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.optimization import Moment
-from zerolab.training.preset_files import preset_names, preset_title
 from zerolab.training.records import LearnRecord, SelfPlayRecord
 from zerolab.training.reporting import read_records
+from zerolab.training.shorthands import preset_names, preset_title
 from zerolab.training.trainer import Trainer
 
 NAMES = [

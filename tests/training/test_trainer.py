@@ -26,7 +26,6 @@ from zerolab.training.configure import resolve_settings
 from zerolab.training.criteria import WinRateGate
 from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
-from zerolab.training.preset_files import preset_title
 from zerolab.training.records import (
     BaselineRecord,
     GateRecord,
@@ -35,6 +34,7 @@ from zerolab.training.records import (
     UnplayedRecord,
 )
 from zerolab.training.reporting import NullReporter, read_records
+from zerolab.training.shorthands import preset_title
 from zerolab.training.trainer import Trainer
 
 SHORT = ["final_evaluation.games=0", "selfplay.episodes=4"]

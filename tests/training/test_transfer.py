@@ -20,7 +20,7 @@ from zerolab.studies.design import run_key
 from zerolab.training import stages
 from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
 from zerolab.training.inputs import find_start
-from zerolab.training.start_options import start_assignments
+from zerolab.training.shorthands import start_assignments
 from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.transfer import new_network, transfer_weights
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from zerolab.core.config import Settings, assign, parse_assignments, validate
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import assign, flatten, parse_assignments
 from zerolab.networks.head import missing_output
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.search.search_settings import SearchSettings

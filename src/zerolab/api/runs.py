@@ -10,7 +10,7 @@ from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.positions import Network, load_network
 from zerolab.core.errors import UserError, quoted, require
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training import costs, move_times
 from zerolab.training.configure import (

@@ -191,7 +191,7 @@ def _agents() -> list[str]:
 
 
 def _presets() -> list[str]:
-    from zerolab.training.preset_files import preset_names, preset_title
+    from zerolab.training.shorthands import preset_names, preset_title
 
     return _lines({name: preset_title(name) for name in preset_names()})
 

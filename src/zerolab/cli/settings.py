@@ -78,7 +78,7 @@ def preset_values() -> dict[str, dict[str, Any]]:
     """
     from zerolab.core.setting_docs import flatten_settings
     from zerolab.training.configure import resolve_settings
-    from zerolab.training.preset_files import preset_names
+    from zerolab.training.shorthands import preset_names
 
     defaults = {each.key: each.default for each in all_settings() if not each.variant}
     values = {}

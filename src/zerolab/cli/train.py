@@ -13,8 +13,7 @@ from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resumable
 from zerolab.core.errors import UserError
 from zerolab.core.processes import peak_memory
-from zerolab.training.preset_files import preset_name
-from zerolab.training.start_options import TransferOption
+from zerolab.training.shorthands import TransferOption, preset_name
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
@@ -68,7 +67,7 @@ def train(
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import require_effects, resolve_settings
-    from zerolab.training.start_options import require_frozen
+    from zerolab.training.shorthands import require_frozen
     from zerolab.training.trainer import check_new_run
 
     set = (*_start_assignments(from_, transfer), *set)
@@ -92,7 +91,7 @@ def train(
 
 def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
     """Return the settings equivalent to ``--from`` and ``--transfer``."""
-    from zerolab.training.start_options import start_assignments
+    from zerolab.training.shorthands import start_assignments
 
     if source is None:
         if transfer is not None:
@@ -202,7 +201,7 @@ def fit(
             in addition to those named in --set.
     """
     from zerolab.cli.output import Console
-    from zerolab.core.config import Assignment
+    from zerolab.core.nested_tables import Assignment
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import (
         amend_settings,
@@ -210,7 +209,7 @@ def fit(
         resolve_settings,
     )
     from zerolab.training.facts import file_settings
-    from zerolab.training.preset_files import preset_name
+    from zerolab.training.shorthands import preset_name
     from zerolab.training.trainer import check_new_run
 
     assignments: list[Assignment] = [*file_settings(positions).items(), *set]

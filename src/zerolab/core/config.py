@@ -1,18 +1,13 @@
 """Immutable settings, validated before work starts, with one line of explanation per mistake.
 
-Models, variants, assignments and messages share a file because they refer to each other.
+Models, variants and messages share a file because they refer to each other.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from pydantic import (
@@ -26,24 +21,9 @@ from pydantic import (
 )
 
 from zerolab.core.errors import UserError, nearest, one_line, quoted
-from zerolab.core.files import read_text
+from zerolab.core.nested_tables import named_table
 
-_DEEPEST_KEY = 20
-_LARGEST_FILE = 1 << 20
 _MAX_MISTAKES = 20
-
-_QUOTED = re.compile(
-    r"""
-      [\"]{3} (?: \\. | [^\\] )*? (?: [\"]{3,5} | \Z )
-    | '{3} .*? (?: '{3,5} | \Z )
-    | [\"] (?: [^\"\\\n] | \\. )* [\"]?
-    | ' [^'\n]* '?
-    | \# [^\n]*
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""TOML strings and comments; an unterminated string extends to the end of the text."""
-_TOO_DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{_DEEPEST_KEY}}}", re.ASCII)
 
 
 class Settings(BaseModel):
@@ -104,8 +84,8 @@ def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
     """
     kinds = tuple(registry.values())
     if len(kinds) == 1:
-        return Annotated[kinds[0], BeforeValidator(_by_name)]
-    return Annotated[reduce(or_, kinds), Field(discriminator="name"), BeforeValidator(_by_name)]
+        return Annotated[kinds[0], BeforeValidator(named_table)]
+    return Annotated[reduce(or_, kinds), Field(discriminator="name"), BeforeValidator(named_table)]
 
 
 class AmongMany(NamedTuple):
@@ -124,7 +104,7 @@ def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
     def parse_item(value: Any) -> Variant:
         if isinstance(value, Variant):
             return value
-        table = _by_name(value)
+        table = named_table(value)
         name = table.get("name") if isinstance(table, Mapping) else None
         if not isinstance(name, str):
             raise ValueError(f"{quoted(value)}: expected one of {', '.join(registry)}")
@@ -137,10 +117,6 @@ def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
     return tuple[item, ...]
 
 
-def _by_name(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
 def require_even(games: int) -> int:
     """Return `games`; raise ValueError unless both players can move first in half of them."""
     if games % 2:
@@ -149,123 +125,6 @@ def require_even(games: int) -> int:
             " first in half of the games"
         )
     return games
-
-
-Assignment = str | tuple[str, Any]
-"""Text ``KEY=VALUE``, or a dotted key and its value."""
-
-
-def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
-    """Return the parts of each key, with its value.
-
-    The value in a text is TOML, or a string if it is not valid TOML. An empty table as a value
-    assigns nothing. Raises UserError for a text without a key or a value, and for keys or values
-    nested too deeply.
-    """
-    parsed = []
-    for each in assignments:
-        if isinstance(each, str):
-            key, equals, text = each.partition("=")
-            key, value = key.strip(), _parse_value(key.strip(), text.strip())
-        else:
-            key, value, equals = each[0], deepcopy(each[1]), "="
-            if value == {}:
-                continue
-        path = key.split(".")
-        if not equals or not key or len(path) > _DEEPEST_KEY:
-            offending = each if isinstance(each, str) else key
-            raise UserError(
-                f"{quoted(offending)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
-            )
-        parsed.append((path, value))
-    return parsed
-
-
-def assignment(key: str, text: str) -> str:
-    """Return an assignment of a string to a key, even for strings such as ``7`` that are TOML."""
-    return f"{key}={json.dumps(text, ensure_ascii=False)}"
-
-
-def _parse_value(key: str, text: str) -> Any:
-    try:
-        return parse_toml(f"value = {text}")["value"]
-    except RecursionError:
-        raise UserError(f"{quoted(key)} = {quoted(text)} is nested too deeply") from None
-    except ValueError:  # not TOML, or a number with too many digits for Python to convert
-        return text
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raise ValueError for mistakes and RecursionError for excessive nesting.
-
-    Keys with more than 20 parts also raise ValueError, since tomllib stores every prefix of a
-    dotted key and would need 4 GB for a key with 30,000 parts.
-    """
-    if _TOO_DEEP.search(_QUOTED.sub("x", text)):
-        raise ValueError(f"a key has more than {_DEEPEST_KEY} parts")
-    return tomllib.loads(text)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file; raise UserError for mistakes and for files larger than 1 MiB."""
-    text = read_text(path, _LARGEST_FILE)
-    try:
-        return parse_toml(text)
-    except RecursionError:
-        raise UserError(f"{quoted(path)} is not a TOML file: nested too deeply") from None
-    except ValueError as error:
-        raise UserError(f"{quoted(path)} is not a TOML file: {one_line(error)}") from None
-
-
-def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a dotted key in nested tables, in place.
-
-    Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
-    variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``.
-    """
-    table: Any = data
-    for depth, part in enumerate(path[:-1]):
-        is_list = isinstance(table, list)
-        if is_list:
-            _require_names(table, ".".join(path[:depth]))
-        table = _item(table, part, ".".join(path[:depth])) if is_list else _entry(table, part)
-        if not isinstance(table, dict | list):
-            key = quoted(".".join(path[: depth + 1]))
-            raise UserError(f"{key} is a value, so it has no keys")
-    if isinstance(table, list):
-        key = ".".join(path[:-1])
-        _require_names(table, key)
-        raise UserError(f"{quoted(key)} is a list: expected {key}=[...] or {key}.NAME.KEY=VALUE")
-    if path[-1] == "name" and table.get("name", value) != value:
-        table.clear()
-    table[path[-1]] = value
-
-
-def _entry(table: dict[str, Any], key: str) -> Any:
-    """Return the value of a key, which can be changed in place; expand a name to a table."""
-    value = table.get(key, {})
-    table[key] = list(value) if isinstance(value, list | tuple) else _by_name(value)
-    return table[key]
-
-
-def _require_names(items: Sequence[Any], key: str) -> None:
-    """Raise UserError for a list whose items have no names, such as a list of numbers."""
-    if not all(isinstance(each, str | Mapping) for each in items):
-        raise UserError(f"{quoted(key)} is a list: expected {key}=[...]")
-
-
-def _item(items: list[Any], name: str, key: str) -> Any:
-    """Return the table of the variant `name` in a list; it can be changed in place."""
-    names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
-    if name not in names:
-        known = [each for each in names if isinstance(each, str)]
-        raise UserError(
-            f"{quoted(key)} has no {quoted(name)}: expected one of"
-            f" {', '.join(map(str, names)) or 'none'}{nearest(name, known)}"
-        )
-    index = names.index(name)
-    items[index] = dict(_by_name(items[index]))
-    return items[index]
 
 
 def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") -> _Settings:

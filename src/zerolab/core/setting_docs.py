@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from zerolab.core.config import AmongMany, Variant
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _PAPER_SENTENCE = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.specs import parse_agent
-from zerolab.core.config import assign, parse_assignments, validate
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.nested_tables import assign, parse_assignments
 from zerolab.league.league_settings import SPEED_SETTINGS, LeagueSettings
 from zerolab.league.playing import play_league_games
 from zerolab.league.population import (

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 import_module("zerolab.networks.heads")
-import_module("zerolab.networks.auxiliary_heads")
 
 _ALWAYS_READ: tuple[HeadOutput, ...] = ("priors", "values")
 

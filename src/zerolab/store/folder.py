@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_no_link, make_folder
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 from zerolab.store.checks import reading, writing
 from zerolab.store.state import read_config, write_config
 

@@ -17,9 +17,10 @@ from typing import Any
 import tomli_w
 from pydantic import Field
 
-from zerolab.core.config import Settings, parse_toml, validate
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
+from zerolab.core.nested_tables import parse_toml
 from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
 from zerolab.store.games import SELF_PLAY
 

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from zerolab.core.errors import UserError, nearest, quoted
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import digest
 from zerolab.training.configure import resolve_settings

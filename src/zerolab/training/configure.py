@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zerolab.agents.specs import runs_program
-from zerolab.core.config import Assignment, assign, parse_assignments, validate
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.nested_tables import Assignment, assign, parse_assignments
 from zerolab.networks.head import HEADS, Head
 from zerolab.networks.losses import learnt_heads
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.learn_settings import SET_BY_RUN, StartSettings
-from zerolab.training.preset_files import read_preset
 from zerolab.training.settings import TrainSettings
-from zerolab.training.start_options import START
+from zerolab.training.shorthands import START, read_preset
 from zerolab.training.warm_start import warm_start_search
 
 _BOARDS = "boards"

@@ -20,8 +20,8 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.networks.auxiliary_heads import FeaturesHead
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
+from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.inference import FeatureReader, torch_threads
 from zerolab.networks.network import load_weights
 from zerolab.rules.catalogue import parse_game
@@ -34,7 +34,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.facts import SolvedSplit, later_features, read_split
 from zerolab.training.learn_settings import StartSettings
 from zerolab.training.settings import AccuracySettings, TrainSettings
-from zerolab.training.start_options import START
+from zerolab.training.shorthands import START
 from zerolab.training.transfer import Side, Transferred, new_network, transfer_weights
 
 

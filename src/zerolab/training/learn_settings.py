@@ -14,7 +14,7 @@ from zerolab.networks.head import TargetOptions
 from zerolab.replay.window import Symmetries
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
-from zerolab.training.start_options import Transfer
+from zerolab.training.shorthands import Transfer
 
 load_plugins("training")  # before settings choose among what is registered
 

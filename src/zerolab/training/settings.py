@@ -8,7 +8,12 @@ from __future__ import annotations
 from pydantic import Field, field_validator, model_validator
 
 from zerolab.agents.options import require_network_outputs
-from zerolab.core.config import Settings, require_even, validate, variant_among
+from zerolab.core.config import (
+    Settings,
+    require_even,
+    validate,
+    variant_among,
+)
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.opponents import BASELINES
 from zerolab.league.league_settings import Evolution, LeagueSettings

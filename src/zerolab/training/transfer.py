@@ -16,7 +16,7 @@ from zerolab.rules import encoding
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.encoding import action_layout, plane_names
 from zerolab.rules.rules import Game
-from zerolab.training.start_options import Transfer
+from zerolab.training.shorthands import Transfer
 
 Weights = Mapping[str, NDArray[Any]]
 

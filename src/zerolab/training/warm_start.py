@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from zerolab.core.config import Settings, Variant, validate, variant_among
+from zerolab.core.config import (
+    Settings,
+    Variant,
+    validate,
+    variant_among,
+)
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, load_plugins
 from zerolab.search.methods import (

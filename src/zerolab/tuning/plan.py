@@ -10,8 +10,9 @@ import tomli_w
 from pydantic import Field, field_validator
 
 from zerolab.agents.specs import parse_agents
-from zerolab.core.config import Assignment, Settings, require_even
+from zerolab.core.config import Settings, require_even
 from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.core.nested_tables import Assignment
 from zerolab.play.pairings import check_openings
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game

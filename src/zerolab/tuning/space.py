@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from optuna.trial import Trial
 
-from zerolab.core.config import parse_assignments
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.nested_tables import parse_assignments
 from zerolab.core.setting_docs import Setting, describe_settings
 from zerolab.training.settings import TrainSettings
 

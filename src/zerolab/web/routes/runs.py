@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 
 from zerolab.core.errors import UserError
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder

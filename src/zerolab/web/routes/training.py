@@ -24,13 +24,19 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from zerolab.agents.specs import named_path
-from zerolab.core.config import Settings, parse_assignments, validate
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, nearest, quoted
 from zerolab.core.files import make_folder, read_text, write_text
+from zerolab.core.nested_tables import parse_assignments
 from zerolab.store.run_folder import is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
-from zerolab.training.preset_files import preset_names, preset_title
-from zerolab.training.start_options import TransferOption, require_frozen, start_assignments
+from zerolab.training.shorthands import (
+    TransferOption,
+    preset_names,
+    preset_title,
+    require_frozen,
+    start_assignments,
+)
 from zerolab.training.trainer import check_new_run
 from zerolab.web.folders import Folders, is_running, list_runs, open_run
 from zerolab.web.laboratory import Lab

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerolab.core.flattening import flatten
+from zerolab.core.nested_tables import flatten
 
 _HEADS = ({"name": "policy", "weight": 1.0}, {"name": "outcome", "layers": {"count": 2}})
 _TABLE = {"seed": 3, "noise": {}, "search": {"name": "puct", "c": 1.5}, "heads": _HEADS}

@@ -1,8 +1,10 @@
-"""Preset files, which define the initial settings of runs.
+"""Shorthands for settings of runs: presets, and options for starting from a trained network.
 
 A preset is a TOML file in the folder ``presets`` of this package or of a paper, or a file of the
 user. Papers are packages whose module is named in the entry-point group ``zerolab.papers``; they
 are not imported here. A table ``[boards."5x5"]`` has settings for boards of that size only.
+
+`learn_settings.StartSettings` has the settings that the options set.
 
 Imports are kept light so that the help of commands is fast.
 """
@@ -15,7 +17,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from zerolab.core.errors import UserError, nearest, quoted
 
@@ -43,7 +45,7 @@ def read_preset(preset: str) -> dict[str, Any]:
     Raises UserError if the preset does not exist or the file is not valid TOML.
     """
     if preset.endswith(_SUFFIX):
-        from zerolab.core.config import read_toml
+        from zerolab.core.nested_tables import read_toml
 
         return {**read_toml(Path(preset)), "preset": preset_name(preset)}
     if preset not in (names := preset_names()):
@@ -81,3 +83,31 @@ def _paper_folders() -> list[Path]:
             continue  # reported where the paper is used
         locations += (spec and spec.submodule_search_locations) or []
     return [Path(location) / "presets" for location in locations]
+
+
+START = "start.source"
+"""Key of the setting that names the source network."""
+
+Transfer = Literal["trunk", "heads", "all", "channels"]
+"""Weights that a run can take from another network."""
+
+TransferOption = Literal[Transfer, "frozen"]
+"""Values of the option ``--transfer``; "frozen" transfers the trunk and freezes it."""
+
+
+def start_assignments(source: str, transfer: TransferOption) -> list[str]:
+    """Return the assignments for the options ``--from`` and ``--transfer``."""
+    from zerolab.core.nested_tables import assignment
+
+    if transfer == "frozen":
+        return [assignment(START, source), "start.transfer=trunk", "learn.frozen=trunk"]
+    return [assignment(START, source), f"start.transfer={transfer}"]
+
+
+def require_frozen(transfer: TransferOption | None, frozen: str) -> None:
+    """Raise UserError if `learn.frozen` contradicts the option ``--transfer frozen``."""
+    if transfer == "frozen" and frozen != "trunk":
+        raise UserError(
+            f'learn.frozen = {quoted(frozen)} contradicts the transfer "frozen": expected'
+            ' learn.frozen = "trunk", or the transfer "trunk"'
+        )
