@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from zerolab.agents.agent import Agent
@@ -38,10 +37,6 @@ def play(folder):
     module._STORE_SECONDS = 0.0
     engine._MAX_SLOTS = engine._MIN_SLOTS
     engine._POLL_SECONDS = 0.005
-    with Tournament.locked(folder, settings()) as tournament:
+    with Tournament.locked(Path(folder), settings()) as tournament:
         tournament.play(GAME, agents())
         return tournament.games()
-
-
-if __name__ == "__main__":
-    play(Path(sys.argv[1]))

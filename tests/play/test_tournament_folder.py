@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from forks import Fork
 from play.play_some import GAME, agents, settings
 from play.scripted import lowest, quitter, scripted
 from promised import contents
@@ -26,10 +24,7 @@ from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameStore
 
-HERE = Path(__file__).parent
-SCRIPT = [sys.executable, str(HERE / "play_some.py")]
-PATHS = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)}
+PLAY = "import sys; from play.play_some import play; play(sys.argv[1])"
 
 
 def play(folder, chosen_agents, **changes):
@@ -141,9 +136,9 @@ def test_killed_tournament_resumes_to_same_games(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
     blocks = len(round_robin(settings().players, settings().games))
-    process = subprocess.Popen([*SCRIPT, str(folder)], env=ENVIRONMENT)
+    process = Fork(str(folder), code=PLAY)
     assert wait_for_stages(folder, process, blocks // 3)
-    process.send_signal(signal.SIGKILL)
+    os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert len(GameStore(folder / "games.sqlite").stages()) < blocks
     for each in (undisturbed, folder):
@@ -236,17 +231,17 @@ def test_invalid_settings_are_refused(changes, expected):
         validate(TournamentSettings, {"game": "gobang:3x3:3", **changes})
 
 
-def test_largest_published_tournament_is_played(tmp_path):
-    """The papers' largest tournament, played with random players."""
+def test_as_many_players_as_in_the_largest_published_tournament_meet(tmp_path):
+    """Random players play fewer games per pair than in the papers, in thousands of stages."""
     game = parse_game("connect_four:6x7")
     chosen_agents = [Agent(f"random {n:02}", lambda: RandomPlayer(game)) for n in range(82)]
     players = {agent.name: "" for agent in chosen_agents}
-    tournament_settings = TournamentSettings(game="connect_four:6x7", games=10, players=players)
+    tournament_settings = TournamentSettings(game="connect_four:6x7", games=4, players=players)
     with Tournament.locked(tmp_path, tournament_settings) as tournament:
         tournament.play(game, chosen_agents)
         games = tournament.games()
     counts = game_statistics(games)
-    assert counts.games == 33_210
-    assert counts.distinct > 33_000
+    assert counts.games == 13_284
+    assert counts.distinct > 13_220
     _, low, high = counts.moving_first.interval(z=4)
     assert low < 0.5567 < high  # the mean of three million random playouts

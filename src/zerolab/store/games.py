@@ -288,12 +288,13 @@ def _write_stage(
     stored = connection.execute(
         "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
     ).fetchone()
-    sequence = stored[0] if stored else connection.count("stages") + 1
+    if stored is None:  # counting would take time proportional to the number of stages
+        stored = connection.execute("SELECT coalesce(max(sequence), 0) + 1 FROM stages").fetchone()
     connection.execute("DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage))
     connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
     connection.execute(
         "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
-        (sequence, iteration, stage, _digest(games)),
+        (stored[0], iteration, stage, _digest(games)),
     )
 
 
