@@ -13,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import select
 import selectors
 import socket
 import subprocess
@@ -65,11 +66,17 @@ class Fork:
         self._connection = _request(_server(), code, words, streams)
         for stream in (inputs[0], outputs[1], errors[1]):
             os.close(stream)
-        self._lines = self._connection.makefile()
+        self._lines = self._connection.makefile("rb", buffering=0)
         self.pid = int(self._lines.readline())
         self.returncode: int | None = None
         self.stdin, self.stdout = os.fdopen(inputs[1], "w"), os.fdopen(outputs[0])
         self.stderr = os.fdopen(errors[0])
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None if the process is running."""
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
 
     def wait(self, timeout: float = 60) -> int:
         """Return the exit code (negative after a signal), or raise TimeoutError."""

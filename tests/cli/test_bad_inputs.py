@@ -96,9 +96,11 @@ def wrong_options():
 
 
 def wrong_arguments():
-    for command, value in itertools.product(COMMANDS, ODD):
-        yield [command, value, "--no-such-option"]
-        if command != "settings":
+    pairs = itertools.product(enumerate(COMMANDS), enumerate(ODD))
+    for (number, command), (place, value) in pairs:
+        if (number + place) % 2 or command == "settings":
+            yield [command, value, "--no-such-option"]
+        else:
             yield [command, f"{value}!"]
     for spec in (LONG, f"mcts:{DIGITS}", "mcts:0", "mcts:-1", f"mcts:2?c={NESTED}", "mcts:2?x=1",
                  f"mcts:2?{LONG}", f"nowhere@{DIGITS}", f"{LONG}@1", "gtp:", 'gtp:"', f"gtp:{LONG}",

@@ -6,12 +6,11 @@ import csv
 import io
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from forks import Fork
 from zerolab.cli.main import main
 from zerolab.ratings import rating_report
 from zerolab.ratings.bayes import rate
@@ -169,4 +168,6 @@ def test_rate_does_not_import_torch_or_matplotlib(played):
         "import sys; from zerolab.cli.main import main; main(['rate', sys.argv[1]]);"
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", script, played[1]], check=True, capture_output=True)
+    process = Fork(str(played[1]), code=script)
+    process.finish()
+    assert process.returncode == 0

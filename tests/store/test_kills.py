@@ -55,7 +55,7 @@ def test_run_killed_before_any_file_operation_resumes(tmp_path, undisturbed, for
     assert moment > 50
 
 
-@pytest.mark.parametrize("stride", [7, 11, 17, 29])
+@pytest.mark.parametrize("stride", [7, 17])
 def test_run_killed_repeatedly_resumes(tmp_path, undisturbed, forker, stride):
     kills = 0
     while forker.submit(killed_at, stride + kills, tmp_path / "run").result():

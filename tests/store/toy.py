@@ -122,13 +122,23 @@ def in_child(work: Callable[[], object]) -> str:
     return message
 
 
-_FILE_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "sqlite3.connect"}
+_CHANGING_EVENTS = {"os.rename", "os.remove", "os.truncate", "os.mkdir", "sqlite3.connect"}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+
+def _can_change_files(event: str, arguments: tuple[object, ...]) -> bool:
+    """Return False for reads: kills before and after a read leave the same files."""
+    if event == "open":
+        flags = arguments[2]
+        return isinstance(flags, int) and bool(flags & _WRITING)
+    return event in _CHANGING_EVENTS
 
 
 def killed_at(moment: int, folder: Path) -> bool:
     """Train in a forked process that is killed before its file operation number `moment`.
 
-    Return True if it was killed, and False if it finished first.
+    Operations that only read do not count. Return True if it was killed, and False if it finished
+    first.
     """
     child = os.fork()
     if child == 0:
@@ -136,7 +146,7 @@ def killed_at(moment: int, folder: Path) -> bool:
 
         def count(event: str, arguments: tuple[object, ...]) -> None:
             nonlocal remaining
-            if event in _FILE_EVENTS:
+            if _can_change_files(event, arguments):
                 remaining -= 1
                 if remaining == 0:
                     os.kill(os.getpid(), signal.SIGKILL)

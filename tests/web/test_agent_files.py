@@ -90,7 +90,7 @@ def test_search_settings_of_uploaded_agent_are_bounded(
         assert "\n" not in response.json()["error"]
     assert client.post("/api/v1/agent", json={"agent": spec, "game": GAME}).status_code == 400
     if isinstance(value, int):  # a spec can override the file's setting
-        modest = {**request, "agent": f"{spec}?{setting}=9"}
+        modest = {**request, "agent": f"{spec}?{setting}=1"}
         assert client.post("/api/v1/move", json=modest).status_code == 200
 
 

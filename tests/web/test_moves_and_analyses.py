@@ -34,10 +34,12 @@ def test_search_finds_winning_move(client: TestClient) -> None:
 
 
 def test_requested_simulations_and_seconds_are_used(client: TestClient) -> None:
-    request = {"position": {"game": GAME}, "agent": RUN}
-    by_simulations = client.post("/api/v1/move", json={**request, "simulations": 37}).json()
+    request = {"position": {"game": GAME}}
+    limited = {**request, "agent": RUN, "simulations": 37}
+    by_simulations = client.post("/api/v1/move", json=limited).json()
     assert by_simulations["analysis"]["simulations"] == 37
-    by_seconds = client.post("/api/v1/move", json={**request, "seconds": 0.2}).json()
+    timed = {**request, "agent": "mcts:9", "seconds": 0.2}
+    by_seconds = client.post("/api/v1/move", json=timed).json()
     assert by_seconds["analysis"]["simulations"] >= 1
 
 

@@ -245,11 +245,11 @@ def test_killed_search_process_is_replaced() -> None:
             async for _ in killed.results():
                 pass
         killed.drop()
-        analysis = await searches.analyse(Client("a"), _request(f"{RUN}?simulations=9"))
+        analysis = await searches.analyse(Client("a"), _request("mcts:9"))
         searches.close()
         return analysis.agent
 
-    assert Path(asyncio.run(asyncio.wait_for(search(), 120)).partition("@")[0]) == Path(RUN)
+    assert asyncio.run(asyncio.wait_for(search(), 120)) == "mcts:9"
 
 
 @pytest.mark.usefixtures("processes")
