@@ -16,7 +16,8 @@ from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.curves import XAxis, draw_curves
+from zerolab.training.curves import draw_curves
+from zerolab.training.panels import XAxis
 from zerolab.training.reporting import export_events
 
 

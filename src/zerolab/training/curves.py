@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate, cycle
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure, shortened
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.records import (
-    FINAL_RECORDS,
-    AccuracyRecord,
-    GateRecord,
-    LearnRecord,
-    Record,
-    SelfPlayRecord,
-    SupervisedRecord,
-)
+from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_positions
+from zerolab.training.records import FINAL_RECORDS, GateRecord, Record, SupervisedRecord
 from zerolab.training.reporting import read_records
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-XAxis = Literal["iterations", "games", "hours"]
-"""The x axis: iterations, games of self-play, or hours of training."""
 
 _LABELS = {
     "iterations": "iteration",
@@ -36,7 +26,17 @@ _LABELS = {
 }
 _LAST = GateRecord, SupervisedRecord
 """The last record of an iteration."""
-_DASHES = {"network": "-", "search": "--"}
+_TITLES = {
+    "loss": "loss in the last epoch",
+    "elo": "training Elo of the best network (biased)",
+    "length": "plies per game of self-play",
+    "seconds": "seconds per iteration",
+    "validation-strong": "best move found (validation)",
+    "validation-result": "result known (validation)",
+    "accuracy-strong": "strong accuracy on solved positions",
+    "accuracy-weak": "weak accuracy on solved positions",
+}
+"""Titles of the drawn panels, in order, by key."""
 _STYLES: tuple[Any, ...] = (
     "solid",
     "dashed",
@@ -50,19 +50,14 @@ _STYLES: tuple[Any, ...] = (
 
 
 class Curves(NamedTuple):
-    """The records of a run with their positions on the x axis."""
+    """The records of a run with their positions on the x axis, and their panels."""
 
     title: str
     records: list[Record]
     x: list[float]
     colour: str
-
-    def of(self, kind: type[Record]) -> Curves:
-        """Return the records of one kind."""
-        chosen = [i for i, record in enumerate(self.records) if isinstance(record, kind)]
-        return self._replace(
-            records=[self.records[i] for i in chosen], x=[self.x[i] for i in chosen]
-        )
+    panels: dict[str, Panel]
+    """By key."""
 
 
 def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
@@ -95,17 +90,8 @@ def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
     records = read_records(run)
     if not any(isinstance(record, _LAST) for record in records):
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
-    return Curves(shortened(run.path.as_posix()), records, x_positions(records, x), shade)
-
-
-def x_positions(records: Sequence[Record], x: XAxis) -> list[float]:
-    """Return the position of each record on the x axis."""
-    if x == "hours":
-        return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]
-    if x == "games":
-        played = (each.games if isinstance(each, SelfPlayRecord) else 0 for each in records)
-        return [float(games) for games in accumulate(played)]
-    return [float(record.iteration) for record in records]
+    panels = {each.key: each for each in panels_of(records, x)}
+    return Curves(shortened(run.path.as_posix()), records, x_positions(records, x), shade, panels)
 
 
 _Draw = Callable[["Axes", Curves], None]
@@ -114,90 +100,39 @@ _Style = Any  # what matplotlib takes for a line style
 
 def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
     """Return the functions that draw a run in each panel, by title."""
-    panels: dict[str, _Draw] = {"loss in the last epoch": _draw_losses(curves)}
-    if any(each.of(GateRecord).records for each in curves):
-        panels["training Elo of the best network (biased)"] = _draw_elo
-        panels["plies per game of self-play"] = _draw_length
-    panels["seconds per iteration"] = _draw_stages if len(curves) == 1 else _draw_seconds
-    if any(each.of(SupervisedRecord).records for each in curves):
-        panels["best move found (validation)"] = _draw_validation("strong")
-        panels["result known (validation)"] = _draw_validation("result")
-    if any(each.of(AccuracyRecord).records for each in curves):
-        panels["strong accuracy on solved positions"] = _draw_accuracy("strong")
-        panels["weak accuracy on solved positions"] = _draw_accuracy("weak")
+    available = {key for each in curves for key in each.panels}
+    panels: dict[str, _Draw] = {}
+    for key, title in _TITLES.items():
+        if key == "seconds":
+            panels[title] = _draw_stages if len(curves) == 1 else _draw_seconds
+        elif key in available:
+            panels[title] = _draw_panel(key, _series_styles(key, curves))
     return panels
 
 
-def _draw_losses(curves: Sequence[Curves]) -> _Draw:
-    """Return a function that draws the losses of all heads, each in its line style."""
-    styles = _head_styles(curves)
+def _series_styles(key: str, curves: Sequence[Curves]) -> dict[str, _Style]:
+    """Return the line styles of the drawn series of a panel, by name."""
+    if key == "elo":
+        return {BEST_NETWORK: "solid"}
+    panels = [each.panels[key] for each in curves if key in each.panels]
+    names = dict.fromkeys(series.name for panel in panels for series in panel.series)
+    return dict(zip(names, cycle(_STYLES), strict=False))
+
+
+def _draw_panel(key: str, styles: Mapping[str, _Style]) -> _Draw:
+    """Return a function that draws a panel of a run, with intervals, each series in its style."""
 
     def draw(axes: Axes, curves: Curves) -> None:
-        learned = curves.of(LearnRecord)
-        rows = [each.loss for each in learned.records if isinstance(each, LearnRecord)]
-        for name, style in styles.items():
-            if any(name in row for row in rows):
-                losses = [row.get(name, math.nan) for row in rows]
-                axes.plot(learned.x, losses, linestyle=style, marker=".", color=learned.colour)
-
-    return draw
-
-
-def _head_styles(curves: Sequence[Curves]) -> dict[str, _Style]:
-    """Return the line styles of all heads in these runs."""
-    learned = [record for each in curves for record in each.of(LearnRecord).records]
-    names = [name for each in learned if isinstance(each, LearnRecord) for name in each.heads]
-    return dict(zip(dict.fromkeys(names), cycle(_STYLES), strict=False))
-
-
-def _draw_elo(axes: Axes, curves: Curves) -> None:
-    gates = curves.of(GateRecord)
-    _draw_line(axes, gates, [each.elo for each in gates.records if isinstance(each, GateRecord)])
-
-
-def _draw_length(axes: Axes, curves: Curves) -> None:
-    played = curves.of(SelfPlayRecord)
-    lengths = [
-        each.plies_per_game or math.nan  # without a finished game there is none
-        for each in played.records
-        if isinstance(each, SelfPlayRecord)
-    ]
-    _draw_line(axes, played, lengths)
-
-
-def _draw_accuracy(measure: str) -> _Draw:
-    """Return a function that draws accuracy without and with search, with intervals."""
-
-    def draw(axes: Axes, curves: Curves) -> None:
-        measured = curves.of(AccuracyRecord)
-        for player in ("network", "search"):
-            key = f"{player}_{measure}"
-            mean, low, high = (
-                [getattr(each, key + end) for each in measured.records]
-                for end in ("", "_low", "_high")
-            )
-            _draw_line(axes, measured, mean, _DASHES[player])
-            axes.fill_between(measured.x, low, high, color=curves.colour, alpha=0.15, linewidth=0)
-
-    return draw
-
-
-def _draw_validation(measure: str) -> _Draw:
-    """Return a function that draws a measure on the validation positions, with intervals."""
-
-    def draw(axes: Axes, curves: Curves) -> None:
-        found = curves.of(SupervisedRecord)
-        chosen = [
-            (x, each)
-            for x, each in zip(found.x, found.records, strict=True)
-            if isinstance(each, SupervisedRecord) and each.part == "validation"
-        ]
-        places = [x for x, _ in chosen]
-        mean, low, high = (
-            [getattr(each, measure + end) for _, each in chosen] for end in ("", "_low", "_high")
-        )
-        axes.plot(places, mean, marker=".", color=curves.colour)
-        axes.fill_between(places, low, high, color=curves.colour, alpha=0.15, linewidth=0)
+        for series in curves.panels[key].series if key in curves.panels else ():
+            if series.name not in styles:
+                continue
+            x, y = zip(*series.points, strict=True)
+            numbers = [math.nan if each is None else each for each in y]
+            style, shade = styles[series.name], curves.colour
+            axes.plot(x, numbers, linestyle=style, marker=".", color=shade)
+            if series.band:
+                ends, low, high = zip(*series.band, strict=True)
+                axes.fill_between(ends, low, high, color=shade, alpha=0.15, linewidth=0)
 
     return draw
 
@@ -238,17 +173,13 @@ def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
     return totals
 
 
-def _draw_line(axes: Axes, curves: Curves, y: Sequence[float], dashes: str = "-") -> None:
-    axes.plot(curves.x, y, dashes, marker=".", color=curves.colour)
-
-
 def _handles(curves: Sequence[Curves]) -> list[Artist]:
     """Return legend entries for the colours of runs and for line styles."""
     from matplotlib.lines import Line2D
 
     runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]
-    measured = any(each.of(AccuracyRecord).records for each in curves)
-    labels = list(_head_styles(curves)) or ["policy", "value"]
+    measured = any("accuracy-strong" in each.panels for each in curves)
+    labels = list(_series_styles("loss", curves)) or ["policy", "value"]
     if measured:
         labels[0] += "; network alone"
         labels[1] += "; with search"

@@ -4,7 +4,7 @@ A record class describes one kind of line; the default of `stage` is its name in
 named ``wall_...`` are measured by a clock or by the process; all others are equal in all runs with
 the same settings. docs/metrics.md and TensorBoard are made from these classes, so that a new metric
 needs only a field here and a value in its stage. The console shows `Record.summary`; some fields
-are drawn by training/curves.py.
+are drawn by training/panels.py.
 """
 
 from __future__ import annotations

@@ -13,11 +13,10 @@ from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
-from zerolab.training.curves import XAxis
+from zerolab.training.panels import Panel, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
 from zerolab.web.folders import list_runs, open_run, records_of, summary
 from zerolab.web.laboratory import Lab
-from zerolab.web.routes.curves import Panel, panels_of
 
 router = APIRouter(tags=["runs"], prefix="/runs")
 

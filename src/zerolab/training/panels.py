@@ -1,12 +1,15 @@
-"""Training curves from a run's metrics, with one panel per quantity."""
+"""Training curves from a run's metrics, with one panel per quantity.
+
+`training.curves` draws some of the panels as a figure; the web pages show all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal
 
-from pydantic import BaseModel
-
-from zerolab.training.curves import XAxis, x_positions
 from zerolab.training.records import (
     AccuracyRecord,
     GateRecord,
@@ -16,12 +19,19 @@ from zerolab.training.records import (
     SupervisedRecord,
 )
 
+XAxis = Literal["iterations", "games", "hours"]
+"""The x axis: iterations, games of self-play, or hours of training."""
+
+BEST_NETWORK = "best network"
+"""Name of the series of accepted networks in the panel of training Elo."""
+
 _SHORTEST = 1e-9  # seconds
 _Placed = tuple[float, Record]  # a record with its x coordinate
 _Point = tuple[float, float | None]
 
 
-class Series(BaseModel):
+@dataclass(frozen=True)
+class Series:
     """Curve in a panel."""
 
     name: str
@@ -31,7 +41,8 @@ class Series(BaseModel):
     """[x, low, high] with the limits of 95 % intervals."""
 
 
-class Panel(BaseModel):
+@dataclass(frozen=True)
+class Panel:
     """Curves that share a vertical axis."""
 
     key: str
@@ -57,9 +68,22 @@ def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]
         _distinct(placed),
         _memory(placed),
     ]
-    for panel in panels:
-        panel.series = [each for each in panel.series if any(y is not None for _, y in each.points)]
-    return [each for each in panels if each.series]
+    return [each for each in map(_without_empty_series, panels) if each.series]
+
+
+def x_positions(records: Sequence[Record], x: XAxis) -> list[float]:
+    """Return the position of each record on the x axis."""
+    if x == "hours":
+        return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]
+    if x == "games":
+        played = (each.games if isinstance(each, SelfPlayRecord) else 0 for each in records)
+        return [float(games) for games in accumulate(played)]
+    return [float(record.iteration) for record in records]
+
+
+def _without_empty_series(panel: Panel) -> Panel:
+    measured = [each for each in panel.series if any(y is not None for _, y in each.points)]
+    return replace(panel, series=measured)
 
 
 def _line(
@@ -79,7 +103,7 @@ def _losses(placed: Sequence[_Placed]) -> Panel:
 
 
 def _elo(placed: Sequence[_Placed]) -> Panel:
-    best = Series(name="best network", points=_line(placed, GateRecord, lambda r: r.elo))
+    best = Series(name=BEST_NETWORK, points=_line(placed, GateRecord, lambda r: r.elo))
     band = [
         (x, r.candidate_elo_low, r.candidate_elo_high)
         for x, r in placed
