@@ -113,7 +113,7 @@ def test_advice_to_resume_tournament_names_its_programs(marker, capsys):
 def test_study_does_not_run_programs_of_existing_run(marker):
     planned = resolve_settings("gobang:3x3:3", "smoke", ["iterations=1"])
     task = TrainTask("a run", "key", str(marker.parent / "run"), planned)
-    with pytest.raises(UserError, match="names a program to be run"):
+    with pytest.raises(UserError, match="--allow-programs"):
         task.run()
     assert not marker.exists()
 

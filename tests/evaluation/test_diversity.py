@@ -56,7 +56,7 @@ def test_run_without_self_play_is_reported(tmp_path, capsys):
     folder = tmp_path / "run"
     made_run(folder, [])
     assert main(["diversity", str(folder)]) == 2
-    assert "has no games of self-play" in capsys.readouterr().err
+    assert "self-play" in capsys.readouterr().err
 
 
 def test_command_counts_finished_stages_and_draws_a_figure(tmp_path, capsys):

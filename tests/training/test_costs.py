@@ -175,7 +175,7 @@ def test_numbers_of_a_rule_change_no_work():
 
 
 def test_moves_are_measured_where_there_are_games(run):
-    with pytest.raises(UserError, match="has no games of self-play"):
+    with pytest.raises(UserError, match="self-play"):
         Subject.of(run, 0)
 
 

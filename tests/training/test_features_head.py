@@ -183,7 +183,7 @@ def test_features_that_no_game_is_long_enough_for_are_refused(here):
     resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 8]"])
     with pytest.raises(
         UserError,
-        match=r"features looks 9 plies ahead, and no game of .* lasts longer than 9: expe",
+        match=r"features looks 9 plies ahead.*: expected plies of at most 8",
     ):
         resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 9]"])
 

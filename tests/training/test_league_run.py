@@ -46,7 +46,7 @@ def test_players_persist_from_iteration_to_iteration(undisturbed):
     examples = run.load_examples(3)
     assert 0 < examples.full.mean() < 1  # random moves are not learnt from
     assert sorted(set(examples.games.tolist())) == list(range(6))
-    with pytest.raises(UserError, match="games of iteration 1 are of another league"):
+    with pytest.raises(UserError, match="games of iteration 1"):
         other = settings.model_copy(update={"seed": 8})
         run_league(run.games, other).before(4)
 

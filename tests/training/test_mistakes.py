@@ -135,7 +135,7 @@ MISTAKES = [
     ),
     (
         ["--set", "warm_start.variant=custom", "--set", "warm_start.search.discount=0.9"],
-        "warm_start.search.discount = 0.9: value targets have the 1.0 of search.discount",
+        "warm_start.search.discount = 0.9: expected search.discount = 1.0",
     ),
     (
         [
@@ -155,7 +155,7 @@ MISTAKES = [
     ),
     (["--set", "learn.loss=prodct"], 'did you mean "product"?'),
     (["--set", "learn.schedule=steps"], "until iteration 14, beyond the 2 iterations"),
-    (["--set", "learn.schedule={name='steps', iterations=[3, 2]}"], "2 after 3"),
+    (["--set", "learn.schedule={name='steps', iterations=[3, 2]}"], "learn.schedule.iterations: 2"),
     (["--set", "learn.optimizer=sdg"], 'did you mean "sgd"?'),
     (["--set", "learn.ema_decay=1"], "learn.ema_decay = 1: expected less than 1"),
     (["--set", "stop=no_gain"], "expected accuracy.every of at least 1"),

@@ -211,8 +211,8 @@ def test_cosine_falls_over_the_run_after_its_warm_up():
 
 
 MISTAKES = [
-    ({"name": "steps", "iterations": [14, 7]}, "7 after 14: expected iterations in increasing"),
-    ({"name": "steps", "iterations": [7, 7]}, "7 after 7"),
+    ({"name": "steps", "iterations": [14, 7]}, "7 follows 14: expected"),
+    ({"name": "steps", "iterations": [7, 7]}, "iterations: 7"),
     ({"name": "steps", "iterations": []}, "schedule.iterations"),
     ({"name": "cycle", "low_at": 0.3}, "low_at = 0.3 is not after peak_at = 0.35"),
     ({"name": "cycel"}, 'did you mean "cycle"?'),
@@ -250,5 +250,5 @@ def test_a_run_along_a_cosine_cannot_be_given_more_iterations(tmp_path):
     settings = resolve_settings(None, "smoke", ["learn.schedule=cosine"])
     run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
     assert amend_settings(run, ["iterations=2"]) == settings
-    with pytest.raises(UserError, match=r"expected the run's 2, over which learn\.schedule"):
+    with pytest.raises(UserError, match=r"expected the run's 2, .*learn\.schedule"):
         amend_settings(run, ["iterations=3"])

@@ -149,7 +149,7 @@ def test_a_number_is_short_for_a_window_of_iterations():
         (['learn.merging={name="newest",weight=0}'], "weight = 0: expected more than 0"),
         (['learn.merging={name="newest",weight=1.5}'], "weight = 1.5: expected at most 1"),
         (["learn.merging=men"], 'did you mean "mean"?'),
-        ([MEAN, "learn.symmetries=none"], "merging.across_symmetries keeps one image"),
+        ([MEAN, "learn.symmetries=none"], "merging.across_symmetries "),
     ],
 )
 def test_mistakes_are_one_line(assignments, message):

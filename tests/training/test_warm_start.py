@@ -223,10 +223,10 @@ def test_the_likelihood_that_ends_it_is_the_one_asked_for():
 
 MISTAKES = [
     (["warm_start.variant=wrra"], 'did you mean "wrora"?'),
-    (["warm_start.variant=wro", "iterations=1"], "iterations = 2 is beyond the 1 iterations"),
+    (["warm_start.variant=wro", "iterations=1"], "ramp.iterations = 2"),
     (
         ["warm_start.variant=wro", "warm_start.ramp=constant"],
-        "warm_start.ramp.iterations = 5 is beyond the 2 iterations of the run",
+        "warm_start.ramp.iterations = 5",
     ),
     (["warm_start.ramp=linar"], 'did you mean "linear"?'),
     (["warm_start.ramp.iterations=0"], "ramp.iterations = 0: expected at least 1"),

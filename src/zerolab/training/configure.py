@@ -1,7 +1,8 @@
-"""Settings of a run, new or resumed, from a preset and assignments.
+"""Resolution of a run's settings from a preset and assignments.
 
-An assignment that has no effect under the other settings is refused, with a message that names the
-setting to change instead. A preset may contain such settings, since the others may be changed.
+An assignment that would have no effect under the other settings is rejected, with a message that
+names the setting to change instead. Presets can contain such settings, because assignments can
+change the others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zerolab.agents.specs import runs_program
-from zerolab.core.config import validate
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, parse_assignments
 from zerolab.networks.head import HEADS, Head
@@ -19,14 +20,14 @@ from zerolab.networks.losses import learnt_heads
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
-from zerolab.training.learn_settings import SET_BY_RUN, StartSettings
+from zerolab.training.learn_settings import SET_BY_RUN
 from zerolab.training.settings import TrainSettings
 from zerolab.training.shorthands import START, read_preset
 from zerolab.training.warm_start import warm_start_search
 
 _BOARDS = "boards"
 _ALTERNATIVES = (["learn", "epochs"], ["learn", "replay_ratio"])
-"""Settings that exclude each other: an assignment of one replaces the other in a preset."""
+"""Mutually exclusive settings; assigning one removes the other from a preset."""
 
 
 def resolve_settings(
@@ -36,10 +37,10 @@ def resolve_settings(
     *,
     allow_programs: bool = False,
 ) -> TrainSettings:
-    """Return the settings of a new run; raise UserError for every mistake.
+    """Return the settings of a new run; raise UserError for any mistake.
 
-    The preset comes first, then its settings for the size of the board, then assignments ``a.b=c``.
-    A program that only the preset names is a mistake unless programs are allowed.
+    The settings of the preset are overridden by its settings for the board size, and then by the
+    assignments, such as ``a.b=c``. If only the preset names a program, programs must be allowed.
     """
     data = read_preset(preset)
     boards = data.pop(_BOARDS, {})
@@ -54,63 +55,63 @@ def resolve_settings(
     for path, value in assigned:
         if path[0] == "start":
             assign(data, path, value)
-    _take_network(data, [path for path, _ in assigned])
+    _adopt_source_network(data, [path for path, _ in assigned])
     for path, value in assigned:
         if path[:2] == ["network", "heads"] and len(path) > 2:
-            _spell_out_heads(data)
+            _insert_default_heads(data)
         assign(data, path, value)
     settings = validate(TrainSettings, data)
     if not allow_programs:
-        require_no_programs(settings, preset, _texts([value for _, value in assigned]))
+        require_no_programs(settings, preset, _strings([value for _, value in assigned]))
     return settings
 
 
-def require_no_programs(settings: TrainSettings, origin: str, known: Iterable[str]) -> None:
-    """Raise UserError if a run would play a program that only its `origin`, a file, names.
+def require_no_programs(settings: TrainSettings, origin: str, trusted: Iterable[str]) -> None:
+    """Raise UserError if a run would play a program that only the file `origin` names.
 
-    The file may come from a stranger, and a program has all rights of its user. `known` are
-    strings that the user has typed.
+    The file can have an unknown author, and programs run with all rights of the user. `trusted` are
+    the strings entered by the user.
     """
-    typed = set(known)
-    named = [each for each in programs(settings) if each not in typed]
-    if named:
+    trusted_specs = set(trusted)
+    untrusted = [spec for spec in programs(settings) if spec not in trusted_specs]
+    if untrusted:
         raise UserError(
-            f"{origin} names a program to be run, {', '.join(map(json.dumps, named))}: expected"
+            f"{origin} names a program to run, {', '.join(map(json.dumps, untrusted))}: expected"
             " --allow-programs (in Python, allow_programs=True), or the program in"
             " final_evaluation.baselines among the settings given now"
         )
 
 
 def programs(settings: TrainSettings) -> list[str]:
-    """Return the specs of the programs that a run with these settings plays."""
+    """Return the specs of programs that a run with these settings plays against."""
     final = settings.final_evaluation
-    return [each for each in final.baselines if runs_program(each)] if final.games else []
+    return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield all strings within a value, such as a list of tables."""
+def _strings(value: Any) -> Iterator[str]:
+    """Yield all strings nested in a value, such as a list of tables."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        yield from _texts(list(value.values()))
+        yield from _strings(list(value.values()))
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _texts(each)
+            yield from _strings(each)
 
 
-def _take_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
-    """Give a run the architecture of the network it starts from, unless it is assigned."""
+def _adopt_source_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
+    """Use the architecture of the network that a run starts from, unless another is assigned."""
     start = data.get("start")
     source = start.get("source") if isinstance(start, Mapping) else None
     is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
     if isinstance(source, str) and source and not is_named:
-        from zerolab.training.inputs import source_network  # loads torch
+        from zerolab.training.inputs import source_network  # imports torch
 
         data["network"] = source_network(START, source).model_dump()
 
 
-def _spell_out_heads(data: dict[str, Any]) -> None:
-    """List the default heads if none are listed, so that assignments can name them."""
+def _insert_default_heads(data: dict[str, Any]) -> None:
+    """Insert the default heads if there are none, so that assignments can refer to them."""
     network = data.get("network", {})
     table = {"name": network} if isinstance(network, str) else network
     if isinstance(table, Mapping):
@@ -119,7 +120,7 @@ def _spell_out_heads(data: dict[str, Any]) -> None:
 
 
 def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
-    """Remove settings of a preset if an alternative to them is assigned."""
+    """Remove preset settings for which an alternative is assigned."""
     if any(path in assigned for path in _ALTERNATIVES):
         for section, key in _ALTERNATIVES:
             if isinstance(data.get(section), dict):
@@ -127,12 +128,12 @@ def _drop_alternatives(data: dict[str, Any], assigned: Sequence[Sequence[str]]) 
 
 
 def _for_board(boards: Mapping[str, Any], game: Any) -> Mapping[str, Any]:
-    """Return the settings for the size of a game's board; validation reports a wrong game."""
+    """Return the settings for the board size of a game; validation reports an invalid game."""
     if not boards or not isinstance(game, str):
         return {}
     rows, columns = parse_game(game)[:2]
-    found: Mapping[str, Any] = boards.get(f"{rows}x{columns}", {})
-    return found
+    settings: Mapping[str, Any] = boards.get(f"{rows}x{columns}", {})
+    return settings
 
 
 def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -147,74 +148,68 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def amend_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
-    """Return a run's settings for resuming it; only the number of iterations may grow.
+    """Return the settings for resuming a run; only the number of iterations can be increased.
 
-    Solved positions may have moved, since their digest identifies them. Raises UserError for any
-    other change, with which the run would no longer match its settings. A program that only the run
-    names, and no assignment, is also a mistake unless programs are allowed.
+    The file of solved positions can have another path, since its digest identifies it. Raises
+    UserError for any other change, because the run would no longer match its settings. If the run
+    names a program that no assignment names, programs must be allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
     assigned = parse_assignments(assignments)
     if not allow_programs:
-        require_no_programs(settings, str(run.path), _texts([value for _, value in assigned]))
+        require_no_programs(settings, str(run.path), _strings([value for _, value in assigned]))
     for path, value in assigned:
         assign(data, path, value)
-    wanted = with_findings(validate(TrainSettings, data), settings)
+    amended = complete_settings(validate(TrainSettings, data), settings)
     RUN.require_equal(
         run.path,
         settings.model_dump(),
-        wanted.model_dump(),
+        amended.model_dump(),
         except_for=("iterations", "supervised.positions"),
-        note=" (only iterations may grow)",
+        note=" (only iterations can be increased)",
     )
-    if wanted.iterations < settings.iterations:
+    if amended.iterations < settings.iterations:
         raise UserError(
-            f"iterations = {wanted.iterations}: expected at least the run's {settings.iterations}"
+            f"iterations = {amended.iterations}: expected at least the run's {settings.iterations}"
         )
-    if wanted.iterations > settings.iterations and settings.learn.schedule.spans_run:
+    if amended.iterations > settings.iterations and settings.learn.schedule.spans_run:
         raise UserError(
-            f"iterations = {wanted.iterations}: expected the run's {settings.iterations}, over"
-            f" which learn.schedule = {quoted(settings.learn.schedule.name)} extends"
+            f"iterations = {amended.iterations}: expected the run's {settings.iterations}, since"
+            f" learn.schedule = {quoted(settings.learn.schedule.name)} spans the whole run"
         )
-    return wanted
+    return amended
 
 
-def with_findings(wanted: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings completed with those that were set when the run began.
+def complete_settings(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
+    """Return settings completed with the saved values that were set when the run began.
 
-    The settings that began a run can then be given again to resume it.
+    This allows resuming a run with the same settings with which it began.
     """
-    former = {head.name: head for head in saved.network.heads}
+    saved_heads = {head.name: head for head in saved.network.heads}
 
     def completed(head: Head) -> Head:
-        known = former.get(head.name)
-        if known is None:
+        saved_head = saved_heads.get(head.name)
+        if saved_head is None:
             return head
-        fields = type(head).model_fields
-        found = {
-            name: getattr(known, name)
-            for name in known.set_by_run
-            if getattr(head, name) == fields[name].default
-        }
-        return head.model_copy(update=found)
+        return head.model_copy(update=_missing_values(head, saved_head, saved_head.set_by_run))
 
-    heads = tuple(map(completed, wanted.network.heads))
-    network = wanted.network.model_copy(update={"heads": heads})
-    return wanted.model_copy(update={"network": network, "start": _found(wanted, saved)})
+    start = settings.start
+    if start is not None and saved.start is not None:
+        start = start.model_copy(update=_missing_values(start, saved.start, SET_BY_RUN))
+    heads = tuple(map(completed, settings.network.heads))
+    network = settings.network.model_copy(update={"heads": heads})
+    return settings.model_copy(update={"network": network, "start": start})
 
 
-def _found(wanted: TrainSettings, saved: TrainSettings) -> StartSettings | None:
-    """Return the settings of the start, completed with those that were set when the run began."""
-    if wanted.start is None or saved.start is None:
-        return wanted.start
-    fields = StartSettings.model_fields
-    found = {
-        name: getattr(saved.start, name)
-        for name in SET_BY_RUN
-        if getattr(wanted.start, name) == fields[name].default
+def _missing_values(settings: Settings, saved: Settings, names: Iterable[str]) -> dict[str, Any]:
+    """Return the saved values of those fields that still have their default."""
+    fields = type(settings).model_fields
+    return {
+        name: getattr(saved, name)
+        for name in names
+        if getattr(settings, name) == fields[name].default
     }
-    return wanted.start.model_copy(update=found)
 
 
 def saved_settings(run: RunFolder) -> TrainSettings:
@@ -223,25 +218,25 @@ def saved_settings(run: RunFolder) -> TrainSettings:
 
 
 class WithoutEffect(NamedTuple):
-    """Settings that have no effect under some values of others."""
+    """Settings that have no effect under certain values of other settings."""
 
     keys: tuple[str, ...]
-    """Dotted keys, which include all keys below them."""
+    """Dotted keys, each including all keys below it."""
     reason: Callable[[TrainSettings], str]
-    """Returns the values that leave them without effect; empty if they have one."""
+    """Function that returns the cause, for messages; empty if the settings have an effect."""
     expected: str
-    """The settings to change instead."""
+    """Settings to change instead."""
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
     """Return a reason that applies if a setting, or the name of a variant, has this value."""
 
     def reason(settings: TrainSettings) -> str:
-        found: Any = settings
+        actual: Any = settings
         for part in key.split("."):
-            found = getattr(found, part)
-        found = getattr(found, "name", found)
-        return f"{key} = {quoted(found)}" if found == value else ""
+            actual = getattr(actual, part)
+        actual = getattr(actual, "name", actual)
+        return f"{key} = {quoted(actual)}" if actual == value else ""
 
     return reason
 
@@ -339,28 +334,28 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
         for name in _PARAMETERS
     ),
 )  # fmt: skip
-"""Settings without effect that `TrainSettings` itself accepts."""
+"""Settings without effect that pass the validation of `TrainSettings`."""
 
 
 def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:
-    """Raise UserError for an assignment without effect on the resulting settings."""
+    """Raise UserError for an assignment that has no effect under the resulting settings."""
     for key in assigned_keys(assignments):
         if message := no_effect(settings, key):
             raise UserError(message)
 
 
 def no_effect(settings: TrainSettings, key: str) -> str:
-    """Return a message about a setting without effect; empty if it has one."""
-    for idle in WITHOUT_EFFECT:
-        is_meant = any(key == each or key.startswith(f"{each}.") for each in idle.keys)
-        reason = idle.reason(settings) if is_meant else ""
+    """Return the error message for a setting without effect; empty if it has an effect."""
+    for rule in WITHOUT_EFFECT:
+        applies = any(key == prefix or key.startswith(f"{prefix}.") for prefix in rule.keys)
+        reason = rule.reason(settings) if applies else ""
         if reason:
-            return f"{key} has no effect with {reason}: expected {idle.expected}"
+            return f"{key} has no effect with {reason}: expected {rule.expected}"
     return ""
 
 
 def assigned_keys(assignments: Sequence[Assignment]) -> list[str]:
-    """Return the dotted keys that assignments set; a table has a key for each of its values."""
+    """Return the dotted keys set by assignments; a table has one key for each of its values."""
     return [
         key
         for path, value in parse_assignments(assignments)

@@ -1,4 +1,4 @@
-"""The state of a run under way, the base of its stages, and its hardware and library versions."""
+"""State of a running training, the base class of stages, and the run environment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from zerolab.training.settings import TrainSettings
 
 
 def current_environment(iteration: int, learner: Learner) -> Environment:
-    """Return the hardware and library versions of this process."""
+    """Return the hardware and library versions used by this process."""
     device = platform.machine()
     if learner.device.type == "cuda":
         device = torch.cuda.get_device_name(learner.device)
@@ -53,7 +53,7 @@ def current_environment(iteration: int, learner: Learner) -> Environment:
 
 
 def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's model on Linux, its architecture on other systems."""
+    """Return the processor model on Linux, and the architecture on other systems."""
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()
     except OSError:
@@ -63,42 +63,42 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def record_environment(run: RunFolder, learner: Learner) -> str:
-    """Add the current environment to those of a run, unless it is the latest of them.
+    """Record the current environment in a run, unless it equals the latest recorded one.
 
-    Equal environments give equal results. Another one may change last bits, and with them all
-    results that follow, so the message that is returned names the differences; it is empty where
-    there are none. Raises UserError if the file is damaged or cannot be written.
+    Equal environments give equal results. Another environment can change the last bits, and with
+    them all later results. The returned message lists the changes; it is empty if there are none.
+    Raises UserError if the file is damaged or cannot be written.
     """
-    known = read_environments(run.path)
-    now = current_environment(run.progress.iteration, learner)
+    recorded = read_environments(run.path)
+    current = current_environment(run.progress.iteration, learner)
     changes = [
-        f"{name} {getattr(known[-1], name)} -> {getattr(now, name)}"
+        f"{name} {getattr(recorded[-1], name)} -> {getattr(current, name)}"
         for name in Environment.model_fields
-        if known
+        if recorded
         and name != "iteration"
-        and getattr(known[-1], name) not in ("", getattr(now, name))
+        and getattr(recorded[-1], name) not in ("", getattr(current, name))
     ]
-    if known and not changes:
+    if recorded and not changes:
         return ""
-    write_environments(run.path, [*known, now])
-    if not known:
+    write_environments(run.path, [*recorded, current])
+    if not recorded:
         return ""
     return (
-        f"resumed in another environment, so results may differ from those of an uninterrupted run:"
-        f" {', '.join(changes)}"
+        "resumed in a different environment, so results can differ from those of an uninterrupted"
+        f" run: {', '.join(changes)}"
     )
 
 
 FINAL_STAGE = "final_evaluation"
-"""The stage after the last iteration, as state.json names it."""
+"""Name of the stage after the last iteration in state.json."""
 
 
 @dataclass
 class TrainingContext:
-    """A run under way: all that stages read and change.
+    """State of a running training, read and changed by the stages.
 
-    A stage saves its files through these methods and changes `progress`; the trainer commits both
-    together with the records that the stage returns.
+    Stages save files through these methods and update `progress`. The trainer commits both together
+    with the returned records.
     """
 
     run: RunFolder
@@ -109,9 +109,9 @@ class TrainingContext:
     reporter: Reporter
     progress: RunProgress
     bugs: PublishedBugs
-    """Published bugs that are switched on: none except in studies of them."""
+    """Enabled published bugs; none except in studies of them."""
     league: StoredLeague | None
-    """The players of self-play; None if the best network plays alone."""
+    """The league of self-play players; None for plain self-play."""
 
     @property
     def game(self) -> Game:
@@ -120,7 +120,7 @@ class TrainingContext:
 
     @property
     def iteration(self) -> int:
-        """The iteration under way, counted from 1; during the final evaluation, the last one."""
+        """The current iteration, counted from 1; the last one during the final evaluation."""
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE)
 
     def update(self, **changes: Any) -> None:
@@ -128,31 +128,31 @@ class TrainingContext:
         self.progress = self.progress.model_copy(update=changes)
 
     def begin(self, title: str, total: int, unit: str) -> Callable[[], float]:
-        """Report the start of some work; return a function for the seconds elapsed since."""
-        began = perf_counter()
+        """Report the start of a task, and return a function for the elapsed seconds."""
+        start = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)
-        return lambda: round(perf_counter() - began, 4)
+        return lambda: round(perf_counter() - start, 4)
 
     def evaluator(self, network: int) -> Evaluator:
         """Return the evaluator of one of the run's networks."""
         return load_evaluator(self.run, network)
 
     def network_agent(self, network: int, options: NetworkOptions | None = None) -> Agent:
-        """Return one of the run's networks as an agent, by default with the search of training.
+        """Return one of the run's networks as an agent, by default with the run's search settings.
 
-        Its name is relative to the run: ``@12``, followed by the options that differ.
+        Its name is relative to the run, ``@12``, followed by any differing options.
         """
         agent = run_agent(self.run, network, options)
         return replace(agent, name=inside_run(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
-        """Save the learner's network and the state of its optimiser as those of an iteration."""
+        """Save the learner's network and optimiser state under an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
         about = self.settings.network_of(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)
 
     def save_examples(self, examples: Examples) -> None:
-        """Save the examples of this iteration, and add them to the window."""
+        """Save the examples of this iteration and add them to the window."""
         source = self.inputs.feature_source
         features = source.features(examples.states) if source else None
         self.run.save_examples(self.progress.iteration, examples, features)
@@ -172,13 +172,13 @@ class TrainingContext:
         self.window.add(*window_rows(labelled, discount, self.learner.columns, targets))
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
-        """Save games of this iteration under the name of their stage."""
+        """Save games of this iteration under the name of a stage."""
         self.run.games.record(self.progress.iteration, stage, games)
 
     def play_match(
         self, a: Agent, b: Agent, games: int, stage: str, *, openings: int = 0, begin: int = 0
     ) -> Match:
-        """Play a match (`play.match.play_match`) with the run's seed, and save its games."""
+        """Play a match with the run's seed (`play.match.play_match`) and save its games."""
         match = play_match(
             self.game, a, b, games, self.settings.seed, self.progress.iteration,
             self.reporter.progress, openings=openings, begin=begin,
@@ -188,19 +188,19 @@ class TrainingContext:
 
 
 class Stage(ABC):
-    """A step of training, which is repeated as a whole if the run is killed during it.
+    """Base class of training stages, which are repeated as a whole if interrupted.
 
-    Its results may depend only on the settings, on `context.progress` and on files that earlier
-    stages saved. A resumed run then ends with the same bytes as one that was never stopped.
+    Results must depend only on the settings, `context.progress` and the files of earlier stages. A
+    resumed run then ends with the same bytes as an uninterrupted one.
     """
 
     name: ClassVar[str]
-    """Its name in state.json and in its records."""
+    """Name in state.json and in the records."""
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return True in an iteration that runs the stage."""
+        """Return True if the current iteration includes this stage."""
         return True
 
     @abstractmethod
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Do the work, save files and change `context.progress`; return records for the metrics."""
+        """Run the stage, save its files and update `context.progress`; return its records."""

@@ -1,4 +1,4 @@
-"""Costs of a run after each iteration, from its metrics and settings."""
+"""Cumulative costs of a run after each iteration, from its metrics and settings."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from zerolab.training.settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
 _MILLISECONDS = 3_600_000.0  # in an hour
-_READ: tuple[HeadOutput, ...] = ("priors", "values")
+_BASIC_OUTPUTS: tuple[HeadOutput, ...] = ("priors", "values")
 
 
 class IterationCost(NamedTuple):
     """Cumulative cost of a run at the end of an iteration.
 
-    Games of gates, measurements of accuracy and final evaluations are in `seconds` alone.
+    Gate games, accuracy measurements and the final evaluation count only in `seconds`.
     """
 
     iteration: int
     games: int = 0
-    """Finished games of self-play."""
+    """Finished self-play games."""
     moves: int = 0
-    """Moves decided by searches in self-play, including random plies of the episodic mode."""
+    """Searched moves in self-play, including random plies of the episodic mode."""
     simulations: int = 0
     """Simulations for these moves."""
     evaluated: int = 0
-    """Positions evaluated by the network; `deduplicated`, `cached` and `terminal` simulations
+    """Positions evaluated by the network. The `deduplicated`, `cached` and `terminal` simulations
     needed no evaluation (see `SelfPlayRecord`)."""
     deduplicated: int = 0
     cached: int = 0
     terminal: int = 0
     examples_seen: int = 0
-    """Examples learnt from, repetitions included."""
+    """Training examples, including repetitions."""
     selfplay_flops: int = 0
     """Floating-point operations of the network in self-play (see `networks.flops`)."""
     learn_flops: int = 0
-    """Floating-point operations of learning."""
+    """Floating-point operations of training."""
     seconds: Mapping[str, float] = {}
-    """Wall-clock seconds by stage, on the machine of the run."""
+    """Wall-clock seconds by stage, on the run's machine."""
     reference_hours: float | None = None
-    """Hours of these moves on the reference machine, without learning: milliseconds per move times
-    moves [Clausen2021]. A move with fewer simulations than measured, such as a random ply, counts
-    proportionally. None without a reference."""
+    """Hours for these moves on the reference machine, excluding training: milliseconds per move
+    times moves [Clausen2021]. A move with fewer simulations than measured, such as a random ply,
+    counts proportionally. None without a reference."""
     accuracy: AccuracyRecord | None = None
-    """The measurement on solved positions in this iteration, if there was one."""
+    """The accuracy measured in this iteration; None if it was not measured."""
 
     @property
     def avoided(self) -> int:
@@ -64,63 +64,63 @@ class IterationCost(NamedTuple):
 
     @property
     def strong(self) -> float | None:
-        """Strong accuracy of the search in this iteration, None if not measured."""
+        """Strong accuracy of the search in this iteration; None if not measured."""
         return None if self.accuracy is None else self.accuracy.search_strong
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, with the strong accuracies of search and network."""
         fields = {**self._asdict(), "seconds": dict(self.seconds)}
-        measured = fields.pop("accuracy")
-        ends = ("search_strong", "search_strong_low", "search_strong_high", "network_strong")
-        return fields | ({name: getattr(measured, name) for name in ends} if measured else {})
+        accuracy = fields.pop("accuracy")
+        names = ("search_strong", "search_strong_low", "search_strong_high", "network_strong")
+        return fields | ({name: getattr(accuracy, name) for name in names} if accuracy else {})
 
 
 def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[IterationCost]:
-    """Return the cost of a run after each iteration; the last one may be unfinished.
+    """Return the cost of a run after each iteration; the last iteration can be unfinished.
 
-    Raises UserError for a run that is damaged or without a finished stage, and for a reference
-    without a measurement of one of its networks.
+    Raises UserError if the run is damaged or has no finished stage, or if the reference has no
+    measurement for one of its networks.
     """
     settings, records = saved_settings(run), read_records(run)
     if not records:
-        raise UserError(f"{run.path} has no finished stage yet: nothing has been spent")
+        raise UserError(f"{run.path} has no finished stage yet, so there are no costs to report")
     try:
         return list(_costs(settings, records, reference))
     except _NotMeasuredError as error:
         raise UserError(
-            f"the reference has no measurement of {error}: expected zerolab cost --measure"
-            f" {shlex.quote(str(run.path))} on that machine"
+            f"the reference has no measurement of {error}: run zerolab cost --measure"
+            f" {shlex.quote(str(run.path))} on the reference machine"
         ) from None
 
 
 def cost_to_reach(
     costs: Iterable[IterationCost], levels: Iterable[float]
 ) -> dict[float, IterationCost | None]:
-    """Return, for each level in [0, 1], the cost of reaching that strong accuracy with search.
+    """Return the cost of reaching each level of strong accuracy, in [0, 1], with search.
 
-    It is that of the first iteration with at least this accuracy, None if there is none.
+    This is the cost after the first iteration with at least that accuracy; None if no iteration
+    reached it.
     """
-    measured = [each for each in costs if each.strong is not None]
+    measured = [cost for cost in costs if cost.strong is not None]
     return {
-        level: next((each for each in measured if (each.strong or 0.0) >= level), None)
+        level: next((cost for cost in measured if (cost.strong or 0.0) >= level), None)
         for level in levels
     }
 
 
 class _NotMeasuredError(Exception):
-    """The reference has no measurement of a kind of move."""
+    """The reference has no measurement for a kind of move."""
 
 
 def _costs(
     settings: TrainSettings, records: Sequence[Record], reference: MoveTimes | None
 ) -> Iterator[IterationCost]:
-    start = None if reference is None else 0.0
-    cost = IterationCost(0, seconds={}, reference_hours=start)
+    cost = IterationCost(0, seconds={}, reference_hours=None if reference is None else 0.0)
     for iteration, group in groupby(records, attrgetter("iteration")):
         cost = cost._replace(iteration=iteration, accuracy=None)
         for record in group:
-            spent = cost.seconds.get(record.stage, 0.0) + record.wall_seconds
-            cost = cost._replace(seconds={**cost.seconds, record.stage: spent})
+            seconds = cost.seconds.get(record.stage, 0.0) + record.wall_seconds
+            cost = cost._replace(seconds={**cost.seconds, record.stage: seconds})
             match record:
                 case SelfPlayRecord():
                     player = best_after(records, iteration - 1)
@@ -141,7 +141,7 @@ def _with_self_play(
     player: int,
     reference: MoveTimes | None,
 ) -> IterationCost:
-    """Add games played by the network of iteration `player`."""
+    """Add self-play games played by the network of iteration `player`."""
     counts = "games", "simulations", "evaluated", "deduplicated", "cached", "terminal"
     moves = record.positions if record.plies is None else record.plies
     hours = cost.reference_hours
@@ -161,27 +161,27 @@ def _with_learning(
     from zerolab.networks.flops import sample_flops
 
     network, is_frozen = settings.network_of(record.iteration), settings.learn.frozen == "trunk"
-    each = sample_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
+    flops = sample_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
     return cost._replace(
         examples_seen=cost.examples_seen + record.examples_seen,
-        learn_flops=cost.learn_flops + record.examples_seen * each,
+        learn_flops=cost.learn_flops + record.examples_seen * flops,
     )
 
 
 def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
-    """Return the operations per evaluation of an iteration's network in self-play."""
+    """Return the operations per evaluation in self-play by the network of iteration `player`."""
     from zerolab.networks.flops import evaluation_flops
 
     weight = record.warm_start_weight or 0.0
     search = warm_start_search(settings.search, settings.warm_start, weight)
-    more: tuple[HeadOutput, ...] = tuple(sorted(search.extra_outputs))
+    extra_outputs: tuple[HeadOutput, ...] = tuple(sorted(search.extra_outputs))
     network, game = settings.network_of(player), parse_game(settings.game)
-    return evaluation_flops(network, game, (*_READ, *more))
+    return evaluation_flops(network, game, (*_BASIC_OUTPUTS, *extra_outputs))
 
 
 def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveTimes) -> float:
     kind = move_kind(settings, player)
-    measured = reference.of(kind)
-    if measured is None:
+    move = reference.of(kind)
+    if move is None:
         raise _NotMeasuredError(str(kind))
-    return measured.milliseconds_per_simulation / _MILLISECONDS
+    return move.milliseconds_per_simulation / _MILLISECONDS

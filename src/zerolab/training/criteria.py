@@ -1,8 +1,8 @@
 """Gates, warm-start ramps and stop rules.
 
-A gate accepts or rejects candidates, a ramp weights and ends the warm start, and a stop rule ends a
-run before its last iteration. Other packages add types to `GATES`, `RAMPS` and `STOP_RULES` from
-modules named in the entry-point group ``zerolab.training``.
+A gate accepts or rejects candidates, a ramp sets the weight and the end of the warm start, and a
+stop rule ends a run before its last iteration. Other packages can add types to `GATES`, `RAMPS` and
+`STOP_RULES` in modules named in the entry-point group ``zerolab.training``.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
 class Gate(Variant):
-    """Base of gates: the games of a candidate against the best network, and the verdict."""
+    """Base class of gates, which decide on a candidate after games against the best network."""
 
     games: int = Field(default=40, ge=2, le=1_000_000)
     """n: games per iteration, half of them with each colour. [Wang2019], [Wang2020a], [Wang2020b]:
     40 ([Wang2020a] sweeps 20 to 100); [Hongcharoen2018]: 100."""
 
     openings: int = Field(default=0, ge=0, le=1000)
-    """Random plies at the start of a game, which make games differ; each opening is played twice,
-    with colours exchanged. The papers: 0, with which two deterministic networks repeat games."""
+    """Random plies at the start of each game to vary the games. Each opening is played twice, with
+    colours swapped. The papers: 0, so that two deterministic networks repeat their games."""
 
     @field_validator("games")
     @classmethod
@@ -37,8 +37,8 @@ class Gate(Variant):
     def accepts(self, score: Score, los: float) -> bool:
         """Return True if the candidate replaces the best network.
 
-        `score` is the candidate's score in all games, `los` the likelihood from distinct games that
-        it is stronger.
+        `score` is the candidate's score over all games. `los` is the likelihood that it is
+        stronger, estimated from distinct games.
         """
         raise NotImplementedError
 
@@ -47,16 +47,16 @@ GATES: Registry[type[Gate]] = Registry("gate")
 
 
 class WinRateGate(Gate):
-    """Accepts a candidate with wins / (wins + losses) >= u.
+    """Acceptance of a candidate if wins / (wins + losses) >= u.
 
-    Draws are ignored. Without a decisive game the candidate is rejected, as in [AZG].
+    Draws are ignored. Without any decisive game the candidate is rejected, as in [AZG].
     """
 
     name: Literal["win_rate"] = "win_rate"
 
     threshold: float = Field(default=0.6, ge=0, le=1)
-    """u: the lowest accepted share of wins in decisive games. [Wang2019], [Wang2020a], [Wang2020b]:
-    0.6 ([Wang2020a] sweeps 0.5 to 0.7); [Hongcharoen2018]: 0.55."""
+    """u: smallest accepted share of wins among decisive games. [Wang2019], [Wang2020a],
+    [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7); [Hongcharoen2018]: 0.55."""
 
     def accepts(self, score: Score, los: float) -> bool:
         decisive = score.wins + score.losses
@@ -64,29 +64,30 @@ class WinRateGate(Gate):
 
 
 class LosGate(Gate):
-    """Accepts a candidate with a sufficient likelihood of superiority.
+    """Acceptance of a candidate with sufficient likelihood of superiority.
 
-    The likelihood is that of the [BayesElo] model. Games start from paired random openings, and a
-    repeated game counts once; otherwise a few games repeated many times would look like strong
+    The likelihood is that of the [BayesElo] model. Games start from paired random openings, and
+    repeated games count once. Otherwise a few games repeated many times would look like strong
     evidence.
     """
 
     name: Literal["los"] = "los"
 
     openings: int = Field(default=4, ge=1, le=1000)
-    """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
+    """Random plies at the start of each game. Each opening is played twice, with colours
+    swapped."""
 
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """The lowest accepted likelihood of superiority."""
+    """Smallest accepted likelihood of superiority."""
 
     def accepts(self, score: Score, los: float) -> bool:
         return los >= self.min_los
 
 
 class AlwaysGate(Gate):
-    """Accepts every candidate, as in the factorial part of [Wang2020a] and in [Silver2018].
+    """Acceptance of every candidate, as in [Silver2018] and the factorial part of [Wang2020a].
 
-    Games, if there are any, only measure the training Elo.
+    Any games only measure the training Elo.
     """
 
     name: Literal["always"] = "always"
@@ -106,7 +107,7 @@ RAMPS: Registry[type[Variant]] = Registry("ramp")
 
 
 class MatchSize(NamedTuple):
-    """The size of a match between plain search and the search of the warm start."""
+    """Size of a match between plain search and warm-start search."""
 
     games: int
     openings: int
@@ -114,35 +115,35 @@ class MatchSize(NamedTuple):
 
 
 class Ramp(Variant):
-    """Base of ramps: the weight of a warm start in each iteration, and its end at weight 0."""
+    """Base class of ramps, which set the weight of the warm start until it ends at weight 0."""
 
     @property
     def last(self) -> int | None:
-        """The last iteration with a weight above 0, if it is known in advance."""
+        """The last iteration with a weight above 0; None if unknown in advance."""
         return None
 
     @property
     def match(self) -> MatchSize | None:
-        """The match of plain search against the warm start after an iteration, if there is one."""
+        """Size of the match after each iteration between plain search and warm start, if any."""
         return None
 
     def weight(self, iteration: int) -> float:
-        """Return the weight, from 0 to 1, in an iteration counted from 1."""
+        """Return the weight, in [0, 1], of an iteration counted from 1."""
         raise NotImplementedError
 
     def is_over(self, los: float) -> bool:
         """Return True if a match ends the warm start, regardless of later weights.
 
-        `los` is the likelihood from that match that plain search is stronger.
+        `los` is the likelihood that plain search is stronger, estimated from the match.
         """
         return False
 
 
 class _LimitedRamp(Ramp):
-    """Base of ramps that end after I' iterations."""
+    """Base class of ramps that end after I' iterations."""
 
     iterations: int = Field(default=5, ge=1)
-    """I'. [Wang2020b]: 5."""
+    """I': length of the warm start in iterations. [Wang2020b]: 5."""
 
     @property
     def last(self) -> int:
@@ -150,10 +151,10 @@ class _LimitedRamp(Ramp):
 
 
 class LinearRamp(_LimitedRamp):
-    """The weight 1 - i / I', i = iteration - 1, while it is above 0 [Wang2020b].
+    """Linearly decreasing weight 1 - i / I' for i = iteration - 1 < I' [Wang2020b].
 
-    With I' = 5 that is 1, .8, .6, .4, .2. Rollout, Rave and RoRa, which have no weight, act
-    throughout the I' iterations.
+    For I' = 5 the weights are 1, 0.8, 0.6, 0.4 and 0.2. Rollout, Rave and RoRa have no weight; they
+    stay active for all I' iterations.
     """
 
     name: Literal["linear"] = "linear"
@@ -172,7 +173,7 @@ class ConstantRamp(_LimitedRamp):
 
 
 class EndlessRamp(Ramp):
-    """Full weight throughout: the warm start never ends."""
+    """Full weight in every iteration, so that the warm start never ends."""
 
     name: Literal["never"] = "never"
 
@@ -183,19 +184,20 @@ class EndlessRamp(Ramp):
 class AdaptiveRamp(Ramp):
     """Full weight until plain search beats warm-start search [Wang2021a].
 
-    Both play a match after every iteration, with its best network. [Wang2021a] decides by the score
-    of an arena, this ramp by the likelihood that plain search is stronger. At 0.95, about one match
-    in twenty between equal players ends the warm start, so it ends eventually even if it makes no
-    difference.
+    They play a match after every iteration, both with the best network. [Wang2021a] compares their
+    scores; this ramp uses the likelihood that plain search is stronger. At 0.95, about one match in
+    twenty between equal players ends the warm start. It therefore ends eventually even if the
+    searches are equally strong.
     """
 
     name: Literal["adaptive"] = "adaptive"
     games: int = Field(default=40, ge=2, le=1_000_000)
-    """Games of a match, half of them with each colour."""
+    """Games per match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """The likelihood of superiority of plain search at which the warm start ends."""
+    """Likelihood of superiority of plain search at which the warm start ends."""
     openings: int = Field(default=2, ge=1, le=1000)
-    """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
+    """Random plies at the start of each game. Each opening is played twice, with colours
+    swapped."""
 
     @field_validator("games")
     @classmethod
@@ -218,19 +220,19 @@ for _ramp in (LinearRamp, ConstantRamp, EndlessRamp, AdaptiveRamp):
 
 
 class StopRule(Variant):
-    """Base of stop rules.
+    """Base class of stop rules.
 
-    A rule reads only the records of metrics.jsonl, so that a resumed run ends where an
-    uninterrupted one would.
+    Rules depend only on the records in metrics.jsonl, so that a resumed run ends in the same
+    iteration as an uninterrupted one.
     """
 
     @property
     def needs_accuracy(self) -> bool:
-        """True for a rule that depends on accuracy on solved positions."""
+        """True if the rule depends on accuracy on solved positions."""
         return False
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        """Return True if a run ends after the iteration of the last records."""
+        """Return True if the run ends after the iteration of the last record."""
         raise NotImplementedError
 
 
@@ -238,7 +240,7 @@ STOP_RULES: Registry[type[StopRule]] = Registry("stop rule")
 
 
 class NeverStop(StopRule):
-    """Never ends a run early."""
+    """No early stop."""
 
     name: Literal["never"] = "never"
 
@@ -247,17 +249,17 @@ class NeverStop(StopRule):
 
 
 class NoGainStop(StopRule):
-    """Ends a run whose accuracy on solved positions no longer improves, as in [Clausen2021]."""
+    """End of a run once accuracy on solved positions no longer improves, as in [Clausen2021]."""
 
     name: Literal["no_gain"] = "no_gain"
 
     iterations: int = Field(default=10, ge=1)
-    """Iterations without a new highest accuracy. [Clausen2021]: 10."""
+    """Iterations without a new maximum after which the run ends. [Clausen2021]: 10."""
 
     accuracy: Literal["search_strong", "search_weak", "network_strong", "network_weak"] = (
         "search_strong"
     )
-    """The accuracy that has to improve, by its name in metrics.jsonl. [Clausen2021]: search_strong,
+    """The accuracy that must improve, by its name in metrics.jsonl. [Clausen2021]: search_strong,
     on its hard test set."""
 
     @property
@@ -265,29 +267,29 @@ class NoGainStop(StopRule):
         return True
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        measured = [each for each in records if isinstance(each, AccuracyRecord)]
+        measured = [record for record in records if isinstance(record, AccuracyRecord)]
         if not measured:
             return False
-        best = max(measured, key=lambda each: getattr(each, self.accuracy))  # the first of equals
+        best = max(measured, key=lambda record: getattr(record, self.accuracy))  # first maximum
         return measured[-1].iteration - best.iteration >= self.iterations
 
 
 class SpentStop(StopRule):
-    """Ends a run after a number of evaluations in self-play.
+    """End of a run after a number of network evaluations in self-play.
 
-    Runs with different searches or numbers of games can then be compared at equal cost, as in
-    [Clausen2021], where every trial of the search over settings had two hours.
+    This allows comparing runs with different searches or numbers of games at equal cost. For the
+    same purpose, [Clausen2021] gives every trial of its hyperparameter search two hours.
     """
 
     name: Literal["spent"] = "spent"
 
     evaluations: int = Field(default=1_000_000, ge=1, le=1 << 62)
     """Positions evaluated by the network in self-play after which no further iteration begins. The
-    last iteration is completed, so short iterations keep the limit more precisely."""
+    last iteration is completed, so the limit is exceeded less if iterations are short."""
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        played = (each.evaluated for each in records if isinstance(each, SelfPlayRecord))
-        return sum(played) >= self.evaluations
+        counts = (record.evaluated for record in records if isinstance(record, SelfPlayRecord))
+        return sum(counts) >= self.evaluations
 
 
 for _stop_rule in (NeverStop, NoGainStop, SpentStop):

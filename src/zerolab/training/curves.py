@@ -31,8 +31,8 @@ _TITLES = {
     "elo": "training Elo of the best network (biased)",
     "length": "plies per game of self-play",
     "seconds": "seconds per iteration",
-    "validation-strong": "best move found (validation)",
-    "validation-result": "result known (validation)",
+    "validation-strong": "best move predicted (validation)",
+    "validation-result": "result predicted (validation)",
     "accuracy-strong": "strong accuracy on solved positions",
     "accuracy-weak": "weak accuracy on solved positions",
 }

@@ -1,4 +1,4 @@
-"""Stages that only measure the best network: accuracy, validation and the final evaluation."""
+"""Evaluation stages: accuracy, validation and the final evaluation."""
 
 from __future__ import annotations
 
@@ -45,57 +45,57 @@ from zerolab.training.reporting import best_after, read_records
 from zerolab.training.settings import TrainSettings
 
 _BATCH = 1024
-_LEAST = 1e-30  # of a probability whose logarithm is taken
+_MIN_PRIOR = 1e-30  # keeps logarithms finite
 
 
-class Prediction(NamedTuple):
+class Predictions(NamedTuple):
     """A network's predictions for n positions."""
 
     actions: NDArray[np.int64]
-    """[n]: the legal action with the highest prior."""
+    """[n], the legal action with the highest prior."""
     results: NDArray[np.int8]
-    """[n]: the most probable outcome for the mover, -1, 0 or 1."""
+    """[n], the most probable outcome for the side to move, -1, 0 or 1."""
     values: NDArray[np.float32]
-    """[n]: the expected outcome for the mover."""
+    """[n], the expected outcome for the side to move."""
     policy_errors: NDArray[np.float64]
-    """[n]: cross-entropy of the priors with the uniform policy over the best moves."""
+    """[n], cross-entropy between the priors and the uniform policy over the best moves."""
 
 
-def predict(evaluator: Evaluator, positions: Positions, knows_draws: bool) -> Prediction:
-    """Return a network's predictions; `knows_draws` if one of its heads gives draw probabilities.
+def predict(evaluator: Evaluator, positions: Positions, predicts_draws: bool) -> Predictions:
+    """Return a network's predictions; `predicts_draws` if one of its heads predicts draws.
 
-    Without such a head, the result is the outcome nearest to the expected one.
+    Without such a head, the result is the outcome nearest to the value.
     """
-    wanted: tuple[ExtraOutput, ...] = ("draws",) if knows_draws else ()
+    extra_outputs: tuple[ExtraOutput, ...] = ("draws",) if predicts_draws else ()
     parts = []
-    with torch_threads(1):  # as in games; on several cores last bits may differ
+    with torch_threads(1):  # as in games; with several cores the last bits can differ
         for begin in range(0, len(positions), _BATCH):
             rows = slice(begin, begin + _BATCH)
-            priors, values, draws, _ = evaluate(evaluator, positions.states[rows], wanted)
+            priors, values, draws, _ = evaluate(evaluator, positions.states[rows], extra_outputs)
             results = np.rint(values) if draws is None else _most_probable(values, draws)
             best = positions.values[rows] == positions.best[rows, None]
-            logs = np.where(best, np.log(np.maximum(priors, _LEAST)), 0.0).sum(axis=1)
+            logs = np.where(best, np.log(np.maximum(priors, _MIN_PRIOR)), 0.0).sum(axis=1)
             actions = np.where(positions.legal[rows], priors, -1.0).argmax(axis=1)
             parts.append((actions, results.astype(np.int8), values, -logs / best.sum(axis=1)))
-    return Prediction(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Predictions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _most_probable(values: NDArray[np.float32], draws: NDArray[np.float32]) -> NDArray[np.float64]:
-    decided = 1 - draws
-    chances = np.stack([(decided - values) / 2, draws, (decided + values) / 2])
-    return np.asarray(chances.argmax(axis=0) - 1.0)
+    decisive = 1 - draws
+    probabilities = np.stack([(decisive - values) / 2, draws, (decisive + values) / 2])
+    return np.asarray(probabilities.argmax(axis=0) - 1.0)
 
 
 class SupervisedStage(Stage):
-    """Accepts every candidate, and measures it on the positions for validation."""
+    """Acceptance of every candidate, and its measurement on the validation positions."""
 
     name = "supervised"
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Make the candidate the best network, and measure it."""
+        """Make the candidate the best network and measure it."""
         context.update(best=context.progress.iteration)
         split = context.inputs.split
-        assert split is not None  # otherwise the run has no such stage
+        assert split is not None  # only supervised runs have this stage
         return [measure_part(context, "validation", split.validation)]
 
 
@@ -103,39 +103,39 @@ def measure_part(context: TrainingContext, name: str, positions: Positions) -> S
     """Measure the best network on a part of the solved positions."""
     seconds = context.begin(name, len(positions), "positions")
     heads = context.settings.network.heads
-    knows_draws = any("draws" in head.outputs for head in heads)
-    predicted = predict(context.evaluator(context.progress.best), positions, knows_draws)
-    grades = grade_moves(positions, predicted.actions)
+    predicts_draws = any("draws" in head.outputs for head in heads)
+    predictions = predict(context.evaluator(context.progress.best), positions, predicts_draws)
+    grades = grade_moves(positions, predictions.actions)
     labels, exact = label_outcomes(positions, context.bugs), np.sign(positions.best)
-    measured = {
+    estimates = {
         "strong": proportion_estimate(grades.strong, positions.games),
         "weak": proportion_estimate(grades.weak, positions.games),
-        "label": proportion_estimate(predicted.results == labels, positions.games),
-        "result": proportion_estimate(predicted.results == exact, positions.games),
+        "label": proportion_estimate(predictions.results == labels, positions.games),
+        "result": proportion_estimate(predictions.results == exact, positions.games),
     }
     fields = {
         "iteration": context.iteration,
         "wall_seconds": seconds(),
         "part": name,
         "positions": len(positions),
-        "policy_error": float(predicted.policy_errors.mean()),
-        "value_error": float(np.square(predicted.values - exact).mean()),
+        "policy_error": float(predictions.policy_errors.mean()),
+        "value_error": float(np.square(predictions.values - exact).mean()),
     }
-    for measure, estimate in measured.items():
+    for measure, estimate in estimates.items():
         fields |= _interval_fields(measure, estimate)
     return SupervisedRecord.model_validate(fields)
 
 
 def _interval_fields(name: str, estimate: Estimate | None) -> dict[str, float]:
-    assert estimate is not None  # there are positions
+    assert estimate is not None  # there is at least one position
     mean, low, high = estimate.interval
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
 class AccuracyStage(Stage):
-    """Measures the best network on solved positions, every few iterations.
+    """Measurement of the best network on solved positions, every few iterations.
 
-    The same random numbers are drawn each time, so that only the network makes a difference.
+    The random numbers are the same each time, so that only the network makes a difference.
     """
 
     name = "accuracy"
@@ -146,9 +146,9 @@ class AccuracyStage(Stage):
         return context.inputs.solved is not None and context.iteration % every == 0
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Measure the network alone, and with its search."""
+        """Measure the network alone and with its search."""
         positions, best = context.inputs.solved, context.progress.best
-        assert positions is not None  # otherwise it would not be due
+        assert positions is not None  # is_due() checks this
         seconds = context.begin("accuracy", len(positions), "positions")
         choices = network_choices(context.evaluator(best), positions)
         alone = accuracy_report("network", positions, choices)
@@ -171,41 +171,42 @@ class AccuracyStage(Stage):
 
 
 def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
-    fields: dict[str, float] = {}
-    for measure in ("strong", "weak"):
-        fields |= _interval_fields(f"{report.name}_{measure}", getattr(report.all, measure))
+    fields = {
+        **_interval_fields(f"{report.name}_strong", report.all.strong),
+        **_interval_fields(f"{report.name}_weak", report.all.weak),
+    }
     error = report.value and report.value.squared_error
     return fields | ({f"{report.name}_value_error": error.interval.value} if error else {})
 
 
-_MOST_DIGITS = 10
+_MAX_DIGITS = 9
 
 
 class Baseline(NamedTuple):
     """An opponent of the final evaluation."""
 
     agent: Agent
-    asked: str | None = None
-    """Its spec in the settings, if the network has another iteration."""
+    requested: str | None = None
+    """The spec in the settings, if it refers to another iteration than the agent."""
 
 
 def run_baselines(context: TrainingContext) -> list[Baseline]:
     """Return the opponents of a run's final evaluation, without duplicates.
 
-    ``@12`` is the best network after iteration 12, which is kept even if candidate 12 was rejected
-    or the run ended earlier.
+    ``@12`` is the best network after iteration 12. It exists even if candidate 12 was rejected or
+    the run ended earlier.
     """
-    found: dict[str, Baseline] = {}
+    baselines: dict[str, Baseline] = {}
     for spec in context.settings.final_evaluation.baselines:
-        baseline = _baseline(context, spec)
-        found.setdefault(baseline.agent.name, baseline)
-    return list(found.values())
+        baseline = _resolve_baseline(context, spec)
+        baselines.setdefault(baseline.agent.name, baseline)
+    return list(baselines.values())
 
 
-def _baseline(context: TrainingContext, spec: str) -> Baseline:
+def _resolve_baseline(context: TrainingContext, spec: str) -> Baseline:
     if not spec.startswith("@"):
         return Baseline(parse_agents([spec], context.game)[0])
-    iteration, options = _own_network(spec, context.settings)
+    iteration, options = _parse_own_network(spec, context.settings)
     best = best_after(read_records(context.run), iteration)
     agent = context.network_agent(best, options)
     return Baseline(agent, None if best == iteration else spec)
@@ -214,20 +215,20 @@ def _baseline(context: TrainingContext, spec: str) -> Baseline:
 def check_baselines(settings: TrainSettings, game: Game) -> None:
     """Raise UserError unless every baseline of the final evaluation can play the game.
 
-    A program is started to find out.
+    Programs are started for this check.
     """
     if not settings.final_evaluation.games:
         return
     for spec in settings.final_evaluation.baselines:
         if spec.startswith("@"):
-            _own_network(spec, settings)
+            _parse_own_network(spec, settings)
         else:
             agent = parse_agents([spec], game)[0]
             if runs_program(spec):
-                _try_program(agent)
+                _start_program(agent)
 
 
-def _try_program(agent: Agent) -> None:
+def _start_program(agent: Agent) -> None:
     player = agent.new_player()
     try:
         player.start(1)
@@ -236,15 +237,15 @@ def _try_program(agent: Agent) -> None:
             player.close()
 
 
-def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
-    """Return the iteration and the options in ``@12`` or ``@12?simulations=400``."""
+def _parse_own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
+    """Return the iteration and options of a spec such as ``@12`` or ``@12?simulations=400``."""
     head, text = split_options(spec[1:])
-    if not (head.isdecimal() and len(head) < _MOST_DIGITS):
+    if not (head.isdecimal() and len(head) <= _MAX_DIGITS):
         raise UserError(f"{quoted(spec)}: expected a network of this run, such as @0")
     if int(head) > settings.iterations:
         raise UserError(
             f"{quoted(spec)} is beyond the {settings.iterations} iterations of the run: expected"
-            f" @{settings.iterations} at most"
+            f" at most @{settings.iterations}"
         )
     options = parse_options(NetworkOptions, text, settings.search)
     if options.simulations:
@@ -253,27 +254,27 @@ def _own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOption
 
 
 class FinalEvaluationStage(Stage):
-    """Plays every baseline from paired random openings, which vary the games fairly.
+    """Games against every baseline, from paired random openings that vary the games fairly.
 
-    A run that learns from solved positions is first measured on those for the test.
+    A supervised run is first measured on the test positions.
     """
 
     name = FINAL_STAGE
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Measure the positions for the test, if there are any, and play the baselines."""
+        """Measure the test positions, if any, and play the baselines."""
         split = context.inputs.split
-        tested = [measure_part(context, "test", split.test)] if split else []
-        opponents = run_baselines(context) if context.settings.final_evaluation.games else []
-        return [*tested, *(_against(context, opponent) for opponent in opponents)]
+        test_records = [measure_part(context, "test", split.test)] if split else []
+        baselines = run_baselines(context) if context.settings.final_evaluation.games else []
+        return [*test_records, *(_evaluate(context, baseline) for baseline in baselines)]
 
 
-def _against(context: TrainingContext, baseline: Baseline) -> Record:
+def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
     name, best = baseline.agent.name, context.progress.best
     seconds = context.begin(f"against {name}", context.settings.final_evaluation.games, "games")
     try:
         match = _play_baseline(context, baseline)
-    except NotSolvedError as error:  # another try would end the same way
+    except NotSolvedError as error:  # repeating the games would fail in the same way
         return UnplayedRecord(
             iteration=context.iteration,
             wall_seconds=seconds(),
@@ -288,7 +289,7 @@ def _against(context: TrainingContext, baseline: Baseline) -> Record:
         wall_seconds=seconds(),
         network=best,
         opponent=name,
-        asked=baseline.asked,
+        asked=baseline.requested,
         **match.score._asdict(),
         distinct_games=pair.distinct.games,
         score_rate=score_rate,

@@ -1,4 +1,4 @@
-"""Facts to learn from, made of stored examples or of solved positions."""
+"""Training facts, computed from stored examples or from solved positions."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def window_rows(
 ) -> tuple[NDArray[np.uint64], Facts]:
     """Return the states and facts of the fully searched moves.
 
-    Vector columns of the facts that are not in `columns` stay empty. `features`, float16[N,
-    features], are those of `later_features` if they are known. An outcome is multiplied by
-    `discount` for every ply that leads to it; the rest counts as a draw, as if each ply could end
-    the game in one.
+    Vector columns of the facts are left empty unless they are in `columns`. `features`, if given,
+    is the result of `later_features`. Each ply before the end of the game multiplies the outcome by
+    `discount`, and the remaining probability counts as a draw, as if every ply could end the game
+    in a draw.
     """
     values = examples.outcomes * np.float64(discount) ** examples.plies_left
     facts: dict[str, NDArray[Any]] = {
@@ -49,7 +49,8 @@ def window_rows(
     if "replies" in columns:
         facts["replies"] = _replies(examples)
     if "moves" in columns:
-        facts["moves"] = _moves(examples)
+        facts["moves"] = np.zeros_like(examples.policies)
+        facts["moves"][np.arange(len(examples.actions)), examples.actions] = 1
     if features is not None:
         facts["features"] = features
     full = examples.full
@@ -57,54 +58,48 @@ def window_rows(
 
 
 def _facts(facts: Mapping[str, NDArray[Any]], columns: Container[str]) -> Facts:
-    """Return facts as the window keeps them: single columns in float32, `columns` of the others."""
-    nothing = np.empty((len(facts["values"]), 0), np.float16)
+    """Return facts for the window, with scalars as float32 and only the vectors in `columns`."""
+    empty = np.empty((len(facts["values"]), 0), np.float16)
     vectors = {
-        name: facts.get(name, nothing) if name in columns else nothing for name in VECTOR_COLUMNS
+        name: facts.get(name, empty) if name in columns else empty for name in VECTOR_COLUMNS
     }
-    single = [name for name in Facts.forms() if name not in vectors]
-    return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in single})
+    scalars = [name for name in Facts.forms() if name not in vectors]
+    return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in scalars})
 
 
 def _replies(examples: Examples) -> Numbers:
-    """Return the policies at the opponent's next move, NaN where none was fully searched."""
+    """Return the policies of the opponent's next moves; NaN for moves without a full search."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
     replies[:-1][follows] = examples.policies[1:][follows]
     return replies
 
 
-def _moves(examples: Examples) -> Numbers:
-    moves = np.zeros_like(examples.policies)
-    moves[np.arange(len(moves)), examples.actions] = 1
-    return moves
-
-
 def later_features(
     examples: Examples, features: NDArray[np.float16], plies: Sequence[int]
 ) -> NDArray[np.float16]:
-    """Return the features of later positions, float16[N, len(plies) * width], ply by ply.
+    """Return the features of later positions, float16[N, len(plies) * feature_count], ply by ply.
 
-    `features`, float16[N, width], are those of the examples. NaN marks positions after the last
-    move of a game.
+    `features`, float16[N, feature_count], are those of the examples themselves. Positions after the
+    last move of a game have NaN.
     """
-    count, width = features.shape
-    later = np.full((count, len(plies), width), np.nan, np.float16)
-    for place, ply in enumerate(plies):
-        now, then = slice(max(0, count - ply)), slice(ply, None)
-        goes_on = examples.games[now] == examples.games[then]
-        goes_on &= examples.plies[now] + ply == examples.plies[then]
-        later[now, place][goes_on] = features[then][goes_on]
-    return later.reshape(count, len(plies) * width)
+    count, feature_count = features.shape
+    targets = np.full((count, len(plies), feature_count), np.nan, np.float16)
+    for column, ply in enumerate(plies):
+        now, later = slice(max(0, count - ply)), slice(ply, None)
+        is_same_game = examples.games[now] == examples.games[later]
+        is_same_game &= examples.plies[now] + ply == examples.plies[later]
+        targets[now, column][is_same_game] = features[later][is_same_game]
+    return targets.reshape(count, len(plies) * feature_count)
 
 
-_TRAINING, _VALIDATION = 0.8, 0.1
+_TRAINING_SHARE, _VALIDATION_SHARE = 0.8, 0.1
 
 
 def file_settings(path: Path) -> dict[str, str]:
-    """Return the settings, by dotted keys, of a run that learns from a file of solved positions.
+    """Return the settings, by dotted key, for learning from a file of solved positions.
 
-    Raises UserError for a file that cannot be used.
+    Raises UserError if the file cannot be used.
     """
     positions, about = read_positions(path)
     return {
@@ -115,7 +110,7 @@ def file_settings(path: Path) -> dict[str, str]:
 
 
 class SolvedSplit(NamedTuple):
-    """The parts of a file of solved positions. Positions of one game are in the same part."""
+    """The parts of a file of solved positions. All positions of a game are in the same part."""
 
     training: Positions
     validation: Positions
@@ -125,42 +120,43 @@ class SolvedSplit(NamedTuple):
 def read_split(
     settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
 ) -> SolvedSplit | None:
-    """Return the positions to learn from, None if a run learns from its own games.
+    """Return the positions to learn from; None if the run learns from its own games.
 
-    `locate` returns the path of a file named in settings, such as `RunFolder.positions_path`.
-    Raises UserError for a file that cannot be used, or whose digest differs.
+    `locate` maps a file name in the settings to a path, as `RunFolder.positions_path` does. Raises
+    UserError if the file cannot be used or its digest differs.
     """
     if not settings.positions:
         return None
     positions, about = read_positions(locate(settings.positions), game)
-    found = content_digest(positions, about)
-    if settings.digest != found:
+    digest = content_digest(positions, about)
+    if settings.digest != digest:
         raise UserError(
-            f"{quoted(settings.positions)} has the digest {found}, not {settings.digest}: expected"
+            f"{quoted(settings.positions)} has the digest {digest}, not {settings.digest}: expected"
             " the file that this run learns from"
         )
     parts = split_by_game(positions)
     for name, part in parts._asdict().items():
         if len(part) < 2:
             raise UserError(
-                f"{quoted(settings.positions)} has {len(positions)} positions, too few for a part"
-                f" for {name}: expected hundreds at least"
+                f"{quoted(settings.positions)} has {len(positions)} positions, too few for a"
+                f" {name} part: expected at least several hundred"
             )
     return parts
 
 
 def split_by_game(positions: Positions) -> SolvedSplit:
-    """Split positions by the numbers of their games alone, so that a larger file splits alike."""
+    """Split positions by game number, so that games keep their part if the file is extended."""
     keys = streams.streams(
         0, 0, positions.games, np.zeros_like(positions.games), streams.DATASET_SPLIT
     )
     share = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    parts = np.searchsorted([_TRAINING, _TRAINING + _VALIDATION], share, side="right")
+    ends = [_TRAINING_SHARE, _TRAINING_SHARE + _VALIDATION_SHARE]
+    parts = np.searchsorted(ends, share, side="right")
     return SolvedSplit(*(positions.take(np.flatnonzero(parts == part)) for part in range(3)))
 
 
 def label_outcomes(positions: Positions, bugs: PublishedBugs) -> NDArray[np.int8]:
-    """Return the outcomes for the movers that are learnt, int8[n]: -1, 0 or 1."""
+    """Return the target outcomes for the side to move, int8[n]: -1, 0 or 1."""
     exact = np.sign(positions.best).astype(np.int8)
     return bugs.solved_outcomes(exact, positions.plies % 2 == 0)
 
@@ -168,10 +164,10 @@ def label_outcomes(positions: Positions, bugs: PublishedBugs) -> NDArray[np.int8
 def label_facts(
     positions: Positions, bugs: PublishedBugs, columns: Container[str] = VECTOR_COLUMNS
 ) -> Facts:
-    """Return the facts about solved positions; NaN where unknown.
+    """Return the facts about solved positions, with NaN where unknown.
 
-    The policy is uniform over the best moves [Clausen2021]; values of actions are their outcomes.
-    Vector columns not among `columns` are left empty.
+    The policy is uniform over the best moves [Clausen2021], and action values are exact outcomes.
+    Vector columns are left empty unless they are in `columns`.
     """
     best = positions.values == positions.best[:, None]
     values = label_outcomes(positions, bugs).astype(np.float32)
@@ -190,27 +186,27 @@ def label_facts(
 def solved_window(
     positions: Positions, bugs: PublishedBugs, learn: LearnSettings, columns: Container[str]
 ) -> Window:
-    """Return a window of all these positions, regardless of the window and merging in `learn`.
+    """Return a window of all these positions, ignoring the window and merging in `learn`.
 
-    Vector columns of facts not among `columns` are left empty.
+    Vector columns of facts are left empty unless they are in `columns`.
     """
-    whole = {"window": Iterations(iterations=1), "merging": NoMerging()}
-    window = bugs.window(positions.game, learn.model_copy(update=whole))
+    unlimited = {"window": Iterations(iterations=1), "merging": NoMerging()}
+    window = bugs.window(positions.game, learn.model_copy(update=unlimited))
     window.add(positions.states, label_facts(positions, bugs, columns))
     return window
 
 
 def check_heads(network: NetworkSettings, positions: Positions) -> None:
-    """Raise UserError for a head that solved positions have no targets for."""
+    """Raise UserError if solved positions have no targets for a head."""
     facts = label_facts(positions.take(np.arange(1)), PublishedBugs())
-    facts = facts.map(lambda each: each.astype(np.float32))
+    facts = facts.map(lambda column: column.astype(np.float32))
 
-    def learns(head: Head) -> bool:
+    def has_target(head: Head) -> bool:
         return not bool(np.isnan(head.target(facts, TARGETS)).all())
 
-    if unfit := [head.name for head in network.heads if not learns(head)]:
-        fit = ", ".join(quoted(head.name) for head in network.heads if learns(head))
+    if unusable := [head.name for head in network.heads if not has_target(head)]:
+        usable = ", ".join(quoted(head.name) for head in network.heads if has_target(head))
         raise UserError(
-            f"network.heads has {quoted(unfit[0])}, for which solved positions have no targets:"
-            f" expected only heads such as {fit or quoted('policy')}"
+            f"network.heads has {quoted(unusable[0])}, for which solved positions have no targets:"
+            f" expected only heads such as {usable or quoted('policy')}"
         )

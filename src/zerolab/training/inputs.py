@@ -1,9 +1,9 @@
-"""Inputs of a run: its game, solved positions, and networks of other runs.
+"""Inputs of a run, such as its game, solved positions and networks of other runs.
 
-A run may start from a network of another run, and may learn the features of one. Its settings name
-them by path; once the run has begun they also have the digest, and its folder has a copy, so that
-the other run can change or disappear (docs/decisions/0046). A run of a study begins with such
-copies, as it may be trained on a machine without the other run.
+A run can start from a network of another run, and can learn the features of one. Its settings name
+these networks by path. When the run begins, their digests are added to the settings and copies to
+the run folder, so that the other run can change or disappear (docs/decisions/0046). Runs of a study
+begin with such copies, since they can be trained on a machine without the other run.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from zerolab.training.transfer import Side, Transferred, new_network, transfer_w
 
 
 class RunInputs(NamedTuple):
-    """Everything that a run reads from outside its own stages, found once."""
+    """External inputs of a run, read once."""
 
     game: Game
     solved: Positions | None = None
-    """Solved positions to measure accuracy on, if any."""
+    """Solved positions for measuring accuracy, if any."""
     split: SolvedSplit | None = None
     """Solved positions to learn from; None if the run learns from its own games."""
     feature_source: FeatureSource | None = None
     """The network whose features are learnt, if any."""
     start: Start | None = None
-    """The start of a run without a network 0 yet; None if it starts untrained."""
+    """Initial weights of network 0; None if it is untrained or already saved."""
 
 
 def find_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInputs:
-    """Return the inputs of a run; raise UserError for those that are missing or do not fit.
+    """Return the inputs of a run; raise UserError if one is missing or does not fit.
 
-    A run that has begun reads the copies in its folder. The network that it started from is not
-    looked for any more, as it may be gone.
+    A run that has begun reads the copies in its folder. The network that it started from is no
+    longer required.
     """
     game = parse_game(settings.game)
     locate: Callable[[str], Path] = Path if run is None else run.positions_path
@@ -73,19 +73,21 @@ def find_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInp
 def _accuracy_positions(
     settings: AccuracySettings, game: Game, locate: Callable[[str], Path]
 ) -> Positions | None:
-    """Return the positions to measure accuracy on, None if it is not measured."""
+    """Return the positions for measuring accuracy; None if it is not measured."""
     if not settings.every:
         return None
     positions, _ = read_positions(locate(settings.positions), game)
     if not len(positions):
-        raise UserError(f"{settings.positions} has no positions: nothing can be measured")
+        raise UserError(
+            f"{settings.positions} has no positions: expected some to measure accuracy on"
+        )
     return positions
 
 
 def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder, int]:
-    """Return the run and the iteration that the setting `key` names as RUN or RUN@N.
+    """Return the run and iteration of a network given as RUN or RUN@N in the setting `key`.
 
-    Raises UserError for a network that does not exist, or that is one of `run` itself.
+    Raises UserError if the network does not exist, or if it belongs to `run` itself.
     """
     try:
         source, iteration = find_network(name)
@@ -93,17 +95,17 @@ def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder
         raise UserError(f"{key} = {quoted(name)}: {error}") from None
     if run is not None and canonical_folder(source.path) == canonical_folder(run.path):
         raise UserError(
-            f"{key} = {quoted(name)} is the run itself: expected a network that was trained before"
+            f"{key} = {quoted(name)} is the run itself: expected a network of another run"
         )
     return source, iteration
 
 
 def require_digest(path: Path, stored: StoredNetwork, digest: str) -> None:
-    """Raise UserError for a network other than that of a run's settings; "" stands for any."""
+    """Raise UserError if a network does not match the digest in the settings, unless it is ""."""
     if digest not in ("", stored.digest):
         raise UserError(
-            f"{path} has the digest {stored.digest}, not {digest}: expected the network that this"
-            " run has begun with"
+            f"{path} has the digest {stored.digest}, not {digest}: expected the network with which"
+            " this run began"
         )
 
 
@@ -114,10 +116,10 @@ def stored_settings(stored: StoredNetwork) -> NetworkSettings:
 
 
 def source_network(key: str, name: str) -> NetworkSettings:
-    """Return the settings of the network that the setting `key` names.
+    """Return the settings of the network named in the setting `key`.
 
-    Heads with settings that were found out when its run began, such as the features of another
-    network, are left out: they are for that run only.
+    Heads whose settings depend on their run, such as those for features of another network, are
+    omitted.
     """
     source, iteration = named_network(key, name, None)
     settings = stored_settings(read_network(source.weights_path(iteration)))
@@ -126,19 +128,19 @@ def source_network(key: str, name: str) -> NetworkSettings:
 
 
 FEATURES_COPY = "source.safetensors"
-"""The file name of a run's copy of the network whose features it learns."""
+"""File name of a run's copy of the network whose features it learns."""
 
 _FEATURES_KEY = "network.heads.features"
 
 
 class FeatureSource:
-    """A network whose features are learnt, at some plies ahead of each position."""
+    """A network whose features are learnt, for this position and positions some plies later."""
 
     def __init__(self, stored: StoredNetwork, plies: Sequence[int]) -> None:
         """Build the network; raise UserError if its heads have no convolutions."""
         game = parse_game(stored.game)
         settings = validate(NETWORKS[stored.settings["name"]], stored.settings)
-        network = build_network(settings, game, seed=0)  # whose weights are replaced
+        network = build_network(settings, game, seed=0)
         load_weights(network, stored.weights)
         self.stored = stored
         self._reader = FeatureReader(network, game)
@@ -150,17 +152,17 @@ class FeatureSource:
         return self._reader.feature_count
 
     def features(self, states: NDArray[np.uint64]) -> NDArray[np.float16]:
-        """Return the features of states uint64[N, words]: float16[N, width]."""
+        """Return the features of states uint64[N, words] as float16[N, feature_count]."""
         with torch_threads(available_cores()):
             return self._reader.read(states).astype(np.float16)
 
     def targets(self, examples: Examples, features: NDArray[np.float16]) -> NDArray[np.float16]:
-        """Return the targets of examples with these features (`later_features`)."""
+        """Return the training targets of examples, given their features (`later_features`)."""
         return later_features(examples, features, self._plies)
 
 
 def count_features(settings: TrainSettings) -> int:
-    """Return the number of features of a position in the last network of a run.
+    """Return the number of features per position of a run's last network.
 
     Raises UserError if its heads have no convolutions.
     """
@@ -170,7 +172,7 @@ def count_features(settings: TrainSettings) -> int:
 
 
 def features_head(settings: TrainSettings) -> FeaturesHead | None:
-    """Return the head of a run that learns features, None if it has none."""
+    """Return the features head of a run, if any."""
     heads = settings.network.heads
     return next((head for head in heads if isinstance(head, FeaturesHead)), None)
 
@@ -178,10 +180,10 @@ def features_head(settings: TrainSettings) -> FeaturesHead | None:
 def find_feature_source(
     settings: TrainSettings, run: RunFolder | None = None
 ) -> FeatureSource | None:
-    """Return the network whose features a run learns, None if it learns none.
+    """Return the network whose features a run learns; None if there is none.
 
-    A run that has begun uses its own copy. Raises UserError for a network that does not exist, is
-    not the one that the run began with, or has no features of the run's game.
+    A run that has begun uses its own copy. Raises UserError if the network does not exist, differs
+    from the one with which the run began, or has no features for the run's game.
     """
     head = features_head(settings)
     if head is None:
@@ -210,136 +212,134 @@ def find_feature_source(
 
 
 def feature_files(source: RunFolder) -> dict[str, bytes]:
-    """Return the files, by name, that a run copies from a finished one to learn its features.
+    """Return the contents of the files, by name, needed to learn the features of a finished run.
 
-    Raises UserError if they are damaged.
+    Raises UserError if a file is damaged.
     """
     return {FEATURES_COPY: read_network(source.weights_path(source.progress.best)).content}
 
 
 def _feature_network(head: FeaturesHead, run: RunFolder | None) -> Path:
-    """Return the path of the network that a head names."""
+    """Return the path of the source network of a head."""
     if not head.source:
         raise UserError(
-            f"{_FEATURES_KEY}.source is missing: expected a trained network of the same game, as in"
-            f" {_FEATURES_KEY}.source=runs/small or {_FEATURES_KEY}.source=runs/small@12"
+            f"{_FEATURES_KEY}.source is missing: expected a trained network for the same game, such"
+            f" as {_FEATURES_KEY}.source=runs/small or {_FEATURES_KEY}.source=runs/small@12"
         )
     source, iteration = named_network(f"{_FEATURES_KEY}.source", head.source, run)
     return source.weights_path(iteration)
 
 
 def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -> TrainSettings:
-    """Return settings with the digest and width of the network whose features are learnt."""
+    """Return settings completed with the digest and feature count of the source network."""
     head = features_head(settings)
     if head is None or source is None:
         return settings
-    found = head.model_copy(update={"digest": source.stored.digest, "width": source.feature_count})
-    heads = tuple(found if each is head else each for each in settings.network.heads)
+    completed = head.model_copy(
+        update={"digest": source.stored.digest, "width": source.feature_count}
+    )
+    heads = tuple(completed if each is head else each for each in settings.network.heads)
     network = settings.network.model_copy(update={"heads": heads})
     return settings.model_copy(update={"network": network})
 
 
 START_COPY = "start.safetensors"
-"""The file name of a run's copy of the network that it starts from."""
+"""File name of a run's copy of the network that it starts from."""
 START_OPTIMIZER_COPY = "start.optimizer.safetensors"
-"""The file name of its copy of the optimiser's state, if learning continues with it."""
+"""File name of a run's copy of the initial optimiser state, if training continues with it."""
 
-_LARGEST = 1 << 32
+_MAX_BYTES = 1 << 32
 
 
 class Start(NamedTuple):
-    """The network and optimiser state that a run starts from."""
+    """Initial weights and optimiser state of a run, taken from another run."""
 
     settings: StartSettings
-    """Those of the run, completed with digest, iteration and game of the source."""
-    taken: Transferred
+    """Settings of the run, completed with the digest, iteration and game of the source."""
+    transferred: Transferred
     optimizer: Arrays
-    """The state of the optimiser if learning continues with it, else empty."""
+    """The optimiser state to continue with; empty for a new optimiser."""
     is_trunk_frozen: bool = False
 
     def describe(self) -> str:
         """Return a message for the user."""
-        start, taken = self.settings, self.taken
+        start, transferred = self.settings, self.transferred
         assert start.iteration is not None  # set by `find_start`
         name = f"{source_folder(start.source, start.iteration)}@{start.iteration}"
-        optimizer = ", with the state of its optimiser" if self.optimizer else ""
-        new = f"; new: {', '.join(taken.new)}" if taken.new else ""
-        if self.is_trunk_frozen and any(part.startswith("plane ") for part in taken.new):
-            new += " (new planes stay without effect: the trunk is frozen)"
-        left = f"; left behind: {', '.join(taken.left)}" if taken.left else ""
-        return f"starts from {name} of {start.game}{optimizer}{new}{left}"
+        optimizer = ", with its optimiser state" if self.optimizer else ""
+        new = f"; new: {', '.join(transferred.new)}" if transferred.new else ""
+        if self.is_trunk_frozen and any(part.startswith("plane ") for part in transferred.new):
+            new += " (new planes have no effect because the trunk is frozen)"
+        unused = f"; unused: {', '.join(transferred.unused)}" if transferred.unused else ""
+        return f"starts from {name}, trained on {start.game}{optimizer}{new}{unused}"
 
 
 def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start | None:
-    """Return what a run starts from, None if it starts untrained.
+    """Return the initial weights of a run; None if it starts untrained.
 
-    Raises UserError for a network that does not exist, is not the one that the run began with, or
-    does not fit the run's network.
+    Raises UserError if the source network does not exist, differs from the one with which the run
+    began, or does not fit the run's network.
     """
     start = settings.start
     if start is None:
         return None
-    files = _kept_files(run) or _named_files(settings, start, run)
+    files = _copied_files(run) or _source_files(settings, *named_network(START, start.source, run))
     stored = read_network(files.network)
     require_digest(files.network, stored, start.digest)
-    there = Side(parse_game(stored.game), stored_settings(stored), stored.weights)
-    here = new_network(settings.network_of(0), parse_game(settings.game), settings.seed)
+    source = Side(parse_game(stored.game), stored_settings(stored), stored.weights)
+    target = new_network(settings.network_of(0), parse_game(settings.game), settings.seed)
     try:
-        taken = transfer_weights(start.transfer, there, here)
+        transferred = transfer_weights(start.transfer, source, target)
     except UserError as error:
         raise UserError(f"{START} = {quoted(start.source)}: {error}") from None
     optimizer = read_optimizer(files.optimizer, stored) if files.optimizer else {}
-    found = {"digest": stored.digest, "iteration": stored.iteration, "game": stored.game}
+    origin = {"digest": stored.digest, "iteration": stored.iteration, "game": stored.game}
     is_frozen = settings.learn.frozen == "trunk"
-    return Start(start.model_copy(update=found), taken, optimizer, is_frozen)
+    return Start(start.model_copy(update=origin), transferred, optimizer, is_frozen)
 
 
 def start_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
-    """Return the files, by name, that a run copies from a finished one to start from it.
+    """Return the contents of the files, by name, needed to start from a finished run.
 
-    Raises UserError if they are damaged.
+    Raises UserError if a file is damaged.
     """
-    files = _files(settings, source, source.progress.best)
-    found = {START_COPY: read_network(files.network).content}
+    files = _source_files(settings, source, source.progress.best)
+    contents = {START_COPY: read_network(files.network).content}
     if files.optimizer is not None:
-        found[START_OPTIMIZER_COPY] = read_bytes(files.optimizer, _LARGEST)
-    return found
+        contents[START_OPTIMIZER_COPY] = read_bytes(files.optimizer, _MAX_BYTES)
+    return contents
 
 
 class _Files(NamedTuple):
     network: Path
     optimizer: Path | None
-    """None unless learning continues with its state."""
+    """None if training starts with a new optimiser."""
 
 
-def _kept_files(run: RunFolder | None) -> _Files | None:
-    """Return the copies in a run's folder, None if there are none."""
+def _copied_files(run: RunFolder | None) -> _Files | None:
+    """Return the copies in a run folder, if any."""
     if run is None or not run.source_path(START_COPY).is_file():
         return None
     optimizer = run.source_path(START_OPTIMIZER_COPY)
     return _Files(run.source_path(START_COPY), optimizer if optimizer.is_file() else None)
 
 
-def _named_files(settings: TrainSettings, start: StartSettings, run: RunFolder | None) -> _Files:
-    """Return the files of the network that settings name."""
-    return _files(settings, *named_network(START, start.source, run))
-
-
-def _files(settings: TrainSettings, source: RunFolder, iteration: int) -> _Files:
+def _source_files(settings: TrainSettings, source: RunFolder, iteration: int) -> _Files:
     """Return the files of another run to start from."""
     network, optimizer = source.weights_path(iteration), source.optimizer_path(iteration)
-    continues = _continues(settings, source, read_network(network)) and optimizer.is_file()
-    return _Files(network, optimizer if continues else None)
+    stored = read_network(network)
+    keeps_optimizer = _can_keep_optimizer(settings, source, stored) and optimizer.is_file()
+    return _Files(network, optimizer if keeps_optimizer else None)
 
 
-def _continues(settings: TrainSettings, source: RunFolder, stored: StoredNetwork) -> bool:
-    """Return True if all is taken from an equal network with the same game and optimiser."""
+def _can_keep_optimizer(settings: TrainSettings, source: RunFolder, stored: StoredNetwork) -> bool:
+    """Return True if game, network and optimiser are equal and all weights are transferred."""
     start, learn = settings.start, source.config.get("learn", {})
-    former = learn.get("optimizer") if isinstance(learn, dict) else None
+    source_optimizer = learn.get("optimizer") if isinstance(learn, dict) else None
     return (
         start is not None
         and start.transfer == "all"
         and stored.game == settings.game
         and stored_settings(stored) == settings.network_of(0)
-        and former == settings.learn.optimizer.model_dump()
+        and source_optimizer == settings.learn.optimizer.model_dump()
     )

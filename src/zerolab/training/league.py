@@ -1,7 +1,7 @@
-"""Self-play in a league, whose players persist from iteration to iteration.
+"""Self-play in a league whose players persist across iterations.
 
-The league is not saved: it follows from the settings and the stored games of the run, so that a
-resumed run has the same players.
+The league is not saved. It is reconstructed from the settings and the stored games of the run, so
+that a resumed run has the same players.
 """
 
 from __future__ import annotations
@@ -23,57 +23,58 @@ from zerolab.training.settings import TrainSettings, league_settings
 
 
 class LeagueEpisodes(NamedTuple):
-    """The games of an iteration, and the generation that played the last one."""
+    """The games of an iteration and the generation that played the last game."""
 
     episodes: SelfPlayResult
     generation: int
 
 
 class StoredLeague:
-    """The league that results from the stored games of a run.
+    """The league reconstructed from the stored games of a run.
 
-    Games are read once: an iteration reads those of the iteration before, a resumed run reads all.
+    Games are read once. Each iteration reads the games of the previous one, and a resumed run reads
+    all games.
     """
 
     def __init__(self, store: GameStore, settings: LeagueSettings) -> None:
         self.settings = settings
         self.game = parse_game(settings.game)
         self._store = store
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._state = LeagueState(first_generation(self.settings))
-        self._next = 1  # the first iteration whose games have not been read
+        self._next_iteration = 1  # the first iteration with unread games
 
     def before(self, iteration: int) -> LeagueState:
         """Return a copy of the league after all games before an iteration.
 
-        Raises UserError for stored games that its pairings did not ask for.
+        Raises UserError if the stored games do not match the pairings of the league.
         """
-        if iteration < self._next:
-            self._begin()
-        while self._next < iteration:
-            self._take_in(self._store.games(self._next, SELF_PLAY))
-            self._next += 1
+        if iteration < self._next_iteration:
+            self._reset()
+        while self._next_iteration < iteration:
+            self._replay(self._store.games(self._next_iteration, SELF_PLAY))
+            self._next_iteration += 1
         return deepcopy(self._state)
 
-    def _take_in(self, games: Sequence[GameRecord]) -> None:
+    def _replay(self, games: Sequence[GameRecord]) -> None:
         state = self._state
         while games and (numbers := state.next_games(self.settings, state.played + len(games))):
-            part, games = games[: len(numbers)], games[len(numbers) :]
-            met = draw_pairs(state.population, self.settings, numbers)
+            batch, games = games[: len(numbers)], games[len(numbers) :]
+            pairs = draw_pairs(state.population, self.settings, numbers)
             try:
-                found = [[player_number(name) for name in game[1:3]] for game in part]
+                players = [[player_number(name) for name in game[1:3]] for game in batch]
             except ValueError as error:
                 raise damaged(self._store.path, error) from None
-            if found != met.tolist():
-                why = f"games of iteration {self._next} are of another league"
-                raise damaged(self._store.path, why)
-            state.rate_records(self.game, self.settings, met, part)
+            if players != pairs.tolist():
+                reason = f"games of iteration {self._next_iteration} belong to another league"
+                raise damaged(self._store.path, reason)
+            state.rate_records(self.game, self.settings, pairs, batch)
 
 
 def run_league(store: GameStore, settings: TrainSettings) -> StoredLeague | None:
-    """Return the league of a run with these games, None for plain self-play."""
+    """Return the league of a run with these games; None for plain self-play."""
     if settings.league is None:
         return None
     return StoredLeague(store, league_settings(settings, settings.league))
@@ -86,7 +87,7 @@ def play_league(
     iteration: int,
     report: Callable[[SelfPlayProgress], None],
 ) -> LeagueEpisodes:
-    """Play the games of an iteration after those that are stored (`play_games`)."""
+    """Play the next `episodes` games of a league, in iteration `iteration`."""
     settings, state = league.settings, league.before(iteration)
     generation = state.population.generation
     end = state.played + episodes
@@ -94,18 +95,18 @@ def play_league(
     begin = 0
     while numbers := state.next_games(settings, end):
         generation = state.population.generation
-        met = draw_pairs(state.population, settings, numbers)
+        pairs = draw_pairs(state.population, settings, numbers)
         plies = sum(part.moves for part in parts)
 
-        def progress(done: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
-            report(SelfPlayProgress(begin + done.games, plies + done.plies))
+        def report_part(part: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
+            report(SelfPlayProgress(begin + part.games, plies + part.plies))
 
         parts.append(
             play_league_games(
-                league.game, settings, evaluator, state.population, met, begin, progress,
+                league.game, settings, evaluator, state.population, pairs, begin, report_part,
                 iteration=iteration,
             )
         )  # fmt: skip
-        state.rate_records(league.game, settings, met, parts[-1].games)
+        state.rate_records(league.game, settings, pairs, parts[-1].games)
         begin += len(numbers)
     return LeagueEpisodes(merge_results(parts), generation)

@@ -1,4 +1,4 @@
-"""The learner: steps of an optimiser over batches from the replay window."""
+"""The learner, which trains a network on batches from the replay window."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ETA = 3
 
 
 class WeightAverage:
-    """A moving average of a network's weights over its latest steps [Polyak1992], [Wu2019].
+    """A moving average of a network's weights over recent steps [Polyak1992], [Wu2019].
 
     After step t, counted over the whole run, mean <- mean + share * (weights - mean) with
-    share = max(1 - decay, 4 / (t + 3)). At first this is the polynomial-decay averaging of
-    [Shamir2013] with eta = 3, over about the last quarter of the steps; later it is an exponential
-    moving average over about 1 / (1 - decay) steps. Untrained weights are not part of it
-    (docs/decisions/0018). Parameters and batch norm statistics are averaged, integers are copied.
+    share = max(1 - decay, 4 / (t + 3)). Initially this is the polynomial-decay averaging of
+    [Shamir2013] with eta = 3, over about the last quarter of the steps. Later it becomes an
+    exponential moving average over about 1 / (1 - decay) steps. Untrained weights are excluded
+    (docs/decisions/0018). Parameters and batch norm statistics are averaged; integers are copied.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -58,20 +58,20 @@ class WeightAverage:
         torch._foreach_lerp_(means, latest, share)
 
     def arrays(self) -> Arrays:
-        """Return the average as arrays, in the form of `weights_to_arrays`."""
+        """Return the average as arrays by name, like `weights_to_arrays`."""
         return {
             name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
         }
 
     def state(self) -> Arrays:
-        """Return the latest weights and the number of steps; nothing before the first step."""
+        """Return the latest weights and the number of steps; empty before the first step."""
         if not self._steps:
             return {}
         latest = {f"{_LATEST}{name}": x for name, x in weights_to_arrays(self._network).items()}
         return {**latest, _STEPS: np.array(self._steps)}
 
     def load(self, average: Arrays, state: Mapping[str, NDArray[Any]]) -> None:
-        """Restore the average and, in the network, the latest weights.
+        """Restore the average, and load the latest weights into the network.
 
         Other arrays in `state` are ignored. Raises UserError if arrays do not fit the network.
         """
@@ -91,17 +91,17 @@ class Learned(NamedTuple):
     """The results of a learning stage."""
 
     examples_seen: int
-    """Examples seen, repetitions included."""
+    """Training examples, including repetitions."""
     epoch_losses: list[dict[str, float]]
-    """For every epoch, the means of the logged losses (`networks.losses.HeadErrors.logged`)."""
+    """Means of the logged losses of each epoch (`networks.losses.HeadErrors.logged`)."""
     learning_rates: list[float]
-    """The learning rate of every step."""
+    """Learning rate of each step."""
     gradient_norm: float | None
-    """Mean norm of the gradients before clipping, None without clipping."""
+    """Mean norm of the gradients before clipping; None without clipping."""
 
     @property
     def losses(self) -> dict[str, float]:
-        """The means of the last epoch."""
+        """Mean losses of the last epoch."""
         return self.epoch_losses[-1]
 
     @property
@@ -113,8 +113,8 @@ class Learned(NamedTuple):
 class LearningLog:
     """Sums of losses over the steps of each epoch.
 
-    They stay on the device of the network, since reading one would wait for it. A pass that ends
-    early counts as an epoch.
+    The sums stay on the network's device, because reading a value would wait for the device. An
+    incomplete pass counts as an epoch.
     """
 
     def __init__(self, steps_per_epoch: int) -> None:
@@ -131,7 +131,7 @@ class LearningLog:
         learning_rate: float,
         gradient_norm: torch.Tensor | None,
     ) -> None:
-        """Add a step: scalar losses by name, the examples seen, learning rate and gradient norm."""
+        """Add a step, with its scalar losses by name."""
         if len(self._learning_rates) % self._steps_per_epoch == 0:
             self._losses.append({})
         totals = self._losses[-1]
@@ -143,7 +143,7 @@ class LearningLog:
         self._learning_rates.append(learning_rate)
 
     def learned(self) -> Learned:
-        """Return the means over the steps so far."""
+        """Return the means over all steps so far."""
         steps = len(self._learning_rates)
         size = self._steps_per_epoch
         means = [
@@ -161,11 +161,11 @@ class DivergedError(UserError):
 class Learner:
     """A network and its optimiser, whose state is saved along with the weights.
 
-    With averaged weights, the average is the network that plays and is saved; the latest weights
-    are saved with the state of the optimiser.
+    With weight averaging, the average is saved as the network, and the latest weights are saved
+    with the optimiser state.
 
-    Weights and losses are float32. On devices with native bfloat16 multiplication, the layers
-    compute in bfloat16 (autocast), about twice as fast.
+    Weights and losses are float32. On devices with native bfloat16 support, layers compute in
+    bfloat16 (autocast), which is about twice as fast.
     """
 
     def __init__(
@@ -190,15 +190,15 @@ class Learner:
 
     @property
     def parameters(self) -> int:
-        """The number of weights and biases that are trained."""
+        """Number of trainable weights and biases."""
         parameters = self.network.parameters()
-        return sum(each.numel() for each in parameters if each.requires_grad)
+        return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
 
     @property
     def columns(self) -> frozenset[str]:
-        """Vector columns of facts on which the targets of the network's heads depend."""
-        needed = (head.columns(self.targets) for head in self.network.kinds.values())
-        return frozenset[str]().union(*needed)
+        """Names of the vector columns of facts on which the heads' targets depend."""
+        columns = (head.columns(self.targets) for head in self.network.kinds.values())
+        return frozenset[str]().union(*columns)
 
     def learn(
         self,
@@ -209,11 +209,11 @@ class Learner:
         *,
         iterations: int = 0,
     ) -> Learned:
-        """Train for `steps` batches; the result depends on (seed, iteration) and the data.
+        """Train on the number of batches returned by `steps`.
 
-        `report` is called with the number of batches done. `iterations` is the length of the run,
-        for schedules that span it; by default, `iteration`. Raises DivergedError if a loss is no
-        longer finite.
+        The result depends only on (seed, iteration) and the data. `report` is called with the
+        number of finished batches. `iterations` is the length of the run, for schedules that span
+        it; it defaults to `iteration`. Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -221,7 +221,7 @@ class Learner:
         steps, log = self.steps(window), LearningLog(self._steps_per_epoch(window))
         self.network.train()
         if self._is_frozen:
-            self.network.trunk.eval()  # in training mode, batch norm statistics would change
+            self.network.trunk.eval()  # training mode would change the batch norm statistics
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))
@@ -232,8 +232,8 @@ class Learner:
         learned = log.learned()
         if not learned.is_finite:
             raise DivergedError(
-                f"learning diverged in iteration {iteration}: a loss is not finite; start another"
-                f" run with a learn.learning_rate below {settings.learning_rate}"
+                f"training diverged in iteration {iteration}, because a loss is not finite: start"
+                f" another run with a learn.learning_rate below {settings.learning_rate}"
             )
         return learned
 
@@ -256,7 +256,7 @@ class Learner:
         return learning_rate
 
     def _step(self, batch: Batch) -> tuple[HeadErrors, torch.Tensor | None]:
-        """Take one step; return its errors and, with clipping, the norm of the gradient."""
+        """Take one step; return its errors and, with clipping, the gradient norm."""
         heads = self.network.kinds
         targets = {
             name: self._tensor(head.target(batch.facts, self.targets))
@@ -265,20 +265,18 @@ class Learner:
         planes = self._tensor(batch.planes)
         with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
             predictions = self.network(planes.contiguous(memory_format=torch.channels_last))
-        each = {name: head.error(predictions[name], targets[name]) for name, head in heads.items()}
-        errors = HeadErrors(self.settings.loss, list(heads.values()), each)
+        by_head = {
+            name: head.error(predictions[name], targets[name]) for name, head in heads.items()
+        }
+        errors = HeadErrors(self.settings.loss, list(heads.values()), by_head)
         self.optimizer.zero_grad(set_to_none=True)
         errors.total().backward()  # type: ignore[no-untyped-call]
-        norm = self._clip()
+        limit = self.settings.clip_norm
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None
         self.optimizer.step()
         if self._average:
             self._average.update()
         return errors, norm
-
-    def _clip(self) -> torch.Tensor | None:
-        """Scale down all gradients together; return their norm before, None without clipping."""
-        limit = self.settings.clip_norm
-        return nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None
 
     def _tensor(self, array: NDArray[np.float32]) -> torch.Tensor:
         tensor = torch.from_numpy(array)
@@ -287,9 +285,9 @@ class Learner:
         return tensor
 
     def optimizer_arrays(self) -> Arrays:
-        """Return the optimiser's state as arrays named PARAMETER/QUANTITY; empty before step 1.
+        """Return the optimiser state as arrays named PARAMETER/QUANTITY; empty before step 1.
 
-        With averaged weights, it includes the latest weights.
+        With weight averaging, the latest weights are included.
         """
         arrays: Arrays = self._average.state() if self._average else {}
         for name, parameter in self.network.named_parameters():
@@ -299,7 +297,7 @@ class Learner:
         return arrays
 
     def load(self, weights: Arrays, optimizer: Arrays) -> None:
-        """Restore weights and the optimiser's state; raise UserError if they do not fit."""
+        """Restore the weights and the optimiser state; raise UserError if they do not fit."""
         if self._average:
             self._average.load(weights, optimizer)
         else:
@@ -312,14 +310,11 @@ class Learner:
                 if key.rpartition("/")[0] == name
             }
             for quantity, value in state.items():
-                moment = value.to(parameter.device) if value.ndim else value
-                self.optimizer.state[parameter][quantity] = _like(moment, parameter)
+                # The parameter's memory layout makes sums round as in an uninterrupted run.
+                self.optimizer.state[parameter][quantity] = (
+                    torch.empty_like(parameter).copy_(value) if value.ndim else value
+                )
 
     def weight_arrays(self) -> Arrays:
         """Return the network's weights, or their average, as arrays."""
         return self._average.arrays() if self._average else weights_to_arrays(self.network)
-
-
-def _like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Return a value in the memory layout of its parameter, so that sums round in the same way."""
-    return value if value.ndim == 0 else torch.empty_like(parameter).copy_(value)

@@ -1,8 +1,8 @@
-"""Times of self-play moves, measured on a reference machine.
+"""Self-play move times, measured on a reference machine.
 
-Earlier games are cut at random plies and continued by a network under the conditions of its run's
-self-play: the same number of parallel games, root noise, deduplication and tree reuse. Every move
-is searched fully, regardless of the run's budget.
+A network continues earlier games from random plies under the conditions of its run's self-play,
+with the same number of parallel games, root noise, deduplication and tree reuse. Every move is
+fully searched, regardless of the run's budget.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import SelfPlayStage
 
 _STEERING = frozenset({"tie_break", "discount", "draw_value"})
-"""Settings that change the choices of a search, but not its cost."""
+"""Settings that affect the moves chosen by a search but not its cost."""
 _RULES = "selection", "fpu", "root"
-"""Variants whose name affects the cost, but whose numbers do not."""
+"""Variants whose name affects the cost but whose parameters do not."""
 
 
 class MoveKind(Settings):
-    """Moves of equal cost: with one network in one game and the same amount of search.
+    """A class of moves with equal cost, defined by game, network size and amount of search.
 
-    It is what a reference knows a network by. Settings that only steer a search, such as PUCT's c,
-    are no part of it, nor is how many moves there are at once.
+    References identify measurements by it. Settings that affect only the choice of moves, such as
+    PUCT's c, are excluded, and so is the number of parallel games.
     """
 
     game: str
     network: dict[str, Any]
-    """The settings of the network, with the names of the heads that a search reads."""
+    """Network settings, with the names of the heads used by a search."""
     search: dict[str, Any]
-    """The search settings that affect the cost."""
+    """Search settings that affect the cost."""
 
     def __str__(self) -> str:
         """Return the kind for messages."""
@@ -69,50 +69,50 @@ class MoveKind(Settings):
 
 
 def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
-    """Return the kind of moves made by a run's network of an iteration."""
+    """Return the kind of moves made by a run's network in an iteration."""
     return MoveKind(
         game=settings.game,
-        network=_as_json(_shape(settings.network_of(iteration))),
-        search=_as_json(_work(settings.search)),
+        network=_json_round_trip(_network_cost_settings(settings.network_of(iteration))),
+        search=_json_round_trip(_search_cost_settings(settings.search)),
     )
 
 
-def _shape(network: NetworkSettings) -> dict[str, Any]:
-    """Return the settings of a network that affect its speed.
+def _network_cost_settings(network: NetworkSettings) -> dict[str, Any]:
+    """Return the network settings that affect its speed.
 
-    Only heads that a search reads are computed in self-play, and their targets cost nothing there.
+    Self-play computes only the heads used by the search, and their target settings cost nothing.
     """
     heads = [{"name": head.name} for head in network.heads if head.outputs]
     return {**network.model_dump(), "heads": heads}
 
 
-def _work(search: SearchSettings) -> dict[str, Any]:
-    """Return the settings of a search that affect its speed."""
-    kept = {key: value for key, value in search.model_dump().items() if key not in _STEERING}
-    return kept | {rule: kept[rule]["name"] for rule in _RULES}
+def _search_cost_settings(search: SearchSettings) -> dict[str, Any]:
+    """Return the search settings that affect its speed."""
+    costly = {key: value for key, value in search.model_dump().items() if key not in _STEERING}
+    return costly | {rule: costly[rule]["name"] for rule in _RULES}
 
 
-def _as_json(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a table as it is read back from JSON, with lists for tuples."""
-    read: dict[str, Any] = json.loads(json.dumps(table))
-    return read
+def _json_round_trip(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table as read back from JSON, with lists instead of tuples."""
+    decoded: dict[str, Any] = json.loads(json.dumps(table))
+    return decoded
 
 
 SCHEMA = 1
-_LARGEST = 1 << 24
+_MAX_BYTES = 1 << 24
 
 
 class Machine(Settings):
     """The machine of a measurement."""
 
     processor: str
-    """The processor's model."""
+    """Processor model."""
     device: str
-    """The device of the networks: the name of the GPU, or cpu."""
+    """Device that evaluates networks, the name of a GPU or "cpu"."""
     precision: str
-    """The precision of the networks: float32 or bfloat16."""
+    """Precision of network evaluations, float32 or bfloat16."""
     cores: int = Field(ge=1)
-    """Cores available to self-play."""
+    """Number of cores available to self-play."""
 
 
 class MeasuredMove(Settings):
@@ -120,22 +120,22 @@ class MeasuredMove(Settings):
 
     kind: MoveKind
     milliseconds: float = Field(gt=0)
-    """Wall-clock time of the whole machine per move: the median of all rounds."""
+    """Wall-clock time per move when using the whole machine, the median over all rounds."""
     low: float = Field(gt=0)
-    """Lower end of the median's interval of at least 95 %."""
+    """Lower end of a confidence interval of at least 95 % for the median."""
     high: float = Field(gt=0)
     """Upper end of that interval."""
     rounds: int = Field(ge=1)
     moves: int = Field(ge=1)
     """Moves per round."""
     simulations_per_move: float = Field(gt=0)
-    """Mean simulations per move, lower than configured if results are proven."""
+    """Mean simulations per move, which is lower than configured if results are proven early."""
     parallel_games: int = Field(ge=1)
-    """Games in progress at once."""
+    """Number of games played in parallel."""
 
     @property
     def milliseconds_per_simulation(self) -> float:
-        """Milliseconds of a move, divided by its simulations."""
+        """Milliseconds per move divided by simulations per move."""
         return self.milliseconds / self.simulations_per_move
 
 
@@ -143,23 +143,23 @@ class MoveTimes(Protocol):
     """Source of move times on one machine."""
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """Return the measurement of a kind of move, None if there is none."""
+        """Return the measurement for a kind of move, if any."""
         ...
 
 
 class CostReference(Settings):
-    """Moves measured on one machine."""
+    """Move times measured on one machine."""
 
     machine: Machine
     moves: tuple[MeasuredMove, ...] = ()
 
     def of(self, kind: MoveKind) -> MeasuredMove | None:
-        """Return the measurement of a kind of move, None if there is none."""
-        return next((each for each in self.moves if each.kind == kind), None)
+        """Return the measurement for a kind of move, if any."""
+        return next((move for move in self.moves if move.kind == kind), None)
 
     def extended(self, measured: MeasuredMove) -> CostReference:
-        """Return the reference with a measurement added or replaced."""
-        others = tuple(each for each in self.moves if each.kind != measured.kind)
+        """Return a reference with this measurement added or replaced."""
+        others = tuple(move for move in self.moves if move.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
 
 
@@ -167,9 +167,9 @@ def read_reference(path: Path) -> CostReference:
     """Return the reference in a file; raise UserError if it is missing, damaged or newer."""
     if not path.exists():
         raise UserError(
-            f"{quoted(path)} does not exist: expected a file that zerolab cost --measure has made"
+            f"{quoted(path)} does not exist: expected a file written by zerolab cost --measure"
         )
-    content = read_bytes(path, _LARGEST)
+    content = read_bytes(path, _MAX_BYTES)
     with reading(path):
         table: Any = json.loads(content.decode())
     if not isinstance(table, dict):
@@ -185,63 +185,63 @@ def write_reference(path: Path, reference: CostReference) -> None:
 
 
 def reference_to_extend(path: Path, machine: Machine) -> CostReference:
-    """Return the reference to add measurements of a machine to, a new one if there is no file.
+    """Return the reference in a file for adding measurements, or a new one if there is no file.
 
-    Raises UserError for a file of another machine: a reference has one.
+    Raises UserError if the file belongs to another machine.
     """
     if not path.exists():
         return CostReference(machine=machine)
-    found = read_reference(path)
+    reference = read_reference(path)
     for name, value in machine.model_dump().items():
-        if (known := getattr(found.machine, name)) != value:
+        if (reference_value := getattr(reference.machine, name)) != value:
             raise UserError(
-                f"{quoted(path)} is of a machine with {name} = {quoted(known)}, this one has"
-                f" {quoted(value)}: expected another --reference"
+                f"{quoted(path)} belongs to a machine with {name} = {quoted(reference_value)},"
+                f" this one has {quoted(value)}: expected another --reference"
             )
-    return found
+    return reference
 
 
 ROUNDS = 6
-"""The range of six rounds contains the median with a probability of 96.9 %."""
+"""Rounds per measurement. The range of six rounds contains the median with probability 96.9 %."""
 _NAME = "self-play"
 _RANDOM_GAMES = 64
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A network whose moves are to be measured."""
+    """A network whose move times are measured."""
 
     settings: TrainSettings
-    """The settings of its run."""
+    """Settings of its run."""
     iteration: int
-    """The iteration of the network."""
+    """Iteration of the network."""
     evaluator: NetworkEvaluator
     games: Sequence[Sequence[int]]
-    """The moves of games whose positions are searched."""
+    """Moves of the games whose positions are searched."""
 
     @classmethod
     def of(cls, run: RunFolder, network: int) -> Subject:
-        """Take a network of a run, and the latest games of self-play.
+        """Return a network of a run with the run's latest self-play games.
 
-        Raises UserError if there are none, or no such network.
+        Raises UserError if the run has no such network or no self-play games.
         """
         stages = run.games.stages()
-        played = [iteration for iteration, stage in stages if stage == SelfPlayStage.name]
+        iterations = [iteration for iteration, stage in stages if stage == SelfPlayStage.name]
         games = [
             game.actions
-            for each in played[-1:]
-            for game in run.games.games(each, SelfPlayStage.name)
+            for iteration in iterations[-1:]
+            for game in run.games.games(iteration, SelfPlayStage.name)
         ]
         if not games:
             raise UserError(
-                f"{run.path} has no games of self-play: expected a run that has, whose positions"
-                " can be searched"
+                f"{run.path} has no self-play games: expected a run with games whose positions can"
+                " be searched"
             )
         return cls(saved_settings(run), network, load_evaluator(run, network), games)
 
     @classmethod
     def untrained(cls, settings: TrainSettings, iteration: int) -> Subject:
-        """Take random games, and an untrained network of the size of an iteration's."""
+        """Return an untrained network, as large as that of an iteration, with random games."""
         game, numbers = parse_game(settings.game), np.arange(_RANDOM_GAMES)
         network = build_network(settings.network_of(iteration), game, settings.seed)
         keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
@@ -264,21 +264,22 @@ def measure_moves(
     plies: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> list[MeasuredMove]:
-    """Measure the moves of several networks in turns, so that noise affects all of them.
+    """Measure the move times of several networks in turn, so that noise affects all of them.
 
-    A round plays `plies` moves in every game. `report` is called with the rounds done, of which
-    each subject has one to warm up and `ROUNDS` more.
+    A round plays `plies` moves in every game. Each subject has one warm-up round and `ROUNDS`
+    measured rounds. `report` is called with the number of finished rounds.
     """
-    players = [_Player(each) for each in subjects]
+    players = [_Player(subject) for subject in subjects]
     for number, player in enumerate(players):
         player.play(1, 0)
         report(number + 1)
-    timed: list[list[_Round]] = [[] for _ in players]
+    rounds_by_player: list[list[_Round]] = [[] for _ in players]
     for number in range(ROUNDS):
-        for place, player in enumerate(players):
-            timed[place].append(player.play(plies, number + 1))
-            report(len(players) * (number + 1) + place + 1)
-    return [player.measured(rounds) for player, rounds in zip(players, timed, strict=True)]
+        for index, (player, rounds) in enumerate(zip(players, rounds_by_player, strict=True)):
+            rounds.append(player.play(plies, number + 1))
+            report(len(players) * (number + 1) + index + 1)
+    pairs = zip(players, rounds_by_player, strict=True)
+    return [player.summarise(rounds) for player, rounds in pairs]
 
 
 @dataclass(frozen=True)
@@ -301,30 +302,30 @@ class _Player:
         self._evaluator = subject.evaluator
 
     def play(self, plies: int, number: int) -> _Round:
-        """Play moves in all games; the number of a round determines its positions."""
+        """Play moves in all games, from positions determined by the round number."""
         random = np.random.default_rng(number)
         threads = min(self._settings.threads, self._lanes)
-        waiting = [self._cut(random, lane, plies) for lane in range(self._lanes)]
-        batches = [waiting[thread::threads] for thread in range(threads)]
-        began = perf_counter()
+        pairings = [self._draw_pairing(random, lane, plies) for lane in range(self._lanes)]
+        batches = [pairings[thread::threads] for thread in range(threads)]
+        start = perf_counter()
         episodes = play_batches(
             self._game, self._settings, self._search, self._evaluator, number, 0, batches,
             -(-self._lanes // threads), _NAME, lambda _: None,
         )  # fmt: skip
-        seconds = perf_counter() - began
+        seconds = perf_counter() - start
         return _Round(1000.0 * seconds / episodes.moves, episodes)
 
-    def _cut(self, random: np.random.Generator, lane: int, plies: int) -> Pairing:
-        """Return a game that continues from a random ply of an earlier one."""
+    def _draw_pairing(self, random: np.random.Generator, lane: int, plies: int) -> Pairing:
+        """Return a game that continues from a random ply of an earlier game."""
         actions = self._games[int(random.integers(len(self._games)))]
         opening = tuple(actions[: int(random.integers(len(actions)))])
         return Pairing(lane, _NAME, _NAME, lane, opening, plies, self._lanes)
 
-    def measured(self, rounds: Sequence[_Round]) -> MeasuredMove:
-        """Return the measurement of these rounds."""
-        times = [each.milliseconds for each in rounds]
-        moves = sum(each.episodes.moves for each in rounds)
-        simulations = sum(each.episodes.counts["simulations"] for each in rounds)
+    def summarise(self, rounds: Sequence[_Round]) -> MeasuredMove:
+        """Return the measurement from these rounds."""
+        times = [one_round.milliseconds for one_round in rounds]
+        moves = sum(one_round.episodes.moves for one_round in rounds)
+        simulations = sum(one_round.episodes.counts["simulations"] for one_round in rounds)
         return MeasuredMove(
             kind=self._kind, milliseconds=statistics.median(times), low=min(times),
             high=max(times), rounds=len(times), moves=moves // len(rounds),

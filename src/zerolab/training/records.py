@@ -1,10 +1,10 @@
-"""Records of finished stages: the schema of metrics.jsonl, with units.
+"""Records of finished stages, which define the schema and units of metrics.jsonl.
 
-A record class describes one kind of line; the default of `stage` is its name in the file. Fields
-named ``wall_...`` are measured by a clock or by the process; all others are equal in all runs with
-the same settings. docs/metrics.md and TensorBoard are made from these classes, so that a new metric
-needs only a field here and a value in its stage. The console shows `Record.summary`; some fields
-are drawn by training/panels.py.
+Each record class describes one kind of line, named by the default of `stage`. Fields named
+``wall_...`` are measurements of time or memory; all others are reproducible from the settings.
+docs/metrics.md and the TensorBoard events are generated from these classes, so a new metric needs
+only a field here and a value in its stage. The console shows `Record.summary`, and
+training/panels.py draws some of the fields.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Network = Annotated[int, Unit("iteration")]
 
 
 class Record(BaseModel):
-    """A line of metrics.jsonl about a finished stage."""
+    """A line of metrics.jsonl for a finished stage."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
     types: ClassVar[dict[str, type[Record]]] = {}
-    """All kinds of records by stage."""
+    """Record classes by stage."""
 
     stage: str
     """The stage that wrote the record."""
     iteration: Annotated[int, Unit("iteration")]
     """The iteration, counted from 1."""
     wall_seconds: Seconds
-    """Duration of the stage; of a stage with several records, of the part for this one."""
+    """Duration of the stage, or of the part of the stage that this record describes."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """Peak memory of the process since it began or resumed the run; like times, it differs between
-    equal runs. Absent from runs of earlier versions."""
+    """Peak memory of the process since it began or resumed the run. Like durations, it varies
+    between identical runs. Absent from runs of earlier versions."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -58,11 +58,11 @@ class Record(BaseModel):
             cls.types[stage] = cls
 
     def line(self) -> dict[str, Any]:
-        """Return the record as a line of metrics.jsonl, without fields that are None."""
+        """Return the record as a line of metrics.jsonl, omitting fields that are None."""
         return self.model_dump(exclude_none=True)
 
     def numbers(self) -> Iterator[tuple[str, float]]:
-        """Yield names, such as ``loss/policy``, and values of all numbers but the iteration."""
+        """Yield name and value of every number except the iteration, such as ``loss/policy``."""
         for name, value in self.line().items():
             if isinstance(value, dict):
                 yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
@@ -71,7 +71,7 @@ class Record(BaseModel):
 
     @property
     def tag(self) -> str:
-        """The group of the numbers in TensorBoard."""
+        """Group of these numbers in TensorBoard."""
         return self.stage
 
     def summary(self) -> str:
@@ -80,74 +80,74 @@ class Record(BaseModel):
 
 
 class SelfPlayRecord(Record):
-    """The games of an iteration and the work of their searches."""
+    """The self-play games of an iteration and the work of their searches."""
 
     stage: str = SELF_PLAY
     games: Games
-    """Games that were finished."""
+    """Finished games."""
     distinct_games: Games
-    """Different sequences of moves among them."""
+    """Distinct move sequences among them."""
     positions: Positions
-    """Examples: one per move of these games."""
+    """Examples, one per move of these games."""
     plies_per_game: Annotated[float, Unit("plies")] | None = None
-    """Mean length of a game; absent if none was finished."""
+    """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
-    """Moves decided by searches in this iteration (random plies of episodic self-play have a
-    simulation each and count, too). Present in modes where they may differ from the examples: games
-    of continuous self-play span iterations, and retries begin with random moves or with the moves
-    of another game."""
+    """Searched moves in this iteration, including the random plies of episodic self-play, which
+    have one simulation each. Present in modes where this number can differ from the number of
+    examples: games of continuous self-play span iterations, and retries begin with random moves or
+    with the moves of another game."""
     unfinished: Games | None = None
-    """Games that continue in the next iteration; only in continuous self-play."""
+    """Games to be continued in the next iteration; only in continuous self-play."""
     full: Positions | None = None
-    """Fully searched examples; absent with a fixed budget, where all are."""
+    """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Simulations per move decided; absent with a fixed budget. With a search service, where a
-    search decides several moves, it is lower than the simulations of a search."""
+    """Mean simulations per move; absent with a fixed budget. With a search service it is lower than
+    the simulations per search, because one search can decide several moves."""
     asked: Positions | None = None
-    """Requests to the search service, one per move that it decides; for a big tree, one per new
-    position. Absent without a service."""
+    """Requests to the search service: one per move, or with a big tree one per new position. Absent
+    without a service."""
     merged: Positions | None = None
-    """Requests equal to another one in the same call."""
+    """Requests identical to another request in the same call."""
     remembered: Positions | None = None
-    """Requests answered from the service's cache."""
+    """Requests answered from the cache of the service."""
     searched: Positions | None = None
-    """Positions that the service searched for the other requests."""
+    """Positions searched by the service for the remaining requests."""
     warm_start_weight: Share | None = None
-    """The weight of the warm start in this iteration; absent without a warm start."""
+    """Weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
-    """Generation of the league in the last game, counted from 0; absent without a league."""
+    """League generation of the last game, counted from 0; absent without a league."""
     simulations: Annotated[int, Unit("simulations")]
     """Simulations of all searches."""
     evaluated: Positions
     """Leaves evaluated by the network, including roots without children."""
     deduplicated: Positions
-    """Leaves equal to another one of the same step, evaluated together."""
+    """Leaves identical to another leaf of the same step, evaluated only once."""
     cached: Positions
-    """Leaves whose evaluation was in the cache."""
+    """Leaves with a cached evaluation."""
     terminal: Positions
-    """Leaves at which the game was over or its result proven."""
+    """Leaves with a finished game or a proven result."""
     proven: Positions | None = None
-    """Positions proven by searches, without finished games; absent without the solver."""
+    """Positions proven by searches, excluding finished games; absent without the solver."""
     wall_select_seconds: Seconds
-    """Time for the selection of leaves, summed over the threads of self-play."""
+    """Time spent selecting leaves, summed over the self-play threads."""
     wall_evaluate_seconds: Seconds
-    """Time in the network, summed over the threads of self-play."""
+    """Time spent in the network, summed over the self-play threads."""
     wall_backup_seconds: Seconds
-    """Time for expansion and backup, summed over the threads of self-play."""
+    """Time spent on expansion and backup, summed over the self-play threads."""
 
     def summary(self) -> str:
         seconds = max(self.wall_seconds, 1e-9)
-        played = self.positions if self.plies is None else self.plies
-        full = "" if self.full is None else f" ({self.full} searched fully)"
+        plies = self.positions if self.plies is None else self.plies
+        full = "" if self.full is None else f" ({self.full} fully searched)"
         return (
             f"self-play  {self.games} games ({self.distinct_games} distinct),"
-            f" {self.positions} positions{full}, {played / seconds:,.0f} positions/s,"
+            f" {self.positions} positions{full}, {plies / seconds:,.0f} positions/s,"
             f" {self.simulations / seconds:,.0f} simulations/s"
         )
 
 
 _COMBINED = ("sum", "product", "weighted", "total")
-"""Losses that combine those of several heads."""
+"""Losses that combine the errors of several heads."""
 
 
 class LearnRecord(Record):
@@ -155,30 +155,30 @@ class LearnRecord(Record):
 
     stage: str = "learn"
     examples_seen: Annotated[int, Unit("examples")]
-    """Examples seen, repetitions and symmetries included."""
+    """Training examples, including repetitions and symmetries."""
     window: Positions
-    """Examples in the window, without symmetries; merged positions count once."""
+    """Examples in the window, excluding symmetries; merged positions count once."""
     merged: Positions | None = None
-    """Positions of the iteration's games that were merged into equal ones; absent without
+    """Positions of this iteration's games that were merged with equal positions; absent without
     merging."""
     parameters: Annotated[int, Unit("weights")] | None = None
-    """Weights and biases of the network; absent if it never grows."""
+    """Trainable weights and biases of the network; absent if it never grows."""
     loss: dict[str, float]
-    """Means over the last epoch, by name: the error of every head, the loss of policy and value
+    """Means over the last epoch by name: the error of every head, the losses of policy and value
     (`sum`, `product`, `weighted`) and, with further heads, the `total`. An epoch is a pass over the
-    window; with `learn.replay_ratio` the last one may end early."""
+    window; with `learn.replay_ratio` the last one can end early."""
     epoch_losses: list[dict[str, float]] | None = None
-    """The same means for every epoch, in order; absent if there is only one."""
+    """The same means for every epoch, in order; absent if there is only one epoch."""
     learning_rate: float | None = None
-    """The learning rate of the last step; absent, like the next field, if it is constant."""
+    """Learning rate of the last step; absent with a constant rate."""
     peak_learning_rate: float | None = None
-    """The highest learning rate of a step."""
+    """Highest learning rate of all steps; absent with a constant rate."""
     gradient_norm: float | None = None
     """Mean norm of the gradients before clipping; absent without clipping."""
 
     @property
     def heads(self) -> list[str]:
-        """The names of heads in `loss`."""
+        """Names of the heads in `loss`."""
         return [name for name in self.loss if name not in _COMBINED]
 
     def summary(self) -> str:
@@ -188,29 +188,29 @@ class LearnRecord(Record):
 
 
 class GateRecord(Record):
-    """The verdict on a candidate, and the results of its games.
+    """The gate's verdict on a candidate and the results of its games.
 
-    Games are counted from the candidate's side. Elo and likelihood are estimated from distinct
-    games, since a repeated game is no new evidence.
+    Wins and losses are those of the candidate. Elo and likelihood are estimated from distinct
+    games, because a repeated game provides no new evidence.
     """
 
     stage: str = "gate"
     accepted: bool
     """True if the candidate replaced the best network."""
     elo: Elo
-    """Training Elo of the best network after the gate; the untrained network has 0."""
+    """Training Elo of the best network after the gate; the untrained network has Elo 0."""
     wins: Games | None = None
-    """Games won; absent, like all fields below, if the gate plays none."""
+    """Wins. This field and those below are absent if the gate plays no games."""
     draws: Games | None = None
-    """Games drawn."""
+    """Draws."""
     losses: Games | None = None
-    """Games lost."""
+    """Losses."""
     distinct_games: Games | None = None
-    """Different games among them; the same moves with colours exchanged count separately."""
+    """Distinct games; the same moves with colours swapped count separately."""
     candidate_elo: Elo | None = None
-    """Training Elo of the candidate: that of the best network plus the estimated difference."""
+    """Training Elo of the candidate, the best network's Elo plus the estimated difference."""
     candidate_elo_low: Elo | None = None
-    """Lower end of its 95 % interval, with the best network's Elo taken as known."""
+    """Lower end of its 95 % confidence interval, treating the best network's Elo as exact."""
     candidate_elo_high: Elo | None = None
     """Upper end of that interval."""
     los: Probability | None = None
@@ -225,24 +225,24 @@ class GateRecord(Record):
 
 
 class WarmStartMatchRecord(Record):
-    """Plain search against the search of the warm start, both with the best network.
+    """A match of plain search against warm-start search, both with the best network.
 
-    Games are counted from the side of plain search.
+    Wins and losses are those of plain search.
     """
 
     stage: str = "warm_start_match"
     wins: Games
-    """Games won."""
+    """Wins."""
     draws: Games
-    """Games drawn."""
+    """Draws."""
     losses: Games
-    """Games lost."""
+    """Losses."""
     distinct_games: Games
-    """Different games among them; the same moves with colours exchanged count separately."""
+    """Distinct games; the same moves with colours swapped count separately."""
     los: Probability
-    """Likelihood that plain search is stronger, from distinct games."""
+    """Likelihood that plain search is stronger, estimated from distinct games."""
     over: bool
-    """True if the warm start ends here."""
+    """True if the warm start ends after this iteration."""
 
     def summary(self) -> str:
         verdict = "ends" if self.over else "continues"
@@ -255,13 +255,13 @@ class WarmStartMatchRecord(Record):
 class AccuracyRecord(Record):
     """Accuracy of the best network and its search on solved positions.
 
-    A *strong* choice keeps the exact score, a *weak* one the game value: won, drawn or lost.
-    ``_low`` and ``_high`` are the ends of 95 % intervals.
+    A *strong* choice preserves the exact score, a *weak* choice only the game value (win, draw or
+    loss). ``_low`` and ``_high`` are the ends of 95 % confidence intervals.
     """
 
     stage: str = "accuracy"
     network: Network
-    """The network measured."""
+    """Iteration of the measured network."""
     positions: Positions
     """Solved positions."""
     network_strong: Share
@@ -294,34 +294,35 @@ class AccuracyRecord(Record):
 
 
 class SupervisedRecord(Record):
-    """Predictions of the network for solved positions that it has not learnt from.
+    """Predictions of the network on solved positions outside the training part.
 
-    ``_low`` and ``_high`` are the ends of 95 % intervals.
+    ``_low`` and ``_high`` are the ends of 95 % confidence intervals.
     """
 
     stage: str = "supervised"
     part: Literal["validation", "test"]
-    """The part of the file; positions of one game are in the same part."""
+    """Part of the file; all positions of a game are in the same part."""
     positions: Positions
-    """Positions of this part."""
+    """Positions in this part."""
     policy_error: float
-    """Mean cross-entropy of the priors with the uniform policy over the best moves."""
+    """Mean cross-entropy between the priors and the uniform policy over the best moves."""
     value_error: Annotated[float, Unit("0 to 4")]
     """Mean squared difference between the network's value and the exact outcome -1, 0 or 1."""
     strong: Share
-    """Share of positions where the move with the highest prior keeps the exact score."""
+    """Share of positions where the move with the highest prior preserves the exact score."""
     strong_low: Share
     strong_high: Share
     weak: Share
-    """Share of positions where it keeps the game value: won, drawn or lost."""
+    """Share of positions where this move preserves the game value (win, draw or loss)."""
     weak_low: Share
     weak_high: Share
     label: Share
-    """Share where the most probable outcome is the label; with right labels, equal to `result`."""
+    """Share of positions where the most probable outcome equals the label. With correct labels this
+    equals `result`."""
     label_low: Share
     label_high: Share
     result: Share
-    """Share where the most probable outcome is the exact one."""
+    """Share of positions where the most probable outcome equals the exact outcome."""
     result_low: Share
     result_high: Share
 
@@ -332,34 +333,34 @@ class SupervisedRecord(Record):
     def summary(self) -> str:
         return (
             f"{self.part:10} {self.positions} positions: best move {self.strong:.1%}"
-            f" ({self.strong_low:.1%} to {self.strong_high:.1%}), result kept {self.weak:.1%},"
-            f" result known {self.result:.1%}"
+            f" ({self.strong_low:.1%} to {self.strong_high:.1%}), game value preserved"
+            f" {self.weak:.1%}, result predicted {self.result:.1%}"
         )
 
 
 class BaselineRecord(Record):
-    """Games of the best network against one baseline opponent, after training."""
+    """Games of the best network against one baseline opponent after training."""
 
     stage: str = "final_evaluation"
     network: Network
-    """The network that played."""
+    """Iteration of the best network."""
     opponent: str
-    """The baseline's spec; ``@0`` is network 0 of this run, the untrained one."""
+    """Spec of the baseline; ``@0`` is the untrained network 0 of this run."""
     asked: str | None = None
-    """Its spec in the settings if the number differs: ``@12`` is the best network after iteration
-    12, which an earlier iteration trained if candidate 12 was rejected."""
+    """Spec in the settings if it differs: ``@12`` is the best network after iteration 12, which
+    comes from an earlier iteration if candidate 12 was rejected."""
     wins: Games
-    """Games won by the network."""
+    """Wins of the network."""
     draws: Games
-    """Games drawn."""
+    """Draws."""
     losses: Games
-    """Games lost."""
+    """Losses of the network."""
     distinct_games: Games
-    """Different games among them; the same moves with colours exchanged count separately."""
+    """Distinct games; the same moves with colours swapped count separately."""
     score_rate: Share
-    """Points per game, a draw counting half."""
+    """Points per game; a draw is half a point."""
     low: Share
-    """Lower end of Wilson's 95 % interval of the score rate."""
+    """Lower end of the Wilson 95 % confidence interval of the score rate."""
     high: Share
     """Upper end of that interval."""
 
@@ -368,24 +369,24 @@ class BaselineRecord(Record):
         return f"{self.stage}/{self.opponent}"
 
     def summary(self) -> str:
-        asked = f" (for {self.asked})" if self.asked else ""
+        requested = f" (for {self.asked})" if self.asked else ""
         return (
-            f"against {self.opponent}{asked}: {self.score_rate:.1%} (95 % interval"
+            f"against {self.opponent}{requested}: {self.score_rate:.1%} (95 % interval"
             f" {self.low:.1%} to {self.high:.1%}), {self.wins} won, {self.draws} drawn,"
             f" {self.losses} lost, {self.distinct_games} distinct games"
         )
 
 
 class UnplayedRecord(Record):
-    """A baseline opponent that cannot finish its games, even if they are repeated."""
+    """A baseline opponent whose games cannot be finished, even if repeated."""
 
     stage: str = "unplayed_baseline"
     network: Network
-    """The network that was to play."""
+    """Iteration of the best network."""
     opponent: str
-    """The baseline's spec."""
+    """Spec of the baseline."""
     reason: str
-    """The reason, such as a position that perfect play has not solved."""
+    """The reason, such as a position that the solver could not solve."""
 
     @property
     def tag(self) -> str:
@@ -396,4 +397,4 @@ class UnplayedRecord(Record):
 
 
 FINAL_RECORDS = (BaselineRecord, UnplayedRecord)
-"""Records of the final evaluation's games."""
+"""Records of games in the final evaluation."""

@@ -1,4 +1,4 @@
-"""Records of finished stages: reading them back, reporters, and TensorBoard events."""
+"""Reading of stage records, reporters, and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def read_records(run: RunFolder) -> list[Record]:
 
 
 def best_after(records: Iterable[Record], iteration: int) -> int:
-    """Return the iteration of the best network after an iteration; 0 is untrained."""
+    """Return the iteration of the best network after `iteration`; 0 is the untrained network."""
     accepted = (
         record.iteration
         for record in records
         if isinstance(record, SupervisedRecord)
         or (isinstance(record, GateRecord) and record.accepted)
     )
-    return max((each for each in accepted if each <= iteration), default=0)
+    return max((number for number in accepted if number <= iteration), default=0)
 
 
 def _record(run: RunFolder, line: dict[str, Any]) -> Record:
     path, stage = run.path / "metrics.jsonl", line.get("stage")
     if not isinstance(stage, str) or stage not in Record.types:
-        known = ", ".join(Record.types)
-        raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {known}")
+        stages = ", ".join(Record.types)
+        raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {stages}")
     kind = Record.types[stage]
     try:
         return kind.model_validate(line)
@@ -46,18 +46,18 @@ def _record(run: RunFolder, line: dict[str, Any]) -> Record:
 
 
 class Reporter(Protocol):
-    """Shows the progress of a run, in the thread of the trainer."""
+    """Display of a run's progress, called in the trainer's thread."""
 
     def message(self, text: str) -> None:
-        """Show one line that belongs to no stage."""
+        """Show a line that does not belong to a stage."""
         ...
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        """Begin a stage, or a part of one, of `total` units of work."""
+        """Begin a stage, or part of one, with `total` units of work."""
         ...
 
     def progress(self, done: int, note: str = "") -> None:
-        """Report the units done so far, with an optional note."""
+        """Report the number of finished units, with an optional note."""
         ...
 
     def stage_finished(self, record: Record) -> None:
@@ -87,8 +87,8 @@ _EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for 
 class EventFile:
     """The TensorBoard events of a run, in its folder ``tensorboard``.
 
-    Every number of a record is a scalar, named STAGE/NAME; its step is the iteration. The wall time
-    of an event is the training time up to it, in seconds.
+    Every number in a record is a scalar named STAGE/NAME, with the iteration as its step. The wall
+    time of an event is the cumulative training time in seconds.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -98,33 +98,33 @@ class EventFile:
     def update(self) -> None:
         """Update the file from the run's metrics; raise UserError if it cannot be written.
 
-        Events are appended, so that a running TensorBoard can follow the file. If the existing
-        content differs from the metrics, the file is replaced.
+        New events are appended, so that a running TensorBoard can follow the file. If its content
+        contradicts the metrics, the file is replaced.
         """
         path = self.folder / _EVENT_FILE
         make_folder(self.folder)
-        content = _encoded(read_records(self._run))
-        former = b""
+        content = _encode_events(read_records(self._run))
+        existing = b""
         if path.exists():
             require_file(path)
-            former = path.read_bytes()
-        if path.exists() and content.startswith(former):
+            existing = path.read_bytes()
+        if path.exists() and content.startswith(existing):
             with writing(path), open(path, "ab") as file:
-                file.write(content[len(former) :])
+                file.write(content[len(existing) :])
         else:
             with atomic_replace(path) as temporary:
                 temporary.write_bytes(content)
 
 
 def export_events(run: RunFolder) -> Path:
-    """Update the event file of a run; return its folder."""
+    """Update the event file of a run, and return its folder."""
     events = EventFile(run)
     events.update()
     return events.folder
 
 
-def _encoded(records: Iterable[Record]) -> bytes:
-    """Return the whole file."""
+def _encode_events(records: Iterable[Record]) -> bytes:
+    """Return the content of the event file."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 

@@ -1,6 +1,6 @@
-"""The settings of a run, and checks across them.
+"""Settings of a run, and checks across them.
 
-Docstrings give the values of the papers, by the keys of docs/papers.md.
+Docstrings give the values used in papers, by the citation keys of docs/papers.md.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class AccuracySettings(Settings):
     """Measurements of accuracy on solved positions."""
 
     every: int = Field(default=0, ge=0, le=1_000_000)
-    """Iterations between two measurements of the best network; 0 for none. [Clausen2021]: 1."""
+    """Iterations between measurements of the best network; 0 to disable. [Clausen2021]: 1."""
 
     positions: str = ""
-    """A file for the run's game, written by `zerolab dataset`; its content must not change."""
+    """A file of solved positions for the run's game, written by `zerolab dataset`. Its content must
+    not change."""
 
     @model_validator(mode="after")
-    def _with_positions(self) -> AccuracySettings:
+    def _require_positions(self) -> AccuracySettings:
         if self.every and not self.positions:
             raise ValueError(
                 f"every = {self.every} needs solved positions: expected accuracy.positions=FILE,"
@@ -58,16 +59,17 @@ class FinalEvaluationSettings(Settings):
     """Games against baseline opponents after training."""
 
     games: int = Field(default=0, ge=0, le=1_000_000)
-    """Games against each baseline, half of them with each colour; 0 for none."""
+    """Games against each baseline, half of them with each colour; 0 to disable."""
 
     openings: int = Field(default=4, ge=0, le=1000)
-    """Random plies at the start of a game; each opening is played twice, with colours exchanged."""
+    """Random plies at the start of each game. Each opening is played twice, with colours
+    swapped."""
 
     baselines: tuple[str, ...] = (*BASELINES, "@0")
-    """The opponents' specs. ``@0`` is network 0 of this run, the untrained one, ``@12`` the best
-    network after iteration 12. Plain MCTS breaks ties at random: with a preference for low actions
-    it would overlook moves and flatter the network. A program, such as ``gtp:"COMMAND"``, that is
-    named by a file and not on the command line runs only with ``--allow-programs``."""
+    """The opponents' specs. ``@0`` is the untrained network 0 of this run, ``@12`` the best network
+    after iteration 12. Plain MCTS breaks ties at random; a preference for low actions would make it
+    overlook moves and flatter the network. A program, such as ``gtp:"COMMAND"``, named in a file
+    but not on the command line runs only with ``--allow-programs``."""
 
     @field_validator("games")
     @classmethod
@@ -82,38 +84,38 @@ class TrainSettings(Settings):
     """The game, name:ROWSxCOLUMNS[:K], as listed by `zerolab games`."""
 
     preset: str = ""
-    """The preset that the settings started from, for information."""
+    """Name of the preset used, for information."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """The seed of all random streams."""
+    """Seed of all random streams."""
 
     iterations: int = Field(default=100, ge=1)
-    """I: iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and [Wang2020a]:
-    100, on 5x5 boards 200; [Hongcharoen2018]: 50."""
+    """I: number of iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and
+    [Wang2020a]: 100, on 5x5 boards 200; [Hongcharoen2018]: 50."""
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """Self-play."""
     league: Evolution | None = None
-    """Self-play among the players of a league instead of one player: they differ in search
-    settings, and the best ones have mutants (docs/league.md). Any of its keys turns it on.
-    [Clausen2021]: the variant "evolution"."""
+    """Self-play in a league of players with evolving search settings, instead of a single player
+    (docs/league.md). Setting any of its keys enables it. [Clausen2021]: the variant "evolution"."""
     supervised: SupervisedSettings = SupervisedSettings()
     """Solved positions to learn from instead of self-play."""
     search: SearchSettings = SearchSettings()
-    """The search for a move."""
+    """The search that chooses moves."""
     warm_start: WarmStartSettings = WarmStartSettings()
-    """The search in the first iterations of self-play."""
+    """The search in the first self-play iterations."""
     network: variant_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     """The architecture."""
     start: StartSettings | None = None
-    """The source of network 0, instead of random weights. Its other keys need `start.source`."""
+    """The source of network 0's weights; random weights if unset. Its other keys require
+    `start.source`."""
     growth: variant_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
-    """Growth of the network: its size is multiplied after some iterations. [Clausen2021], growing
-    network: reinitialise."""
+    """Growth of the network after certain iterations. [Clausen2021], growing network:
+    reinitialise."""
     learn: LearnSettings = LearnSettings()
     """Training of the network."""
     gate: variant_among(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
-    """Criterion by which a candidate replaces the best network. [Wang2019], [Wang2020b] and
+    """Criterion for replacing the best network with a candidate. [Wang2019], [Wang2020b] and
     [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
     accuracy: AccuracySettings = AccuracySettings()
     """Measurements of accuracy on solved positions."""
@@ -122,22 +124,22 @@ class TrainSettings(Settings):
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents after training."""
     published_bugs: tuple[BugName, ...] = ()
-    """Bugs of published code to be reproduced, for studies of published results only: mirrored
-    boards are learnt with the policy of the unmirrored ones (`mirrored_policy`, [WangCode]); the
-    colour of the winner is read as relative to the mover (`absolute_winner`, [AZG] in 2019); Adam
-    is new in every iteration, with a learning rate of 0.001 instead of `learn.learning_rate`
-    (`fresh_optimizer`, [AZG] with PyTorch); in solved positions, losses of the first player to move
-    are labelled draws (`losses_as_draws`, [ClausenCode]). [Wang2019]: mirrored_policy, in Connect
-    Four; [Wang2020a]: probably absolute_winner, in Gobang."""
+    """Bugs of published code to reproduce, only for studies of published results. `mirrored_policy`
+    [WangCode] trains mirrored boards with the policy of the original board. `absolute_winner` [AZG,
+    2019] treats the colour of the winner as relative to the side to move. `fresh_optimizer` [AZG
+    with PyTorch] creates a new Adam in every iteration, with a learning rate of 0.001 instead of
+    `learn.learning_rate`. `losses_as_draws` [ClausenCode] labels solved positions as draws if the
+    first player is to move and loses. [Wang2019]: mirrored_policy, in Connect Four; [Wang2020a]:
+    probably absolute_winner, in Gobang."""
 
     def network_of(self, iteration: int) -> NetworkSettings:
-        """Return the settings of the network of an iteration, 0 for the untrained one."""
+        """Return the settings of an iteration's network; iteration 0 is the untrained network."""
         settings: NetworkSettings = self.growth.network(self.network, iteration)
         return settings
 
     @property
     def targets(self) -> TargetOptions:
-        """The options from which heads compute their targets."""
+        """Options for computing the targets of heads."""
         if self.supervised.positions:
             return TARGETS
         play = self.selfplay
@@ -151,7 +153,7 @@ class TrainSettings(Settings):
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
-        """Return the canonical name of a game, such as ``gobang:6x6`` for ``gobang:6x6:4``."""
+        """Convert the name of a game to its canonical form, such as ``gobang:6x6:4``."""
         return canonical_game_name(text)
 
     @model_validator(mode="after")
@@ -159,8 +161,8 @@ class TrainSettings(Settings):
         last = self.warm_start.ramp.last
         if self.warm_start.is_on and last is not None and last > self.iterations:
             raise ValueError(
-                f"warm_start.ramp.iterations = {last} is beyond the {self.iterations}"
-                " iterations of the run: expected at most that many"
+                f"warm_start.ramp.iterations = {last} exceeds the {self.iterations} iterations of"
+                f" the run: expected at most {self.iterations}"
             )
         try:
             warm_search = warm_start_search(self.search, self.warm_start, 1.0)
@@ -175,8 +177,8 @@ class TrainSettings(Settings):
         for key in ("discount", "draw_value"):
             if getattr(warm_search, key) != getattr(self.search, key):
                 raise ValueError(
-                    f"warm_start.search.{key} = {getattr(warm_search, key)}: value targets have the"
-                    f" {getattr(self.search, key)} of search.{key}; expected the same"
+                    f"warm_start.search.{key} = {getattr(warm_search, key)}: expected"
+                    f" search.{key} = {getattr(self.search, key)}, which value targets use"
                 )
         return self
 
@@ -195,7 +197,7 @@ class TrainSettings(Settings):
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.schedule = {quoted(self.learn.schedule.name)} lasts until iteration {last},"
-                f" beyond the {self.iterations} iterations of the run: expected a shorter one"
+                f" beyond the {self.iterations} iterations of the run: expected a shorter schedule"
             )
         return self
 
@@ -204,8 +206,8 @@ class TrainSettings(Settings):
         last = self.growth.last
         if last is not None and last >= self.iterations:
             raise ValueError(
-                f"growth.after ends with {last}, and iteration {self.iterations} is the last to"
-                " learn: expected earlier ones"
+                f"growth.after ends with {last}, but iteration {self.iterations} is the last:"
+                " expected earlier iterations"
             )
         try:
             self.network_of(self.iterations)
@@ -224,28 +226,28 @@ class TrainSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _targets_turn(self) -> TrainSettings:
-        """Refuse symmetries with heads whose targets cannot be turned with the board."""
+    def _targets_fit_symmetries(self) -> TrainSettings:
+        """Reject symmetries if a head has targets that do not transform with the board."""
         fixed = [head.name for head in self.network.heads if not head.is_equivariant]
         learn = self.learn
         if fixed and learn.symmetries != "none":
             raise ValueError(
-                f"learn.symmetries = {quoted(learn.symmetries)} shows images of positions, and the"
-                f" head {quoted(fixed[0])} has no targets for them: expected"
+                f"learn.symmetries = {quoted(learn.symmetries)} trains on symmetric images, for"
+                f" which the head {quoted(fixed[0])} has no targets: expected"
                 ' learn.symmetries = "none"'
             )
         return self
 
     @model_validator(mode="after")
     def _games_last_long_enough(self) -> TrainSettings:
-        """Refuse heads that look further ahead than any game of this board lasts."""
+        """Reject heads that look further ahead than the longest possible game."""
         for head in self.network.heads:
             if head.ahead:
                 longest = python.max_plies(parse_game(self.game))
                 if head.ahead >= longest:
                     raise ValueError(
-                        f"network.heads.{head.name} looks {head.ahead} plies ahead, and no game of"
-                        f" {self.game} lasts longer than {longest}: expected plies of at most"
+                        f"network.heads.{head.name} looks {head.ahead} plies ahead, but games of"
+                        f" {self.game} last at most {longest} plies: expected plies of at most"
                         f" {longest - 1}"
                     )
         return self
@@ -261,18 +263,19 @@ class TrainSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _frozen_leaves_something(self) -> TrainSettings:
+    def _frozen_parts_fit(self) -> TrainSettings:
         if self.learn.frozen == "none":
             return self
         if self.growth.last is not None:
             raise ValueError(
-                f"learn.frozen = {quoted(self.learn.frozen)} keeps what growth ="
-                f" {quoted(self.growth.name)} replaces: expected one of them"
+                f"learn.frozen = {quoted(self.learn.frozen)} freezes weights that growth ="
+                f" {quoted(self.growth.name)} replaces: expected only one of them"
             )
         if not learnt_heads(self.learn.loss, self.network.heads):
             raise ValueError(
                 f"learn.frozen = {quoted(self.learn.frozen)} leaves nothing to train: expected a"
-                f" head with a weight above 0 that learn.loss = {quoted(self.learn.loss.name)} uses"
+                f" head with a positive weight that learn.loss = {quoted(self.learn.loss.name)}"
+                " uses"
             )
         return self
 
@@ -280,8 +283,8 @@ class TrainSettings(Settings):
     def _stop_can_be_measured(self) -> TrainSettings:
         if self.stop.needs_accuracy and not self.accuracy.every:
             raise ValueError(
-                f"stop = {quoted(self.stop.name)} depends on accuracy, which is never measured:"
-                " expected accuracy.every of at least 1"
+                f"stop = {quoted(self.stop.name)} requires accuracy measurements: expected"
+                " accuracy.every of at least 1"
             )
         return self
 
@@ -291,7 +294,8 @@ class TrainSettings(Settings):
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
-                f" beyond the {self.iterations} iterations of the run: expected an earlier one"
+                f" beyond the {self.iterations} iterations of the run: expected an earlier"
+                " iteration"
             )
         return self
 
@@ -305,7 +309,7 @@ class TrainSettings(Settings):
 
 
 def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSettings:
-    """Return the settings of a run's league; raise UserError if they do not fit each other."""
+    """Return the settings of a run's league; raise UserError if they are inconsistent."""
     play = settings.selfplay
     return validate(
         LeagueSettings,
@@ -319,17 +323,17 @@ def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSett
 
 
 def check_league(settings: TrainSettings, evolution: Evolution) -> None:
-    """Raise UserError or ValueError for settings that a league cannot have."""
+    """Raise UserError or ValueError for settings that do not fit a league."""
     play = settings.selfplay
-    for key, found, expected in (
+    for key, value, expected in (
         ("selfplay.mode", play.mode.name, "episodic"),
         ("selfplay.budget", play.budget.name, "fixed"),
         ("selfplay.random_opening_plies", play.random_opening_plies, 0),
         ("warm_start.variant", settings.warm_start.variant, "baseline"),
     ):
-        if found != expected:
+        if value != expected:
             raise ValueError(
-                f"{key} = {found} does not fit self-play in a league: expected {expected}"
+                f"{key} = {value} does not fit self-play in a league: expected {expected}"
             )
     if evolution.fitness != "results" and play.episodes % 2:
         raise ValueError(
@@ -341,6 +345,6 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
         "draws" in head.outputs for head in settings.network.heads
     ):
         raise ValueError(
-            "league.parameters = draw_value: no head of the network gives the probability of draws;"
+            "league.parameters = draw_value: no head of the network gives draw probabilities;"
             ' expected the head "outcome"'
         )

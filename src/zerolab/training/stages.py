@@ -1,6 +1,6 @@
-"""The stages of an iteration: self-play, learning, gate and warm-start match.
+"""Training stages of an iteration: self-play, learning, gate and warm-start match.
 
-The trainer runs them in this order; `evaluation_stages` has those that only measure.
+The trainer runs them in this order. `evaluation_stages` has the stages that only measure.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from zerolab.training.warm_start import warm_start_search, warm_start_weight
 
 
 class SelfPlayStage(Stage):
-    """Plays the games of an iteration with the best network, and saves their examples."""
+    """Self-play with the best network, which produces the examples of an iteration."""
 
     name = SELF_PLAY
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Play, save examples and games, and add the examples to the window."""
-        elapsed = context.begin("self-play", *_amount_of_work(context.settings.selfplay))
-        played, generation = _play_games(context)
-        seconds = elapsed()  # without the time that features of the examples take
-        _save_games(context, played)
-        fields = {**_record_fields(context, played, seconds), "generation": generation}
+        """Play games, save them with their examples, and add the examples to the window."""
+        elapsed = context.begin("self-play", *_planned_work(context.settings.selfplay))
+        result, generation = _play_games(context)
+        seconds = elapsed()  # excludes computing the features of the examples
+        _save_games(context, result)
+        fields = {**_record_fields(context, result, seconds), "generation": generation}
         return [SelfPlayRecord.model_validate(fields)]
 
 
-def _amount_of_work(settings: SelfPlaySettings) -> tuple[int, str]:
-    """Return the plies or games to be played, and their unit."""
+def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
+    """Return the number of plies or games to play, and the unit."""
     if isinstance(settings.mode, ContinuousMode):
         return settings.mode.plies * settings.parallel_games, "plies"
     return settings.episodes, "games"
@@ -67,44 +67,47 @@ def _play_games(context: TrainingContext) -> tuple[SelfPlayResult, int | None]:
 
 
 def _play_alone(context: TrainingContext) -> SelfPlayResult:
-    """Let the best network play itself; in continuous self-play, resume unfinished games."""
+    """Play the best network against itself, resuming unfinished games in continuous self-play."""
     settings, progress, run = context.settings, context.progress, context.run
     weight = warm_start_weight(settings.warm_start, progress)
     search = warm_start_search(settings.search, settings.warm_start, weight)
     evaluator, name = context.evaluator(progress.best), context.network_agent(progress.best).name
     if not isinstance(settings.selfplay.mode, ContinuousMode):
-        given = (
+        arguments = (
             context.game, settings.selfplay, search, evaluator, settings.seed, progress.iteration,
             _progress_callback(context),
         )  # fmt: skip
         if isinstance(settings.selfplay.mode, ServiceMode):
-            return play_by_service(*given, name=name, spec=lambda: _network_spec(context))
-        return play_episodes(*given, name=name)
-    former = run.load_unfinished(progress.iteration - 1) if progress.iteration > 1 else None
+            return play_by_service(*arguments, name=name, spec=lambda: _network_spec(context))
+        return play_episodes(*arguments, name=name)
+    unfinished = run.load_unfinished(progress.iteration - 1) if progress.iteration > 1 else None
     return play_continuous(
-        context.game, settings.selfplay, search, evaluator, settings.seed, former,
+        context.game, settings.selfplay, search, evaluator, settings.seed, unfinished,
         _progress_callback(context), name=name,
     )  # fmt: skip
 
 
 def _network_spec(context: TrainingContext) -> NetworkSpec:
-    """Return the best network in a form from which another process builds its evaluator."""
+    """Return the best network in a form that other processes can build an evaluator from."""
     settings, best = context.settings, context.progress.best
     weights = context.run.load_weights(best)
     return NetworkSpec(settings.game, settings.network_of(best).model_dump(), weights)
 
 
 def _record_fields(
-    context: TrainingContext, played: SelfPlayResult, seconds: float
+    context: TrainingContext, result: SelfPlayResult, seconds: float
 ) -> dict[str, Any]:
-    """Return the fields of the record, None where an option that is off would make them vary."""
-    settings, games, unfinished = context.settings, played.games, played.unfinished
+    """Return the fields of the record, with None for those that carry no information.
+
+    For example, the simulations per move are constant with a fixed budget.
+    """
+    settings, games, unfinished = context.settings, result.games, result.unfinished
     weight = warm_start_weight(settings.warm_start, context.progress)
-    plies = len(played.examples.plies)
+    plies = len(result.examples.plies)
     play = settings.selfplay
-    served = isinstance(play.mode, ServiceMode)
-    is_alone = settings.league is None and not served
-    varied = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
+    has_service = isinstance(play.mode, ServiceMode)
+    is_alone = settings.league is None and not has_service
+    budget_varies = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,
@@ -112,50 +115,50 @@ def _record_fields(
         "distinct_games": len({game.actions for game in games}),
         "positions": plies,
         "plies_per_game": plies / len(games) if games else None,
-        "plies": played.moves if served or unfinished is not None else None,
+        "plies": result.moves if has_service or unfinished is not None else None,
         "unfinished": None if unfinished is None else len(unfinished.games),
-        "full": int(played.examples.full.sum()) if varied else None,
+        "full": int(result.examples.full.sum()) if budget_varies else None,
         "simulations_per_move": (
-            played.counts["simulations"] / played.moves if varied and played.moves else None
+            result.counts["simulations"] / result.moves if budget_varies and result.moves else None
         ),
         "warm_start_weight": weight if settings.warm_start.is_on else None,
-        **played.counts,
-        **{f"wall_{part}_seconds": spent for part, spent in played.seconds.items()},
+        **result.counts,
+        **{f"wall_{part}_seconds": duration for part, duration in result.seconds.items()},
     }
 
 
 def _progress_callback(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
-    """Return a callback that passes games or plies, and their pace, to the reporter."""
-    began = perf_counter()
+    """Return a callback that reports finished games or plies, and positions per second."""
+    start = perf_counter()
     counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
 
     def report(progress: SelfPlayProgress) -> None:
-        rate = progress.plies / max(perf_counter() - began, 1e-9)
+        rate = progress.plies / max(perf_counter() - start, 1e-9)
         done = progress.plies if counts_plies else progress.games
         context.reporter.progress(done, f"{rate:,.0f} positions/s")
 
     return report
 
 
-def _save_games(context: TrainingContext, played: SelfPlayResult) -> None:
-    context.save_examples(played.examples)
-    if played.unfinished is not None:
-        context.run.save_unfinished(context.progress.iteration, played.unfinished)
-    context.save_games(SelfPlayStage.name, played.games)
+def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
+    context.save_examples(result.examples)
+    if result.unfinished is not None:
+        context.run.save_unfinished(context.progress.iteration, result.unfinished)
+    context.save_games(SelfPlayStage.name, result.games)
     context.update(positions=context.window.total)
 
 
 class LearnStage(Stage):
-    """Trains the best network further on the window: the candidate.
+    """Training of a candidate, starting from the best network, on the replay window.
 
-    Learning continues from the weights and the optimiser state of the best network, not from those
-    of a rejected candidate. With averaged weights, those are the weights of its latest step.
+    Training resumes with the weights and optimiser state of the best network, never those of a
+    rejected candidate. With weight averaging, it resumes from the latest weights, not the average.
     """
 
     name = "learn"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return False while the window has too few examples for batch norm."""
+        """Return False if the window has too few examples for batch norm."""
         return len(context.window) > 1
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
@@ -188,15 +191,15 @@ class LearnStage(Stage):
 
 
 def load_best(context: TrainingContext) -> None:
-    """Load the best network into the learner, grown if it is due to grow.
+    """Load the best network into the learner, and grow it if this iteration has a larger network.
 
-    The result depends on the best network and the iteration alone: after a candidate that had grown
-    was rejected, the next one grows again from the best network (docs/decisions/0045). A larger
-    network starts with a new optimiser and a new average of weights.
+    The result depends only on the best network and the iteration. If a grown candidate is rejected,
+    the next candidate grows again from the best network (docs/decisions/0045). A grown network
+    starts with a new optimiser and a new weight average.
     """
     run, settings, best = context.run, context.settings, context.progress.best
     weights = run.load_weights(best)
-    former, network = (settings.network_of(each) for each in (best, context.iteration))
+    former, network = settings.network_of(best), settings.network_of(context.iteration)
     is_larger = network != former
     if settings.growth.last is not None:
         epochs = settings.growth.epochs_when_new if is_larger else None
@@ -210,9 +213,9 @@ def load_best(context: TrainingContext) -> None:
 
 
 def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
-    """Return a learner for a new network of the iteration's size.
+    """Return a learner for a new network of this iteration's size.
 
-    `epochs`, unless None, replaces the passes over the window of the run's settings.
+    `epochs`, unless None, overrides the number of passes over the window in the settings.
     """
     settings, iteration = context.settings, context.iteration
     network = build_network(settings.network_of(iteration), context.game, settings.seed, iteration)
@@ -223,7 +226,7 @@ def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
 
 
 def _optional_fields(settings: LearnSettings, learned: Learned) -> dict[str, Any]:
-    """Return fields that would repeat others under simple settings, and are left out there."""
+    """Return the fields of the record that are omitted under settings that make them redundant."""
     fields: dict[str, Any] = {"gradient_norm": learned.gradient_norm}
     if len(learned.epoch_losses) > 1:
         fields["epoch_losses"] = learned.epoch_losses
@@ -234,16 +237,16 @@ def _optional_fields(settings: LearnSettings, learned: Learned) -> dict[str, Any
 
 
 class GateStage(Stage):
-    """Accepts or rejects the candidate of this iteration (`training.criteria`)."""
+    """Acceptance or rejection of this iteration's candidate (`training.criteria`)."""
 
     name = "gate"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return False in an iteration without learning."""
+        """Return False in an iteration without training."""
         return len(context.window) > 1
 
     def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Play the candidate against the best network, and decide which is the best now."""
+        """Play the candidate against the best network, and update the best network."""
         elapsed = context.begin("gate", context.settings.gate.games, "games")
         verdict = _play_gate(context) if context.settings.gate.games else {"accepted": True}
         accepted, progress = verdict["accepted"], context.progress
@@ -254,29 +257,29 @@ class GateStage(Stage):
 
 
 def _play_gate(context: TrainingContext) -> dict[str, float]:
-    """Return the verdict and its evidence as fields of the record."""
+    """Return the verdict and the match results as fields of the record."""
     gate, progress = context.settings.gate, context.progress
     candidate, best = (context.network_agent(n) for n in (progress.iteration, progress.best))
     match = context.play_match(candidate, best, gate.games, GateStage.name, openings=gate.openings)
-    gained = match.difference()
+    difference = match.difference()
     return {
         **match.score._asdict(),
-        "accepted": gate.accepts(match.score, gained.los),
+        "accepted": gate.accepts(match.score, difference.los),
         "distinct_games": match.distinct,
-        "candidate_elo": progress.elo + gained.elo,
-        "candidate_elo_low": progress.elo + gained.interval.low,
-        "candidate_elo_high": progress.elo + gained.interval.high,
-        "los": gained.los,
+        "candidate_elo": progress.elo + difference.elo,
+        "candidate_elo_low": progress.elo + difference.interval.low,
+        "candidate_elo_high": progress.elo + difference.interval.high,
+        "los": difference.los,
     }
 
 
 class WarmStartMatchStage(Stage):
-    """Plays plain search against warm-start search, both with the best network [Wang2021a]."""
+    """A match of plain search against warm-start search, both with the best network [Wang2021a]."""
 
     name = "warm_start_match"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return True while a warm start lasts whose ramp ends by matches."""
+        """Return True during a warm start whose ramp is ended by a match."""
         warm_start = context.settings.warm_start
         weight = warm_start_weight(warm_start, context.progress)
         return warm_start.is_on and weight > 0 and warm_start.ramp.match is not None
@@ -285,7 +288,7 @@ class WarmStartMatchStage(Stage):
         """Play the match, and end the warm start if plain search is stronger."""
         settings, progress = context.settings, context.progress
         ramp = settings.warm_start.ramp
-        assert ramp.match is not None  # otherwise it would not be due
+        assert ramp.match is not None  # is_due() checks this
         games, openings = ramp.match
         elapsed = context.begin("warm-start match", games, "games")
         weight = warm_start_weight(settings.warm_start, progress)
@@ -294,7 +297,7 @@ class WarmStartMatchStage(Stage):
         warm = context.network_agent(
             progress.best, NetworkOptions.model_validate(search.model_dump())
         )
-        # Games are numbered after those of the gate, so that their random streams differ.
+        # Numbers continue after the gate's games, so that the random streams differ.
         match = context.play_match(
             plain, warm, games, self.name, openings=openings, begin=settings.gate.games
         )

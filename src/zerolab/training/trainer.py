@@ -1,7 +1,8 @@
-"""The iteration loop: stages run in order, each committed before the next one.
+"""The iteration loop, which runs the stages in order and commits each before the next.
 
-The results of a stage depend only on the settings, the iteration and what earlier stages saved. So
-a run killed at any moment repeats the stage it was in, and ends with the same bytes.
+The results of a stage depend only on the settings, the iteration and the files of earlier stages.
+If a run is killed at any moment and resumed, it repeats the interrupted stage and ends with the
+same bytes.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
 
 ITERATION: tuple[Stage, ...] = (
-    SelfPlayStage(),  # the best network plays itself; its moves become examples
-    LearnStage(),  # it is trained further on the window of examples: the candidate
-    GateStage(),  # both play, and the candidate may become the best network
-    WarmStartMatchStage(),  # plain search, if it is stronger, ends an adaptive warm start
+    SelfPlayStage(),  # the best network plays against itself and produces examples
+    LearnStage(),  # a candidate is trained from the best network on the window of examples
+    GateStage(),  # the candidate can replace the best network
+    WarmStartMatchStage(),  # an adaptive warm start ends if plain search is stronger
     AccuracyStage(),  # every few iterations, the best network is measured on solved positions
 )
-"""An iteration, in the order of [Wang2020b, Algorithm 1]; stages that are not due are left out."""
+"""Stages of an iteration, in the order of [Wang2020b, Algorithm 1]; those not due are skipped."""
 
 SUPERVISED: tuple[Stage, ...] = (LearnStage(), SupervisedStage(), AccuracyStage())
-"""An iteration of supervised learning, with solved positions instead of games."""
+"""Stages of an iteration of supervised learning from solved positions."""
 
 FINAL = FinalEvaluationStage()
 """The stage after the last iteration."""
 
 
 class Trainer:
-    """Trains one run; the caller locks `run` while `train` is at work.
+    """Trainer of one run; the caller must lock `run` while `train` is running.
 
-    `on_record` is called with every record of a finished stage once it is saved. An exception that
-    it raises stops training after that stage. `inputs` are those of `check_new_run`, if it was
-    called; by default they are read here.
+    `on_record` is called with every record of a finished stage after it is saved. If it raises an
+    exception, training stops after that stage. `inputs` can be passed if they were already read by
+    `check_new_run`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Trainer:
         inputs: RunInputs | None = None,
         stages: Sequence[Stage] | None = None,
     ) -> None:
-        """Get ready; raise UserError for inputs that are missing or do not fit."""
+        """Prepare training; raise UserError if an input is missing or does not fit."""
         inputs = find_inputs(settings, run) if inputs is None else inputs
         settings = with_feature_source(settings, inputs.feature_source)
         bugs = PublishedBugs(settings.published_bugs)
@@ -93,7 +94,7 @@ class Trainer:
         self._events = EventFile(run)
 
     def train(self) -> None:
-        """Run all stages that remain, from the current one to the final evaluation."""
+        """Run all remaining stages up to the final evaluation."""
         self.prepare()
         while not self.context.progress.finished:
             stage = self._current_stage()
@@ -114,7 +115,7 @@ class Trainer:
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
         self._events.update()
-        # Last, so that a finished run whose files are damaged stays finished.
+        # This comes last so that a finished run with damaged files remains finished.
         if context.settings != saved_settings(run):
             run.save_config(context.settings.model_dump())
         if self._current_stage() is FINAL and not self._is_over():
@@ -122,19 +123,19 @@ class Trainer:
             run.commit(context.progress, [])
 
     def _save_first_network(self) -> None:
-        """Save network 0, untrained or made from the network that the run starts from."""
+        """Save network 0, untrained or with the weights from which the run starts."""
         context, run = self.context, self.context.run
         if 0 in run.networks() and context.settings.start is not None:
-            return  # saved before the run was killed
+            return  # it was saved before the run was killed
         if (start := context.inputs.start) is not None:
             context.settings = context.settings.model_copy(update={"start": start.settings})
             run.save_config(context.settings.model_dump())
-            context.learner.load(start.taken.weights, start.optimizer)
+            context.learner.load(start.transferred.weights, start.optimizer)
             context.reporter.message(start.describe())
         context.save_network(0)
 
     def _fill_window(self) -> None:
-        """Add earlier examples to the window: those that it holds or that left traces in it."""
+        """Restore the window from stored examples."""
         context, run = self.context, self.context.run
         if context.inputs.split is not None:
             context.window = solved_window(
@@ -146,28 +147,29 @@ class Trainer:
             return
         learn, latest, total = context.settings.learn, run.latest_examples, run.progress.positions
         count = cache(run.count_full_examples)
+        # Merged examples can include contributions from all iterations.
         first = 1 if learn.merging.is_on else learn.window.first_needed(latest, total, count)
         iterations = range(first, latest + 1)
-        earlier = 0 if first == 1 else total - sum(map(count, iterations))
-        context.window.skip(first - 1, earlier)
+        skipped = 0 if first == 1 else total - sum(map(count, iterations))
+        context.window.skip(first - 1, skipped)
         for iteration in iterations:
             context.restore_examples(iteration)
 
     def _current_stage(self) -> Stage:
-        """Return the stage to be run next, which state.json names."""
+        """Return the next stage to run, as named in state.json."""
         name = self.context.progress.stage
         for stage in (*self.stages, FINAL):
             if stage.name == name:
                 return stage
-        known = ", ".join(stage.name for stage in self.stages)
+        names = ", ".join(stage.name for stage in self.stages)
         path = self.context.run.path / "state.json"
-        raise UserError(f"{path}: unknown stage {quoted(name)}: expected one of {known}")
+        raise UserError(f"{path}: unknown stage {quoted(name)}: expected one of {names}")
 
     def _commit(self, stage: Stage, records: Sequence[Record]) -> None:
-        """Make a finished stage durable, and report it."""
+        """Commit and report a finished stage."""
         context = self.context
         memory = {"wall_memory": peak_memory()}
-        records = [each.model_copy(update=memory) for each in records]
+        records = [record.model_copy(update=memory) for record in records]
         self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL.name):
@@ -178,37 +180,37 @@ class Trainer:
             self._on_record(record)
 
     def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
-        """Go to the next stage of this iteration that is due, or to the next iteration."""
+        """Advance to the next stage due in this iteration, or to the next iteration."""
         context = self.context
         if stage is FINAL:
             context.update(finished=True)
             return
         following = self.stages[self.stages.index(stage) + 1 :]
-        due = next((each for each in following if each.is_due(context)), None)
-        if due is not None:
-            context.update(stage=due.name)
+        next_stage = next((each for each in following if each.is_due(context)), None)
+        if next_stage is not None:
+            context.update(stage=next_stage.name)
             return
         context.update(iteration=context.progress.iteration + 1)
         context.update(stage=FINAL.name if self._is_over(records) else self.stages[0].name)
 
     def _is_over(self, uncommitted: Sequence[Record] = ()) -> bool:
-        """Return True after the last iteration, or if the stop rule is met.
+        """Return True after the last iteration or when the stop rule is met.
 
-        `uncommitted` are records that follow those in the metrics.
+        `uncommitted` are the records not yet in the metrics.
         """
         context = self.context
         if context.progress.iteration > context.settings.iterations:
             return True
         records = [*read_records(context.run), *uncommitted]
         rule: StopRule = context.settings.stop
-        return rule.is_met([each for each in records if not isinstance(each, FINAL_RECORDS)])
+        return rule.is_met([record for record in records if not isinstance(record, FINAL_RECORDS)])
 
 
 def check_new_run(settings: TrainSettings) -> RunInputs:
     """Return the inputs of a run that has no folder yet.
 
-    Raises UserError for settings that would make one of its stages fail: missing files, or requests
-    that the game cannot meet.
+    Raises UserError for settings with which a stage would fail, such as missing files or openings
+    that are too long for the game.
     """
     inputs = find_inputs(settings)
     if inputs.split is not None:
@@ -220,7 +222,7 @@ def check_new_run(settings: TrainSettings) -> RunInputs:
 
 
 def _check_openings(settings: TrainSettings, game: Game) -> None:
-    """Raise UserError for a match whose random openings are longer than games of this board."""
+    """Raise UserError if the random openings of a match are too long for the game."""
     final, warm_start = settings.final_evaluation, settings.warm_start
     openings = {"final_evaluation": final.openings if final.games else 0}
     if not settings.supervised.positions:

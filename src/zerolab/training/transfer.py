@@ -1,4 +1,4 @@
-"""Transfer of weights from one network to another: [Hongcharoen2018] and [Soemers2023]."""
+"""Transfer of weights between networks, after [Hongcharoen2018] and [Soemers2023]."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from zerolab.training.shorthands import Transfer
 Weights = Mapping[str, NDArray[Any]]
 
 _TRUNK, _HEADS = "trunk.", "heads."
-_FIRST = "trunk.0.conv.weight"
-"""The first layer, [filters, planes, size, size], of networks for any board size."""
+_FIRST_LAYER = "trunk.0.conv.weight"
+"""First layer, [filters, planes, size, size], of networks for any board size."""
 
-
-_OF_HEADS = ("heads", "head_filters", "head_kernel", "hidden")
+_HEAD_SETTINGS = ("heads", "head_filters", "head_kernel", "hidden")
 """Settings that do not affect the trunk."""
 
 
@@ -38,13 +37,13 @@ class Side(NamedTuple):
 
 
 class Transferred(NamedTuple):
-    """The weights of a network that starts from another."""
+    """Initial weights of a target network, partly taken from a source network."""
 
     weights: dict[str, NDArray[Any]]
     new: tuple[str, ...]
-    """The parts of the network with new weights, such as "heads.policy"."""
-    left: tuple[str, ...] = ()
-    """The parts of the other network that were not used."""
+    """Parts of the target with new weights, such as "heads.policy"."""
+    unused: tuple[str, ...] = ()
+    """Parts of the source that were not used."""
 
 
 def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
@@ -52,176 +51,184 @@ def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
     return Side(game, network, weights_to_arrays(build_network(network, game, seed)))
 
 
-def transfer_weights(transfer: Transfer, there: Side, here: Side) -> Transferred:
-    """Return the weights of the network `here` that starts from the one `there`.
+def transfer_weights(transfer: Transfer, source: Side, target: Side) -> Transferred:
+    """Return the initial weights of the network `target`, taken from `source`.
 
-    Heads `there` with settings that were found out when their run began are dropped, unless they
-    are also `here`. Raises UserError for the first layer that does not fit, with both shapes.
+    Source heads whose settings depend on their run are dropped, unless the target has them too.
+    Raises UserError for the first layer that does not fit, with both shapes.
     """
-    taken = _WAYS[transfer](_without_found_heads(there, here), here)
-    layers = (name.rpartition(".")[0] for name in there.weights if name not in here.weights)
-    return taken._replace(left=(*taken.left, *_shortened(layers, here.weights)))
+    transferred = _METHODS[transfer](_without_run_heads(source, target), target)
+    layers = (name.rpartition(".")[0] for name in source.weights if name not in target.weights)
+    unused = (*transferred.unused, *_shortened(layers, target.weights))
+    return transferred._replace(unused=unused)
 
 
-def _without_found_heads(there: Side, here: Side) -> Side:
-    """Return a network without the heads that only its own run can train."""
-    known = {head.name for head in here.network.heads}
-    heads = tuple(head for head in there.network.heads if not head.set_by_run or head.name in known)
-    gone = tuple(f"{_HEADS}{head.name}." for head in there.network.heads if head not in heads)
-    weights = {name: array for name, array in there.weights.items() if not name.startswith(gone)}
-    return Side(there.game, there.network.model_copy(update={"heads": heads}), weights)
+def _without_run_heads(source: Side, target: Side) -> Side:
+    """Return the source without the heads that only its own run can train."""
+    names = {head.name for head in target.network.heads}
+    heads = tuple(
+        head for head in source.network.heads if not head.set_by_run or head.name in names
+    )
+    dropped = tuple(f"{_HEADS}{head.name}." for head in source.network.heads if head not in heads)
+    weights = {
+        name: array for name, array in source.weights.items() if not name.startswith(dropped)
+    }
+    return Side(source.game, source.network.model_copy(update={"heads": heads}), weights)
 
 
-def _part(prefix: str) -> Callable[[Side, Side], Transferred]:
-    """Return a function that takes all weights whose names begin with `prefix`."""
+def _transfer_prefix(prefix: str) -> Callable[[Side, Side], Transferred]:
+    """Return a function that transfers all weights whose names begin with `prefix`."""
 
-    def take(there: Side, here: Side) -> Transferred:
+    def transfer(source: Side, target: Side) -> Transferred:
         names = [
             name
-            for name in dict.fromkeys((*there.weights, *here.weights))
+            for name in dict.fromkeys((*source.weights, *target.weights))
             if name.startswith(prefix)
         ]
         for name in names:
-            _require_equal_shapes(name, there, here)
-        return _joined({name: there.weights[name] for name in names}, here)
+            _require_equal_shapes(name, source, target)
+        return _completed({name: source.weights[name] for name in names}, target)
 
-    return take
+    return transfer
 
 
-def _by_meaning(there: Side, here: Side) -> Transferred:
-    """Take planes matched by name, and actions with the same layout on the board.
+def _transfer_channels(source: Side, target: Side) -> Transferred:
+    """Transfer planes matched by name, and actions with the same layout on the board.
 
-    Planes missing `there` start with weights 0, and so without effect.
+    Planes that the source lacks start with weights of 0, so that they have no effect at first.
     """
-    for side in (there, here):
+    for side in (source, target):
         if not side.network.any_size:
             raise UserError(
-                f"network = {quoted(side.network.name)} has the size of its board in its heads:"
-                ' expected "fully_convolutional", here and there'
+                f"network = {quoted(side.network.name)} has heads for one board size: expected"
+                ' "fully_convolutional" for both networks'
             )
-    weights = dict(there.weights)
-    weights[_FIRST], unknown, unused = _planes_by_name(there, here)
-    for name in dict.fromkeys((*weights, *here.weights)):
+    weights = dict(source.weights)
+    weights[_FIRST_LAYER], new_planes, unused_planes = _match_planes(source, target)
+    adapted = source._replace(weights=weights)
+    for name in dict.fromkeys((*weights, *target.weights)):
         if name.startswith(_TRUNK):
-            _require_equal_shapes(name, there._replace(weights=weights), here)
-    for name in _unlike_actions(there, here):
+            _require_equal_shapes(name, adapted, target)
+    for name in _mismatched_actions(source, target):
         weights.pop(name, None)
-    known = {name: array for name, array in weights.items() if name in here.weights}
-    for name in known:
-        _require_equal_shapes(name, there._replace(weights=weights), here)
-    taken = _joined(known, here)
-    return taken._replace(new=(*unknown, *taken.new), left=unused)
+    shared = {name: array for name, array in weights.items() if name in target.weights}
+    for name in shared:
+        _require_equal_shapes(name, adapted, target)
+    transferred = _completed(shared, target)
+    return transferred._replace(new=(*new_planes, *transferred.new), unused=unused_planes)
 
 
-def _planes_by_name(
-    there: Side, here: Side
+def _match_planes(
+    source: Side, target: Side
 ) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the first layer for the planes `here`, with weights 0 for planes missing `there`.
+    """Return the first layer for the target's planes, with weights 0 for new planes.
 
-    Also returns the names of new planes, and of planes that are no longer used.
+    Also returns the names of the new planes and those of unused source planes.
     """
-    former = there.weights[_FIRST]
-    names, known = _all_planes(here.game), _all_planes(there.game)
-    first = np.zeros((len(former), len(names), *former.shape[2:]), former.dtype)
+    source_layer = source.weights[_FIRST_LAYER]
+    names, source_names = _all_planes(target.game), _all_planes(source.game)
+    shape = len(source_layer), len(names), *source_layer.shape[2:]
+    layer = np.zeros(shape, source_layer.dtype)
     for number, name in enumerate(names):
-        if name in known:
-            first[:, number] = former[:, known.index(name)]
-    unknown = tuple(f"plane {quoted(name)}" for name in names if name not in known)
-    unused = tuple(f"plane {quoted(name)}" for name in known if name not in names)
-    return first, unknown, unused
+        if name in source_names:
+            layer[:, number] = source_layer[:, source_names.index(name)]
+    new = tuple(f"plane {quoted(name)}" for name in names if name not in source_names)
+    unused = tuple(f"plane {quoted(name)}" for name in source_names if name not in names)
+    return layer, new, unused
 
 
 def _all_planes(game: Game) -> list[str]:
-    """Return the names of a game's planes, numbers for unnamed ones."""
+    """Return the names of a game's planes, using numbers for unnamed planes."""
     names = plane_names(game)
     return [*names, *(str(number) for number in range(len(names), encoding.planes(game)))]
 
 
-def _unlike_actions(there: Side, here: Side) -> list[str]:
-    """Return the layers of actions whose layout on the board differs."""
-    former, layout = action_layout(there.game), action_layout(here.game)
-    unlike = []
-    for head in here.network.heads:
+def _mismatched_actions(source: Side, target: Side) -> list[str]:
+    """Return the output layers for actions whose layout on the board differs."""
+    source_layout, layout = action_layout(source.game), action_layout(target.game)
+    prefixes = []
+    for head in target.network.heads:
         if not head.per_action:
             continue
-        if former.over != layout.over:
-            unlike.append(f"{_HEADS}{head.name}.head.output.")
-        if former.others != layout.others:
-            unlike.append(f"{_HEADS}{head.name}.head.others.")
-    return [name for name in there.weights if name.startswith(tuple(unlike))]
+        if source_layout.over != layout.over:
+            prefixes.append(f"{_HEADS}{head.name}.head.output.")
+        if source_layout.others != layout.others:
+            prefixes.append(f"{_HEADS}{head.name}.head.others.")
+    return [name for name in source.weights if name.startswith(tuple(prefixes))]
 
 
-def _joined(taken: Weights, here: Side) -> Transferred:
-    """Return the weights taken, completed with those of the network `here`."""
-    missing = [name for name in here.weights if name not in taken]
+def _completed(weights: Weights, target: Side) -> Transferred:
+    """Return transferred weights completed with new weights of the target."""
+    missing = [name for name in target.weights if name not in weights]
     layers = (name.rpartition(".")[0] for name in missing)
-    return Transferred({**here.weights, **taken}, _shortened(layers, taken))
+    return Transferred({**target.weights, **weights}, _shortened(layers, weights))
 
 
-def _require_equal_shapes(name: str, there: Side, here: Side) -> None:
-    former, shape = (
+def _require_equal_shapes(name: str, source: Side, target: Side) -> None:
+    source_shape, shape = (
         list(side.weights[name].shape) if name in side.weights else "missing"
-        for side in (there, here)
+        for side in (source, target)
     )
-    if former != shape:
-        reason = _reason(name, there, here)
-        raise UserError(f"layer {name} is {former} there and {shape} here: {reason}")
+    if source_shape != shape:
+        reason = _mismatch_reason(name, source, target)
+        raise UserError(
+            f"layer {name} is {source_shape} in the source and {shape} in this run: {reason}"
+        )
 
 
-def _reason(layer: str, there: Side, here: Side) -> str:
-    """Return the reason why a layer differs, and the settings that would fit."""
-    games = f"{game_name(there.game)} and {game_name(here.game)}"
-    any_size = there.network.any_size and here.network.any_size
-    planes = [encoding.planes(side.game) for side in (there, here)]
-    if planes[0] != planes[1] and _read_planes(layer, there, here) == planes:
-        first = "" if any_size else 'network = "fully_convolutional" here and there, and '
+def _mismatch_reason(layer: str, source: Side, target: Side) -> str:
+    """Return the reason for the different shapes of a layer, with settings that would fit."""
+    games = f"{game_name(source.game)} and {game_name(target.game)}"
+    any_size = source.network.any_size and target.network.any_size
+    planes = [encoding.planes(side.game) for side in (source, target)]
+    arrays = [side.weights.get(layer) for side in (source, target)]
+    inputs = [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
+    if planes[0] != planes[1] and inputs == planes:
+        first = "" if any_size else 'network = "fully_convolutional" for both networks and '
         return (
             f"{games} have different planes; expected {first}start.transfer ="
-            ' "channels", which takes them by their names'
+            ' "channels", which matches planes by name'
         )
-    former, network = (_about(side.network, layer) for side in (there, here))
-    differing = [key for key in {**former, **network} if network.get(key) != former.get(key)]
-    if differing:
-        settings = (f"network.{key} = {quoted(former.get(key))}" for key in differing)
-        return f"expected {', '.join(settings)}"
+    source_settings, settings = (_shape_settings(side.network, layer) for side in (source, target))
+    differences = [
+        f"network.{key} = {quoted(source_settings.get(key))}"
+        for key in {**source_settings, **settings}
+        if settings.get(key) != source_settings.get(key)
+    ]
+    if differences:
+        return f"expected {', '.join(differences)}"
     if any_size:
         return (
             f"{games} have different actions; expected start.transfer = "
-            '"trunk", or "channels", which takes those that mean the same'
+            '"trunk", or "channels", which matches actions by their layout'
         )
-    return 'expected equal games, or network = "fully_convolutional" here and there'
+    return 'expected equal games, or network = "fully_convolutional" for both networks'
 
 
-def _read_planes(layer: str, there: Side, here: Side) -> list[int]:
-    """Return the numbers of planes of a convolution there and here; empty for other layers."""
-    arrays = [side.weights.get(layer) for side in (there, here)]
-    return [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
-
-
-def _about(network: NetworkSettings, layer: str) -> dict[str, Any]:
-    """Return the settings that may affect the shape of a layer of a head or of the trunk."""
-    about = {**network.model_dump(), "heads": [head.name for head in network.heads]}
+def _shape_settings(network: NetworkSettings, layer: str) -> dict[str, Any]:
+    """Return the settings that can affect the shape of a layer in the trunk or a head."""
+    settings = {**network.model_dump(), "heads": [head.name for head in network.heads]}
     if layer.startswith(_HEADS):
-        return about
-    return {key: value for key, value in about.items() if key not in _OF_HEADS}
+        return settings
+    return {key: value for key, value in settings.items() if key not in _HEAD_SETTINGS}
 
 
-def _shortened(layers: Iterable[str], taken: Weights) -> tuple[str, ...]:
-    """Return layers, abbreviated to the largest parts of which nothing was taken."""
+def _shortened(layers: Iterable[str], weights: Weights) -> tuple[str, ...]:
+    """Return layers, abbreviated to the largest parts that have no layer in `weights`."""
     parts: dict[str, None] = {}
     for layer in layers:
         pieces = layer.split(".")
         for length in range(1, len(pieces) + 1):
             part = ".".join(pieces[:length])
-            if not any(name.startswith(f"{part}.") for name in taken):
+            if not any(name.startswith(f"{part}.") for name in weights):
                 break
         parts[part] = None
     return tuple(parts)
 
 
-_WAYS: dict[Transfer, Callable[[Side, Side], Transferred]] = {
-    "trunk": _part(_TRUNK),
-    "heads": _part(_HEADS),
-    "all": _part(""),
-    "channels": _by_meaning,
+_METHODS: dict[Transfer, Callable[[Side, Side], Transferred]] = {
+    "trunk": _transfer_prefix(_TRUNK),
+    "heads": _transfer_prefix(_HEADS),
+    "all": _transfer_prefix(""),
+    "channels": _transfer_channels,
 }

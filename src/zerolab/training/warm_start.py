@@ -1,4 +1,4 @@
-"""Enhanced search in the first iterations of self-play [Wang2020b]."""
+"""Warm start with enhanced search in the first self-play iterations [Wang2020b]."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.store.state import RunProgress
 from zerolab.training.criteria import RAMPS
 
-load_plugins("training")  # before settings choose among what is registered
+load_plugins("training")  # the settings below list all registered types
 
 
 class WarmStartRules(NamedTuple):
-    """Names of the rules that replace those of plain search during a warm start."""
+    """Names of the search rules used during a warm start; None for the rule of plain search."""
 
     selection: str | None = None
     leaf_evaluator: str | None = None
@@ -53,23 +53,23 @@ _VARIANTS: Mapping[str, Registry[type[Variant]]] = {
 
 
 class WarmStartSettings(Settings):
-    """The search in the first iterations of self-play."""
+    """The search in the first self-play iterations."""
 
     variant: str = "baseline"
-    """One of [Wang2020b]: baseline (no warm start), rollout, rave, rora, wro or wrora; or custom,
-    given by `search`."""
+    """A variant of [Wang2020b]: baseline (no warm start), rollout, rave, rora, wro or wrora; or
+    custom, which is defined by `search`."""
 
     ramp: variant_among(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
-    """The end of the warm start, and the weight of playouts until then. [Wang2020b]: linear,
+    """The weight of playouts in each iteration, and the end of the warm start. [Wang2020b]: linear,
     I' = 5."""
 
     search: Mapping[str, Any] = Field(default_factory=dict)
-    """Other differences from plain search during the warm start, such as
+    """Further changes to plain search during the warm start, such as
     ``search.leaf_evaluator.playouts=4`` or, with variant = "custom", ``search.selection=rave``."""
 
     @field_validator("variant")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _require_known_variant(cls, name: str) -> str:
         try:
             WARM_START_VARIANTS[name]
         except UserError as error:
@@ -77,7 +77,7 @@ class WarmStartSettings(Settings):
         return name
 
     @model_validator(mode="after")
-    def _meaningful(self) -> WarmStartSettings:
+    def _require_consistent_search(self) -> WarmStartSettings:
         if self.variant == "custom" and not self.search:
             raise ValueError(
                 'variant = "custom" changes nothing: expected settings such as'
@@ -89,8 +89,8 @@ class WarmStartSettings(Settings):
                 ' variant = "baseline": expected another one, such as "custom"'
             )
         for part, rule in WARM_START_VARIANTS[self.variant]._asdict().items():
-            given = self.search.get(part)
-            name = given.get("name") if isinstance(given, Mapping) else given
+            setting = self.search.get(part)
+            name = setting.get("name") if isinstance(setting, Mapping) else setting
             if rule is not None and name not in (None, rule):
                 raise ValueError(
                     f"search.{part} = {quoted(name)} contradicts variant = {quoted(self.variant)},"
@@ -99,7 +99,8 @@ class WarmStartSettings(Settings):
         leaf = self.search.get("leaf_evaluator")
         if isinstance(leaf, Mapping) and "weight" in leaf:
             raise ValueError(
-                f"search.leaf_evaluator.weight = {quoted(leaf['weight'])}: the ramp sets the weight"
+                f"search.leaf_evaluator.weight = {quoted(leaf['weight'])}: expected no weight here,"
+                " since warm_start.ramp sets it"
             )
         return self
 
@@ -110,7 +111,7 @@ class WarmStartSettings(Settings):
 
 
 def warm_start_weight(warm_start: WarmStartSettings, progress: RunProgress) -> float:
-    """Return the weight of the warm start in self-play of the current iteration."""
+    """Return the weight of the warm start in the current iteration."""
     if progress.warm_start_over:
         return 0.0
     weight: float = warm_start.ramp.weight(progress.iteration)
@@ -120,41 +121,41 @@ def warm_start_weight(warm_start: WarmStartSettings, progress: RunProgress) -> f
 def warm_start_search(
     search: SearchSettings, warm_start: WarmStartSettings, weight: float
 ) -> SearchSettings:
-    """Return the search of self-play at a weight of the ramp; plain search at weight 0.
+    """Return the self-play search for a warm-start weight; plain search for weight 0.
 
-    A rule that replaces another one keeps the settings that both have, such as c of PUCT and RAVE.
-    The weight is that of the leaf evaluator, if the warm start brings one that has a weight; the
-    leaf evaluator of plain search keeps its own. Raises UserError if `warm_start.search` does not
-    fit.
+    A replaced rule passes on the settings that the new rule also has, such as c of PUCT and RAVE.
+    If the warm start has a leaf evaluator of its own, with a setting `weight`, that is set to
+    `weight`. The leaf evaluator of plain search keeps its weight. Raises UserError if
+    `warm_start.search` is invalid.
     """
     if weight == 0 or not warm_start.is_on:
         return search
     data, variant = search.model_dump(), WARM_START_VARIANTS[warm_start.variant]
     for part, rule in variant._asdict().items():
         if rule is not None:
-            _change(data, part, {"name": rule})
+            _set_option(data, part, {"name": rule})
     for key, value in warm_start.search.items():
-        _change(data, key, value)
+        _set_option(data, key, value)
     changed = validate(SearchSettings, data, source="warm_start.search")
-    brings_leaf = variant.leaf_evaluator is not None or "leaf_evaluator" in warm_start.search
-    if not brings_leaf or "weight" not in type(changed.leaf_evaluator).model_fields:
+    replaces_leaf = variant.leaf_evaluator is not None or "leaf_evaluator" in warm_start.search
+    if not replaces_leaf or "weight" not in type(changed.leaf_evaluator).model_fields:
         return changed
     return changed.model_copy(
         update={"leaf_evaluator": changed.leaf_evaluator.model_copy(update={"weight": weight})}
     )
 
 
-def _change(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set one key of search settings; a table replaces only the keys that it has."""
+def _set_option(data: dict[str, Any], key: str, value: Any) -> None:
+    """Set one key of search settings; a table updates only its own keys."""
     if key in _VARIANTS and isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
         data[key] = value
         return
-    former = data.get(key)
-    table = dict(former) if isinstance(former, Mapping) else {}
+    previous = data.get(key)
+    table = dict(previous) if isinstance(previous, Mapping) else {}
     rule = str(value.get("name"))
-    if key in _VARIANTS and rule in _VARIANTS[key]:  # validation reports an unknown one
-        known = _VARIANTS[key][rule].model_fields
-        table = {field: setting for field, setting in table.items() if field in known}
+    if key in _VARIANTS and rule in _VARIANTS[key]:  # validation reports unknown rules
+        fields = _VARIANTS[key][rule].model_fields
+        table = {field: setting for field, setting in table.items() if field in fields}
     data[key] = {**table, **value}

@@ -22,7 +22,7 @@ from zerolab.report.figures import save_figure
 from zerolab.report.interval import Interval
 from zerolab.report.markdown import titled_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
-from zerolab.training.configure import saved_settings, with_findings
+from zerolab.training.configure import complete_settings, saved_settings
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import FINAL_RECORDS, AccuracyRecord, LearnRecord, Record
 from zerolab.training.reporting import NullReporter, Reporter, read_records
@@ -93,7 +93,7 @@ def _open(path: Path, settings: TrainSettings) -> RunFolder:
         return RunFolder.create(path, settings.model_dump())
     run = RunFolder.open(path)
     saved = saved_settings(run)
-    wanted = with_findings(settings, saved)
+    wanted = complete_settings(settings, saved)
     RUN.require_equal(path, saved.model_dump(), wanted.model_dump(), except_for=_MACHINE)
     return run
 
