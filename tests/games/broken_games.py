@@ -1,17 +1,21 @@
 """Games with one defect each; as a program, print the conformance errors of all of them.
 
-The program runs as plain Python, to avoid compiling every game.
+The program runs as plain Python, to avoid compiling every game. It first prints the fingerprints of
+the games named by its arguments.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from pydantic import Field
 
+from games.fingerprint import fingerprint
 from games.naive import NaiveGobang
 from zerolab import testing
 from zerolab.core import streams
@@ -20,6 +24,7 @@ from zerolab.rules import boards, rules
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
 from zerolab.rules.squares import SquareEncoding, SquareNotation
+from zerolab.testing import chance
 
 Side = Annotated[int, Field(ge=3, le=8)]
 
@@ -318,6 +323,10 @@ class AbsoluteColours(SquareEncoding):
         SquareEncoding.encode(game, state if first_to_move else state[::-1], out)
 
 
+_PLAYOUTS = 150
+"""Playouts per position in `check_playout`, enough to detect these defects."""
+
+
 def _error(name: str) -> str:
     """Return the message of the check that must catch a game, or an empty string."""
     check, game = CAUGHT_BY[name]
@@ -325,12 +334,16 @@ def _error(name: str) -> str:
         if check == "check_twin":
             testing.check_twin(game, lambda: NaiveGobang(*game))
         else:
-            next(each for each in testing.CHECKS if each.__name__ == check)(game)
+            run_check = next(each for each in testing.CHECKS if each.__name__ == check)
+            playouts = _PLAYOUTS if check == "check_playout" else chance._PLAYOUTS
+            with patch.object(chance, "_PLAYOUTS", playouts):
+                run_check(game)
     except AssertionError as error:
         return str(error)
     return ""
 
 
 if __name__ == "__main__":
+    fingerprints = [fingerprint(name) for name in sys.argv[1:]]
     np.seterr(all="ignore")
-    print(json.dumps({name: _error(name) for name in CAUGHT_BY}))
+    print(json.dumps([fingerprints, {name: _error(name) for name in CAUGHT_BY}]))

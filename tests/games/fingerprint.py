@@ -1,9 +1,8 @@
-"""Results of all rules functions along random games; as a program, print them as JSON."""
+"""Results of all rules functions along random games."""
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,3 @@ def fingerprint(name: str) -> list[Any]:
         numbers.append(moves.tolist())
         numbers.append(draws.tobytes().hex())
     return json.loads(json.dumps(numbers))  # type: ignore[no-any-return]
-
-
-if __name__ == "__main__":
-    print(json.dumps([fingerprint(name) for name in sys.argv[1:]]))

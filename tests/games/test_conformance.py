@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from games import fingerprint
+from games.fingerprint import fingerprint
 from games.naive import NaiveConnectFour, NaiveGobang
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name, registered_games
@@ -78,10 +78,14 @@ BROKEN = {
 }
 
 
+NAMES = ["othello:5x6", "othello:8x8", "connect_four:8x8", "gobang:3x4:3", "gobang:8x8", "hex:4x4"]
+
+
 @cache
-def _errors() -> dict[str, str]:
+def _plain_python() -> tuple[list[Any], dict[str, str], str]:
+    """Return the fingerprints of `NAMES`, the errors of broken games, and printed warnings."""
     process = subprocess.run(
-        [sys.executable, "-m", "games.broken_games"],
+        [sys.executable, "-m", "games.broken_games", *NAMES],
         cwd=Path(__file__).parents[1],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
@@ -89,18 +93,19 @@ def _errors() -> dict[str, str]:
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)  # type: ignore[no-any-return]
+    fingerprints, errors = json.loads(process.stdout)
+    return fingerprints, errors, process.stderr
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_game_is_caught(name: str) -> None:
-    error = _errors()[name]
+    error = _plain_python()[1][name]
     assert error.startswith(f"{name}(rows=3")
     assert BROKEN[name] in error
 
 
 def test_every_broken_game_has_expected_error() -> None:
-    assert set(BROKEN) == set(_errors())
+    assert set(BROKEN) == set(_plain_python()[1])
 
 
 def test_check_game_accepts_names_and_twins() -> None:
@@ -117,18 +122,8 @@ def test_check_game_explains_an_unknown_name() -> None:
         check_game("goban:3x3:3")
 
 
-NAMES = ["othello:5x6", "othello:8x8", "connect_four:8x8", "gobang:3x4:3", "gobang:8x8", "hex:4x4"]
-
-
 def test_plain_python_agrees_with_compiled_code() -> None:
-    process = subprocess.run(
-        [sys.executable, fingerprint.__file__, *NAMES],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    for name, plain in zip(NAMES, json.loads(process.stdout), strict=True):
-        assert plain == fingerprint.fingerprint(name), name
-    assert process.stderr == "", "plain Python prints warnings"
+    fingerprints, _, warnings = _plain_python()
+    for name, plain in zip(NAMES, fingerprints, strict=True):
+        assert plain == fingerprint(name), name
+    assert warnings == "", "plain Python prints warnings"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import pyspiel
@@ -20,14 +21,17 @@ OTHELLO_SIZES = [(rows, columns) for rows in range(4, 9) for columns in range(4,
 
 
 def _sizes(smallest: int) -> list[tuple[int, int, int]]:
-    """Return all rectangles with the shortest, usual and longest winning rows."""
-    return [
-        (rows, columns, length)
-        for rows in range(smallest, 9)
-        for columns in range(smallest, 9)
-        for length in sorted({3, 4, max(rows, columns)})
-        if length <= max(rows, columns)
-    ]
+    """Return squares with the shortest, usual and longest winning rows, and other rectangles.
+
+    Every other rectangle has one of these lengths, in turn.
+    """
+    sizes = []
+    for rows, columns in itertools.product(range(smallest, 9), repeat=2):
+        longest = max(rows, columns)
+        lengths = sorted({3, min(4, longest), longest})
+        chosen = lengths if rows == columns else [lengths[(rows + 2 * columns) % len(lengths)]]
+        sizes += [(rows, columns, length) for length in chosen]
+    return sizes
 
 
 @pytest.mark.parametrize(("rows", "columns"), OTHELLO_SIZES)
