@@ -60,7 +60,7 @@ def _checked_page(
 ) -> Iterator[playwright.Page]:
     context = browser.new_context(base_url=server.address, **options)
     context.set_default_timeout(1000 * SECONDS)
-    page = context.new_client()
+    page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page

@@ -174,7 +174,7 @@ def test_page_reconnects_after_server_restart(browser: Browser, tiny_folder: Pat
     server = Server(tiny_folder)
     context = browser.new_context(base_url=server.address)
     try:
-        page = context.new_client()
+        page = context.new_page()
         page.goto(f"/analyse#game={GAME}&agents=mcts:50")
         expect(page.locator("#thoughts table")).to_have_count(1)
         server.stop()
@@ -205,7 +205,7 @@ def test_incomplete_requests_are_closed(
 
 def test_two_tabs_work_independently(browser: Browser, server: Server) -> None:
     context = browser.new_context(base_url=server.address)
-    first, second = context.new_client(), context.new_client()
+    first, second = context.new_page(), context.new_page()
     first.goto(f"/analyse#game={GAME}&agents=mcts:50&simulations=100000")
     second.goto("/play#game=gobang:3x3:3&o=mcts:50")
     _finish_game(second)
