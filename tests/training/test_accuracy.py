@@ -1,4 +1,4 @@
-"""Accuracy measured in the course of training."""
+"""Accuracy measurements during training."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def file(tmp_path_factory):
     return path
 
 
-def assignments(file, *others):
-    return ["iterations=4", "accuracy.every=2", f"accuracy.positions={file}", *others]
+def assignments(file, *changes):
+    return ["iterations=4", "accuracy.every=2", f"accuracy.positions={file}", *changes]
 
 
-def command(folder, file, *others):
+def command(folder, file, *changes):
     arguments = ["train", "--run", str(folder), "--preset", "smoke"]
-    return arguments + [f"--set={each}" for each in assignments(file, *others)]
+    return arguments + [f"--set={assignment}" for assignment in assignments(file, *changes)]
 
 
 def lines(folder):
-    """Return the metrics without what was read off a clock."""
+    """Return the metrics without wall-clock values."""
     return [
         {key: value for key, value in json.loads(line).items() if not key.startswith("wall_")}
         for line in (folder / "metrics.jsonl").read_text().splitlines()
@@ -54,10 +54,10 @@ def trained(file, tmp_path_factory):
     return folder
 
 
-def test_every_second_iteration_has_a_line(trained, capsys):
-    found = [line for line in lines(trained) if line["stage"] == "accuracy"]
-    assert [line["iteration"] for line in found] == [2, 4]
-    for line in found:
+def test_accuracy_is_measured_in_every_second_iteration(trained, capsys):
+    measurements = [line for line in lines(trained) if line["stage"] == "accuracy"]
+    assert [line["iteration"] for line in measurements] == [2, 4]
+    for line in measurements:
         assert line["positions"] == 60
         for player in ("network", "search"):
             for measure in ("strong", "weak"):
@@ -66,24 +66,26 @@ def test_every_second_iteration_has_a_line(trained, capsys):
             assert line[f"{player}_strong"] <= line[f"{player}_weak"]
             assert 0 < line[f"{player}_value_error"] < 4
     best = RunFolder.open(trained).progress.best
-    assert found[-1]["network"] == best
+    assert measurements[-1]["network"] == best
     arguments = ["evaluate", str(trained), "--json"]
     positions = RunFolder.open(trained).config["accuracy"]["positions"]
     capsys.readouterr()
     assert main([*arguments, "--positions", positions]) == 0
     players = json.loads(capsys.readouterr().out)["accuracy"]["players"]
-    assert players[0]["all"]["strong"]["mean"] == found[-1]["network_strong"]
-    assert players[1]["all"]["weak"]["mean"] == found[-1]["search_weak"]
+    assert players[0]["all"]["strong"]["mean"] == measurements[-1]["network_strong"]
+    assert players[1]["all"]["weak"]["mean"] == measurements[-1]["search_weak"]
 
 
-def interrupted(*_):
+def interrupt(*_):
     raise KeyboardInterrupt
 
 
-def test_a_run_killed_while_it_measures_ends_the_same(trained, file, tmp_path, monkeypatch):
+def test_run_interrupted_while_measuring_resumes_to_the_same_result(
+    trained, file, tmp_path, monkeypatch
+):
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(evaluation_stages, "player_choices", interrupted)
+        patch.setattr(evaluation_stages, "player_choices", interrupt)
         train(folder, resolve_settings(None, "smoke", assignments(file)))
     assert lines(folder)[-1]["stage"] == "gate"
     assert main(command(folder, file)) == 0
@@ -92,7 +94,7 @@ def test_a_run_killed_while_it_measures_ends_the_same(trained, file, tmp_path, m
         assert (folder / "checkpoints" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_the_curves_have_it(trained):
+def test_curves_include_accuracy(trained):
     titles = [axes.get_title() for axes in draw_curves([RunFolder.open(trained)]).axes]
     assert "strong accuracy on solved positions" in titles
     assert "weak accuracy on solved positions" in titles
@@ -107,7 +109,9 @@ def test_the_curves_have_it(trained):
         (["accuracy.every=-1"], "accuracy.every = -1: expected at least 0"),
     ],
 )
-def test_mistakes_are_reported_before_there_is_a_run(settings, expected, file, tmp_path, capsys):
+def test_invalid_settings_are_reported_without_creating_a_run(
+    settings, expected, file, tmp_path, capsys
+):
     folder = tmp_path / "run"
     assert main(command(folder, file, *settings)) == 2
     errors = capsys.readouterr().err
@@ -116,7 +120,7 @@ def test_mistakes_are_reported_before_there_is_a_run(settings, expected, file, t
     assert not folder.exists()
 
 
-def test_no_positions_are_too_few(tmp_path, capsys):
+def test_empty_position_file_is_refused(tmp_path, capsys):
     path = tmp_path / "none.parquet"
     write_positions(
         path, collect_positions(GAME, exhaustive(GAME), DatasetSettings(), range(0)).positions, {}

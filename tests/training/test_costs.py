@@ -1,4 +1,4 @@
-"""Costs of runs: sums by hand, reference machines, levels of accuracy."""
+"""Run costs: hand-computed sums, reference machines and accuracy levels."""
 
 from __future__ import annotations
 
@@ -83,21 +83,21 @@ def reference_for(run, milliseconds=3.0, simulations=8.0):
     return CostReference(machine=MACHINE, moves=(measured,))
 
 
-def test_costs_add_up(run):
+def test_costs_are_cumulative(run):
     first, second, third = run_costs(run)
     assert (first.games, first.moves, first.simulations, first.examples_seen) == (5, 40, 320, 100)
     assert (third.games, third.moves, third.simulations, third.examples_seen) == (15, 130, 960, 300)
     assert (third.evaluated, third.avoided, third.terminal) == (700, 300, 60)
     assert second.seconds == {"selfplay": 20, "learn": 8, "gate": 2, "accuracy": 4}
-    assert [each.strong for each in (first, second, third)] == [0.5, 0.7, 0.6]
+    assert [cost.strong for cost in (first, second, third)] == [0.5, 0.7, 0.6]
     network, game = saved_settings(run).network, parse_game(saved_settings(run).game)
     assert third.selfplay_flops == 700 * evaluation_flops(network, game)
     assert third.learn_flops == 300 * sample_flops(network, game)
     assert third.reference_hours is None
 
 
-def test_a_network_that_grows_costs_what_each_size_does(tmp_path):
-    """Games of iteration 2 are by network 1; only network 2 is larger, and learning it is."""
+def test_growing_networks_are_counted_at_their_sizes(tmp_path):
+    """Iteration 2 plays with small network 1 and trains large network 2."""
     changes = "network={name='resnet', filters=4}", "growth={name='net2net', after=[1]}"
     records = [self_play(1), learn(1), gate(1), self_play(2), learn(2), gate(2), self_play(3)]
     run = made_run(tmp_path / "run", records, "iterations=3", *changes)
@@ -109,32 +109,32 @@ def test_a_network_that_grows_costs_what_each_size_does(tmp_path):
     assert second.learn_flops == 100 * (sample_flops(small, game) + sample_flops(large, game))
 
 
-def test_hours_are_milliseconds_of_a_move_times_moves(run):
+def test_reference_hours_are_move_time_times_moves(run):
     costs = run_costs(run, reference_for(run))
-    moves = [40, 80, 120]  # in the second iteration, 40 searches were shared by 50 moves
+    moves = [40, 80, 120]  # iteration 2 has 40 searches for 50 moves
     expected = [3.0 * count / 3_600_000 for count in moves]
-    assert [each.reference_hours for each in costs] == pytest.approx(expected)
-    fewer = run_costs(run, reference_for(run, simulations=4.0))  # as where results are proven
+    assert [cost.reference_hours for cost in costs] == pytest.approx(expected)
+    fewer = run_costs(run, reference_for(run, simulations=4.0))  # for example with proven values
     assert fewer[-1].reference_hours == pytest.approx(2 * expected[-1])
 
 
-def test_levels_are_reached_where_they_are_first_measured(run):
+def test_accuracy_levels_are_reached_at_their_first_measurement(run):
     costs = run_costs(run)
     reached = cost_to_reach(costs, [0.5, 0.55, 0.7, 0.71])
-    assert [each and each.iteration for each in reached.values()] == [1, 2, 2, None]
+    assert [cost and cost.iteration for cost in reached.values()] == [1, 2, 2, None]
     assert reached[0.7] is costs[1]
 
 
-def test_a_run_under_way(tmp_path):
+def test_unfinished_runs_have_costs(tmp_path):
     run = made_run(tmp_path / "run", [self_play(1), learn(1), gate(1), self_play(2)])
     costs = run_costs(run)
-    assert [(each.moves, each.examples_seen) for each in costs] == [(40, 100), (80, 100)]
+    assert [(cost.moves, cost.examples_seen) for cost in costs] == [(40, 100), (80, 100)]
     empty = made_run(tmp_path / "empty", [])
     with pytest.raises(UserError, match="no finished stage yet"):
         run_costs(empty)
 
 
-def test_learning_from_solved_positions_is_learning_alone(tmp_path):
+def test_supervised_runs_have_only_learning_costs(tmp_path):
     solved = ["supervised.positions=solved.parquet", "supervised.digest=abc"]
     run = made_run(tmp_path / "run", [learn(1), learn(2)], *solved, preset="supervised")
     _, last = run_costs(run, CostReference(machine=MACHINE))
@@ -159,43 +159,43 @@ def test_learning_from_solved_positions_is_learning_alone(tmp_path):
         ("game=gobang:4x4:3", True),
     ],
 )
-def test_what_a_move_costs_depends_on(change, is_other):
+def test_move_kind_changes_with_settings_that_affect_work(change, is_other):
     plain, changed = (
-        move_kind(resolve_settings(None, "smoke", each), 0) for each in ([], [change])
+        move_kind(resolve_settings(None, "smoke", changes), 0) for changes in ([], [change])
     )
     assert (plain != changed) == is_other
 
 
-def test_numbers_of_a_rule_change_no_work():
-    one, other = (
+def test_move_kind_ignores_rule_parameters():
+    first, second = (
         move_kind(resolve_settings(None, "connect4-baseline", [f"search.fpu.value={value}"]), 0)
         for value in (0.1, 0.9)
     )
-    assert one == other
+    assert first == second
 
 
-def test_moves_are_measured_where_there_are_games(run):
+def test_measuring_needs_self_play_games(run):
     with pytest.raises(UserError, match="self-play"):
         Subject.of(run, 0)
 
 
-def test_a_reference_is_read_back(run, tmp_path):
+def test_reference_is_read_back_and_extended(run, tmp_path):
     path, reference = tmp_path / "machine.json", reference_for(run)
     write_reference(path, reference)
     assert read_reference(path) == reference
-    again = reference_for(run, milliseconds=2.5).moves[0]
-    extended = reference_to_extend(path, MACHINE).extended(again)
-    assert extended.moves == (again,)
+    remeasured = reference_for(run, milliseconds=2.5).moves[0]
+    extended = reference_to_extend(path, MACHINE).extended(remeasured)
+    assert extended.moves == (remeasured,)
     with pytest.raises(UserError, match='processor = "one", this one has "two"'):
         reference_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
 
 
-def test_a_network_that_was_not_measured(run, tmp_path):
+def test_unmeasured_network_is_reported(run, tmp_path):
     other = made_run(tmp_path / "other", [self_play(1)], "network.channels=9")
-    with pytest.raises(UserError, match=r"conv \(channels 9\), gobang:3x3:3, 8 sim") as e:
+    with pytest.raises(UserError, match=r"conv \(channels 9\), gobang:3x3:3, 8 sim") as error:
         run_costs(other, reference_for(run))
-    assert "zerolab cost --measure" in str(e.value)
-    assert "\n" not in str(e.value)
+    assert "zerolab cost --measure" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_network_that_was_not_measured(run, tmp_path):
         (json.dumps({"schema_version": 1}), "machine is missing"),
     ],
 )
-def test_damaged_references(content, expected, tmp_path):
+def test_damaged_references_are_refused(content, expected, tmp_path):
     path = tmp_path / "machine.json"
     path.write_text(content)
     with pytest.raises(UserError, match=expected):

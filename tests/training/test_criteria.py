@@ -1,4 +1,4 @@
-"""Gates and the evidence for their verdicts, and rules that end a run early."""
+"""Gates, the evidence for their verdicts, and stop rules."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from zerolab.training.trainer import Trainer
 @pytest.mark.parametrize(
     ("score", "accepted"),
     [
-        (Score(0, 40, 0), False),  # no decisive game
-        (Score(6, 30, 4), True),  # exactly the threshold, draws aside
+        (Score(0, 40, 0), False),  # no decisive games
+        (Score(6, 30, 4), True),  # exactly the threshold without draws
         (Score(59, 0, 41), False),
         (Score(1, 39, 0), True),
         (Score(0, 39, 1), False),
     ],
 )
-def test_draws_do_not_count_for_a_win_rate(score, accepted):
+def test_win_rate_gate_ignores_draws(score, accepted):
     assert WinRateGate(threshold=0.6).accepts(score, 0.5) == accepted
     assert AlwaysGate().accepts(score, 0.5)
 
 
-def test_a_likelihood_decides_whatever_the_score():
+def test_los_gate_ignores_the_score():
     assert LosGate(min_los=0.95).accepts(Score(12, 16, 12), 0.95)
     assert not LosGate(min_los=0.95).accepts(Score(40, 0, 0), 0.949)
 
 
-def test_a_likelihood_needs_openings():
+def test_los_gate_needs_openings():
     with pytest.raises(UserError, match=r"openings = 0: expected at least 1"):
         validate(LosGate, {"openings": 0})
     assert LosGate().openings > 0
 
 
-def test_each_gate_has_settings_of_its_own():
+def test_gates_have_their_own_settings():
     gate = resolve_settings(None, "wang2020a", ["gate=los"]).gate
     assert (gate.name, gate.min_los, gate.games) == ("los", 0.95, 40)
     assert resolve_settings(None, "wang2020a", ["gate=always"]).gate.games == 0
@@ -62,7 +62,7 @@ def test_each_gate_has_settings_of_its_own():
 
 
 def made_match(results, actions=None):
-    """Return a match in which "new" moves first in the games of even number."""
+    """Return a match in which "new" moves first in even-numbered games."""
     names = ("new", "old"), ("old", "new")
     games = [
         GameRecord(n, *names[n % 2], (actions[n] if actions else n,), result)
@@ -71,10 +71,10 @@ def made_match(results, actions=None):
     return Match("new", "old", games)
 
 
-def test_equal_players_seldom_pass_by_repeated_games():
-    """Ten distinct games played four times each pass 0.95 in no more than about one case of 20.
+def test_repeated_games_rarely_pass_equal_players():
+    """Ten distinct games, each played four times, pass a LOS of 0.95 in at most about 5%.
 
-    With every repetition taken for evidence, a quarter of the cases passed.
+    If repeated games counted as independent, a quarter of the matches would pass.
     """
     random = np.random.default_rng(0)
     passed = 0
@@ -86,19 +86,19 @@ def test_equal_players_seldom_pass_by_repeated_games():
     assert passed / cases <= 0.06
 
 
-def test_the_difference_counts_true_colours():
-    """The first player always wins: neither agent is stronger, for any number of games."""
-    gained = made_match([1] * 20).difference()
-    assert gained.elo == pytest.approx(0, abs=1e-6)
-    assert gained.los == pytest.approx(0.5)
+def test_difference_accounts_for_colours():
+    """If the first player always wins, neither agent is stronger."""
+    equal = made_match([1] * 20).difference()
+    assert equal.elo == pytest.approx(0, abs=1e-6)
+    assert equal.los == pytest.approx(0.5)
     better = made_match([1, -1] * 10).difference()
     assert better.interval.low > 0 and better.los > 0.98
     worse = made_match([-1, 1] * 10).difference()
     assert worse.elo == pytest.approx(-better.elo)
 
 
-def test_many_draws_do_not_stretch_the_difference():
-    """Four wins, two losses and 94 draws are 7 points by the logistic curve, not over 50."""
+def test_draws_do_not_inflate_the_difference():
+    """4 wins, 94 draws and 2 losses are about 7 Elo on the logistic curve, not more than 50."""
     match = made_match([1, -1, 1, -1, -1, 1, *[0] * 94])
     assert match.score == Score(4, 94, 2)
     rate = match.score.score_rate
@@ -133,7 +133,7 @@ print(settings.gate.name, settings.gate.patience, settings.warm_start.ramp.name)
 """
 
 
-def test_other_packages_add_gates_and_schedules(tmp_path):
+def test_plugins_add_gates_and_ramps(tmp_path):
     (tmp_path / "stubborn.py").write_text(PLUGIN)
     metadata = tmp_path / "zerolab_stubborn-0.dist-info"
     metadata.mkdir()
@@ -152,7 +152,7 @@ def test_other_packages_add_gates_and_schedules(tmp_path):
 GAME = parse_game("gobang:3x3:3")
 
 
-def measured(iteration, search_strong, network_strong=0.5):
+def accuracy_record(iteration, search_strong, network_strong=0.5):
     return AccuracyRecord.model_construct(
         stage="accuracy",
         iteration=iteration,
@@ -161,34 +161,41 @@ def measured(iteration, search_strong, network_strong=0.5):
     )
 
 
-def after(iteration):
+def self_play_record(iteration):
     return SelfPlayRecord.model_construct(stage="selfplay", iteration=iteration)
 
 
 def test_no_gain_counts_iterations_since_the_best_measurement():
     rule = STOP_RULES["no_gain"](iterations=3)
-    records = [measured(1, 0.6), measured(2, 0.8), measured(3, 0.7), measured(4, 0.8)]
+    records = [
+        accuracy_record(1, 0.6),
+        accuracy_record(2, 0.8),
+        accuracy_record(3, 0.7),
+        accuracy_record(4, 0.8),
+    ]
     assert not rule.is_met([])
-    assert not rule.is_met([after(7)])
+    assert not rule.is_met([self_play_record(7)])
     assert not rule.is_met(records)
-    assert rule.is_met([*records, measured(5, 0.79)])
-    assert not rule.is_met([*records, after(9)])  # nothing has been measured since
-    assert not rule.is_met([*records, measured(5, 0.81)])
+    assert rule.is_met([*records, accuracy_record(5, 0.79)])
+    assert not rule.is_met([*records, self_play_record(9)])  # no later measurement
+    assert not rule.is_met([*records, accuracy_record(5, 0.81)])
     by_network = STOP_RULES["no_gain"](iterations=3, accuracy="network_strong")
     assert by_network.is_met(records)
     assert not STOP_RULES["never"]().is_met(records)
 
 
-def test_spent_counts_the_evaluations_of_self_play():
+def test_spent_counts_self_play_evaluations():
     rule = STOP_RULES["spent"](evaluations=100)
 
-    def played(iteration, evaluated):
+    def evaluated_record(iteration, evaluated):
         record = SelfPlayRecord.model_construct(stage="selfplay", iteration=iteration)
         return record.model_copy(update={"evaluated": evaluated})
 
     assert not rule.is_met([])
-    assert not rule.is_met([played(1, 60), measured(1, 0.5), played(2, 39)])
-    assert rule.is_met([played(1, 60), measured(1, 0.5), played(2, 40)])
+    assert not rule.is_met(
+        [evaluated_record(1, 60), accuracy_record(1, 0.5), evaluated_record(2, 39)]
+    )
+    assert rule.is_met([evaluated_record(1, 60), accuracy_record(1, 0.5), evaluated_record(2, 40)])
 
 
 @pytest.fixture(scope="module")
@@ -221,23 +228,23 @@ def train(folder, positions, *assignments):
     return run
 
 
-def test_a_run_without_gain_ends_with_its_final_evaluation_and_stays_ended(tmp_path, positions):
-    """With a gate that rejects every candidate, there is no gain."""
+def test_run_without_gain_stops_after_its_final_evaluation(tmp_path, positions):
+    """The gate rejects every candidate, so accuracy never improves."""
     reject = "gate={name='win_rate', games=2, threshold=1}"
     run = train(tmp_path / "run", positions, "iterations=9", reject, "learn.learning_rate=1e-9")
     records = read_records(run)
-    accuracies = [each for each in records if isinstance(each, AccuracyRecord)]
+    accuracies = [record for record in records if isinstance(record, AccuracyRecord)]
     last = accuracies[-1].iteration
     assert last < 9
     assert accuracies[-2].search_strong >= accuracies[-1].search_strong
-    finals = [each for each in records if isinstance(each, BaselineRecord)]
-    assert {each.iteration for each in finals} == {last}
+    finals = [record for record in records if isinstance(record, BaselineRecord)]
+    assert {record.iteration for record in finals} == {last}
     assert run.progress.finished
     before = (tmp_path / "run" / "state.json").read_bytes()
     train(tmp_path / "run", positions, "iterations=9", reject, "learn.learning_rate=1e-9")
     assert (tmp_path / "run" / "state.json").read_bytes() == before
 
 
-def test_a_rule_that_looks_at_accuracy_needs_it():
+def test_accuracy_rule_needs_accuracy_measurements():
     with pytest.raises(UserError, match=r"expected accuracy\.every of at least 1"):
         resolve_settings(None, "smoke", ["stop=no_gain"])

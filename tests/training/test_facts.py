@@ -1,4 +1,4 @@
-"""From stored examples to the rows of the window, by hand."""
+"""Window rows computed from stored examples."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from zerolab.store.examples import Examples
 from zerolab.training.facts import later_features, window_rows
 
-EVERY = {"policies", "replies", "moves", "action_values", "features"}
+ALL_VECTOR_COLUMNS = {"policies", "replies", "moves", "action_values", "features"}
 FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
 
 
-def made_examples():
-    """A won game of three plies, a drawn one of two, and the end of a game begun elsewhere.
+def invented_examples():
+    """Return a won game of three plies, a drawn one of two, and the end of a third game.
 
     The second ply of the first game was not fully searched.
     """
@@ -33,14 +33,14 @@ def made_examples():
     )
 
 
-def test_every_column_by_hand():
-    states, facts = window_rows(made_examples(), 0.5, EVERY, FEATURES)
-    kept = [0, 2, 3, 4, 5]
-    np.testing.assert_array_equal(states, made_examples().states[kept])
+def test_columns_agree_with_hand_computed_values():
+    states, facts = window_rows(invented_examples(), 0.5, ALL_VECTOR_COLUMNS, FEATURES)
+    full_rows = [0, 2, 3, 4, 5]
+    np.testing.assert_array_equal(states, invented_examples().states[full_rows])
     nan = np.nan
     expected = {
         "policies": [[1, 0], [0.25, 0.75], [0, 1], [0.125, 0.875], [1, 0]],
-        # The reply to the first move was not fully searched; the last moves of games have none.
+        # The reply to the first move was not fully searched; final moves have no reply.
         "replies": [[nan, nan], [nan, nan], [0.125, 0.875], [nan, nan], [nan, nan]],
         "moves": [[1, 0], [0, 1], [0, 1], [1, 0], [1, 0]],
         "action_values": [[-1, nan], [-0.25, -0.75], [nan, -1], [-0.125, -0.875], [-1, nan]],
@@ -54,39 +54,39 @@ def test_every_column_by_hand():
     }
     for name, column in facts.columns().items():
         np.testing.assert_array_equal(column, expected[name], err_msg=name)
-        assert column.dtype == (np.float16 if name in EVERY else np.float32), name
+        assert column.dtype == (np.float16 if name in ALL_VECTOR_COLUMNS else np.float32), name
 
 
-def test_without_discount_values_are_the_outcomes():
-    _, facts = window_rows(made_examples(), 1.0, EVERY)
+def test_values_are_outcomes_without_discount():
+    _, facts = window_rows(invented_examples(), 1.0, ALL_VECTOR_COLUMNS)
     assert facts.values.tolist() == [1, 1, 0, 0, -1]
     assert facts.draws.tolist() == [0, 0, 1, 1, 0]
 
 
-def test_a_reply_is_the_next_ply_of_the_same_game():
-    """If a row between two is missing, the later one is no reply."""
-    examples = made_examples()
-    gap = examples.map(lambda each: np.delete(each, 1, axis=0))
+def test_replies_are_from_the_next_ply_of_the_same_game():
+    """A row after a gap is not a reply."""
+    examples = invented_examples()
+    gap = examples.map(lambda column: np.delete(column, 1, axis=0))
     _, facts = window_rows(gap, 1.0, {"replies"})
     assert np.isnan(facts.replies[0]).all()
 
 
-def test_later_features_are_those_of_the_same_game():
-    """NaN where the game is over; moves that are not learnt from have features, too."""
-    found = later_features(made_examples(), FEATURES, (2, 0, 1, 9)).reshape(6, 4, 2)
+def test_later_features_are_from_the_same_game():
+    """NaN after the end of the game; moves without full searches also have features."""
+    features = later_features(invented_examples(), FEATURES, (2, 0, 1, 9)).reshape(6, 4, 2)
     nan = [np.nan, np.nan]
-    np.testing.assert_array_equal(found[:, 0], [[4, 5], nan, nan, nan, nan, nan])
-    np.testing.assert_array_equal(found[:, 1], FEATURES)
-    np.testing.assert_array_equal(found[:, 2], [[2, 3], [4, 5], nan, [8, 9], nan, nan])
-    assert np.isnan(found[:, 3]).all()
-    gap = made_examples().map(lambda each: np.delete(each, 1, axis=0))
-    found = later_features(gap, np.delete(FEATURES, 1, axis=0), (1,))
-    np.testing.assert_array_equal(found, [nan, nan, [8, 9], nan, nan])
+    np.testing.assert_array_equal(features[:, 0], [[4, 5], nan, nan, nan, nan, nan])
+    np.testing.assert_array_equal(features[:, 1], FEATURES)
+    np.testing.assert_array_equal(features[:, 2], [[2, 3], [4, 5], nan, [8, 9], nan, nan])
+    assert np.isnan(features[:, 3]).all()
+    gap = invented_examples().map(lambda column: np.delete(column, 1, axis=0))
+    features = later_features(gap, np.delete(FEATURES, 1, axis=0), (1,))
+    np.testing.assert_array_equal(features, [nan, nan, [8, 9], nan, nan])
 
 
-@pytest.mark.parametrize("name", sorted(EVERY))
-def test_columns_that_nobody_needs_take_no_memory(name):
-    _, facts = window_rows(made_examples(), 1.0, EVERY - {name}, FEATURES)
+@pytest.mark.parametrize("name", sorted(ALL_VECTOR_COLUMNS))
+def test_unneeded_columns_are_empty(name):
+    _, facts = window_rows(invented_examples(), 1.0, ALL_VECTOR_COLUMNS - {name}, FEATURES)
     assert facts.columns()[name].shape == (5, 0)
     assert all(
         column.shape == (5, 2)

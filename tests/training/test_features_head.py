@@ -1,4 +1,4 @@
-"""Runs with a head that learns the features of another network, found, kept and resumed."""
+"""Runs with a head that learns the features of another network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = [
     "gate=always",
     "network={name='resnet', blocks=1, filters=4, stem_filters=6, head_filters=1, hidden=0}",
 ]
-"""A run of a second, whose network can be a source: 9 features for each of two heads."""
+"""Settings of a short source run, with 9 features for each of two heads."""
 LARGE = [
     *SMALL[:3],
     "iterations=3",
@@ -45,14 +45,14 @@ HEADS = "network.heads=['policy', 'value', {name='features', source='small', wei
 
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
-    """Threads that wait for each other would slow tests that run beside others."""
+    """Use one thread, because parallel test processes share the cores."""
     for module in (stages, inputs):
         monkeypatch.setattr(module, "available_cores", lambda: 1)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a small run, and a large one that has learnt its features."""
+    """Folder with a small run, and a large run that has learnt its features."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -65,7 +65,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def here(trained, tmp_path, monkeypatch):
-    """A working directory with the small run, and nothing else."""
+    """Working directory that contains only the small run."""
     shutil.copytree(trained / "small", tmp_path / "small")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -78,15 +78,15 @@ def source_module(folder):
     return network.eval()
 
 
-def by_hand(network, states):
-    """Return the activations of the convolutions before the heads of policy and value."""
+def head_activations(network, states):
+    """Return the activations of the convolutions in the policy and value heads."""
     with torch.no_grad():
         trunk = network.trunk(torch.from_numpy(python.encode_batch(GAME, np.array(states))))
         heads = [network.heads[name] for name in ("policy", "value")]
-        return np.concatenate([torch.relu(each.reduce(trunk)).flatten(1) for each in heads], axis=1)
+        return np.concatenate([torch.relu(head.reduce(trunk)).flatten(1) for head in heads], axis=1)
 
 
-def test_a_run_says_which_network_it_has_learnt_from(trained):
+def test_run_records_its_source_network(trained):
     small, large = (RunFolder.open(trained / name) for name in ("small", "large"))
     head = saved_settings(large).network.heads[-1]
     assert head.digest == small.weights_digest(2)
@@ -98,16 +98,16 @@ def test_a_run_says_which_network_it_has_learnt_from(trained):
     assert not small.source_path(inputs.FEATURES_COPY).exists()
 
 
-def test_an_iteration_without_examples_has_no_targets():
-    """As one in which no game of continuous self-play has ended."""
-    nothing = np.empty((0, 2), np.uint64)
-    empty = Examples(**{**dict.fromkeys(Examples.forms(), nothing[:, 0]), "states": nothing})
-    found = facts.later_features(empty, np.empty((0, 18), np.float16), (0, 2, 4))
-    assert found.shape == (0, 3 * 18)
+def test_iteration_without_examples_has_no_targets():
+    """Continuous self-play can finish no game in an iteration."""
+    no_states = np.empty((0, 2), np.uint64)
+    empty = Examples(**{**dict.fromkeys(Examples.forms(), no_states[:, 0]), "states": no_states})
+    targets = facts.later_features(empty, np.empty((0, 18), np.float16), (0, 2, 4))
+    assert targets.shape == (0, 3 * 18)
 
 
-def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(trained):
-    """Every game of an iteration is played again from its moves."""
+def test_targets_are_features_of_the_same_game_at_later_plies(trained):
+    """Expected features are computed by replaying the games of an iteration."""
     run, network = RunFolder.open(trained / "large"), source_module(trained)
     settings = saved_settings(run)
     examples, stored = run.load_examples(2), run.load_features(2)
@@ -117,16 +117,16 @@ def test_targets_are_features_of_the_same_game_now_and_two_and_four_plies_later(
         states = [python.start(GAME)]
         for action in game.actions:
             states.append(python.apply(GAME, states[-1], action))
-        played, expected = len(game.actions), by_hand(network, states)
-        for ply in range(played):
+        plies, expected = len(game.actions), head_activations(network, states)
+        for ply in range(plies):
             assert (examples.states[row] == states[ply]).all()
-            for place, later in enumerate((0, 2, 4)):
-                if ply + later < played:
+            for index, offset in enumerate((0, 2, 4)):
+                if ply + offset < plies:
                     np.testing.assert_allclose(
-                        targets[row, place], expected[ply + later], atol=2e-3
+                        targets[row, index], expected[ply + offset], atol=2e-3
                     )
                 else:
-                    assert np.isnan(targets[row, place]).all()
+                    assert np.isnan(targets[row, index]).all()
             row += 1
     assert row == len(examples.states) > 60
     assert stored.std(axis=0).max() > 0.1
@@ -136,12 +136,14 @@ def test_features_are_learnt(trained):
     run = RunFolder.open(trained / "large")
     losses = [line["loss"]["features"] for line in learn_lines(run)]
     source = inputs.find_feature_source(saved_settings(run), run)
-    wanted = source.targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
+    expected = source.targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
     assert losses[2] < 0.7 * losses[0]
-    assert losses[2] < 0.7 * np.nanvar(wanted, axis=0).mean(), "the position tells nothing"
+    assert losses[2] < 0.7 * np.nanvar(expected, axis=0).mean(), (
+        "predictions are no better than the mean"
+    )
 
 
-def test_a_run_that_is_killed_goes_on_without_its_source(trained, here):
+def test_killed_run_resumes_without_its_source(trained, here):
     settings = resolve_settings(None, "smoke", [*LARGE, HEADS])
     with pytest.raises(KilledError):
         train(here / "large", settings, Killing(1, "learn"))
@@ -157,8 +159,8 @@ def test_a_run_that_is_killed_goes_on_without_its_source(trained, here):
     assert contents(here / "large") == contents(trained / "large")
 
 
-def test_a_run_keeps_its_source(trained, here):
-    """Neither another source nor another copy takes its place."""
+def test_source_of_a_run_cannot_change(trained, here):
+    """Changed settings and a replaced copy of the source are both refused."""
     shutil.copytree(trained / "large", here / "large")
     run = RunFolder.open(here / "large")
     for change, former in (
@@ -177,8 +179,8 @@ def test_a_run_keeps_its_source(trained, here):
         Trainer(run, saved_settings(run))
 
 
-def test_features_that_no_game_is_long_enough_for_are_refused(here):
-    """On nine cells, nothing comes nine plies after any position."""
+def test_offsets_beyond_the_longest_game_are_refused(here):
+    """A game on nine cells has no position nine plies after another."""
     at = "network.heads.features.plies"
     resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 8]"])
     with pytest.raises(
@@ -188,7 +190,7 @@ def test_features_that_no_game_is_long_enough_for_are_refused(here):
         resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 9]"])
 
 
-def test_a_number_of_features_that_the_source_does_not_have_is_refused(here, trained):
+def test_wrong_feature_count_is_refused(here, trained):
     settings = resolve_settings(None, "smoke", [*LARGE, HEADS, "network.heads.features.width=7"])
     with pytest.raises(UserError, match=r"features.width = 7: expected the 18 features of small"):
         check_new_run(settings)
@@ -201,19 +203,19 @@ def test_a_number_of_features_that_the_source_does_not_have_is_refused(here, tra
         Trainer(run, saved_settings(run))
 
 
-def test_continuous_self_play_and_windows_without_merging(here):
-    """Games outlive iterations; examples come, with their features, when a game is over."""
-    more = [
+def test_features_of_continuous_self_play_without_merging(here):
+    """Games span iterations, and their examples and features are stored when they end."""
+    changes = [
         "selfplay.mode={name='continuous', plies=8}",
         "selfplay.parallel_games=6",
         "learn.merging=none",
         "learn.epochs=1",
         "iterations=2",
     ]
-    run = train(here / "large", resolve_settings(None, "smoke", [*LARGE, *more, HEADS]))
+    run = train(here / "large", resolve_settings(None, "smoke", [*LARGE, *changes, HEADS]))
     examples, stored = run.load_examples(2), run.load_features(2)
     assert len(run.load_unfinished(2).games) > 0
-    expected = by_hand(source_module(here), examples.states)
+    expected = head_activations(source_module(here), examples.states)
     np.testing.assert_allclose(stored, expected, atol=2e-3)
     assert (examples.plies == 0).sum() == (examples.plies_left == 1).sum() > 0
 
@@ -237,19 +239,22 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("source", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_sources_that_cannot_be_learnt_from(here, capsys, source, message):
-    untrained(here / "larger", ["game=gobang:4x4", *SMALL])
-    untrained(here / "conv", ["network.channels=4", "network.hidden=[4, 4]"])
-    given = [*LARGE, HEADS, f"network.heads.features.source={source}"]
-    assert main(["train", "--preset", "smoke", "--run", "new", *(f"--set={x}" for x in given)]) == 2
+def test_invalid_sources_are_refused(here, capsys, source, message):
+    create_untrained_run(here / "larger", ["game=gobang:4x4", *SMALL])
+    create_untrained_run(here / "conv", ["network.channels=4", "network.hidden=[4, 4]"])
+    assignments = [*LARGE, HEADS, f"network.heads.features.source={source}"]
+    assert (
+        main(["train", "--preset", "smoke", "--run", "new", *(f"--set={x}" for x in assignments)])
+        == 2
+    )
     error = capsys.readouterr().err.strip()
     assert message in error
     assert "\n" not in error
     assert not (here / "new").exists()
 
 
-def untrained(folder, assignments):
-    """Make a run that has just begun."""
+def create_untrained_run(folder, assignments):
+    """Create a run that has only its initial network."""
     settings = resolve_settings(None, "smoke", assignments)
     run = RunFolder.create(folder, settings.model_dump())
     network = build_network(settings.network, parse_game(settings.game), 0)
@@ -258,7 +263,7 @@ def untrained(folder, assignments):
         run.commit(run.progress, [])
 
 
-def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
+def test_own_network_and_wrong_digest_are_refused_as_source(here):
     settings = resolve_settings(None, "smoke", [*LARGE, HEADS])
     with pytest.raises(UserError, match='source = "small" is the run itself: expected a network'):
         Trainer(RunFolder.open(here / "small"), settings)
@@ -268,12 +273,12 @@ def test_a_run_is_not_its_own_source_and_a_digest_has_to_fit(here):
 
 
 def test_symmetries_are_refused(here):
-    for more in ("learn.symmetries=random", "learn.symmetries=all"):
+    for symmetries in ("learn.symmetries=random", "learn.symmetries=all"):
         with pytest.raises(UserError, match='head "features" has no targets'):
-            resolve_settings(None, "smoke", [*LARGE, HEADS, more])
+            resolve_settings(None, "smoke", [*LARGE, HEADS, symmetries])
 
 
-def test_studies_know_a_run_by_what_was_asked_for(trained):
+def test_run_key_depends_on_requested_settings(trained):
     planned = resolve_settings(None, "smoke", [*LARGE, HEADS])
     assert run_key(planned) == run_key(saved_settings(RunFolder.open(trained / "large")))
     assert run_key(planned) != run_key(resolve_settings(None, "smoke", LARGE))

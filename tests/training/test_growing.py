@@ -1,4 +1,4 @@
-"""Runs whose network grows: every network loads in its size, resumed or not, gated or not."""
+"""Runs with growing networks: sizes, resumption and gates."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ SMALL = [
     "network={name='resnet', blocks=1, filters=4, squeeze_excite=2, head_filters=1, hidden=0}",
     "learn.ema_decay=0.5",
 ]
-"""A run of seconds; the average of weights is something that growing has to begin anew, too."""
+"""Settings of a short run, with a weight average that growing must restart."""
 
 
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
-    """Threads that wait for each other would slow tests that run beside others."""
+    """Use one thread, because parallel test processes share the cores."""
     monkeypatch.setattr(stages, "available_cores", lambda: 1)
 
 
-def chosen(growth, *assignments):
+def growing_settings(growth, *assignments):
     return resolve_settings(None, "smoke", [*SMALL, f"growth={growth}", *assignments])
 
 
-def filters(run):
+def filters_by_network(run):
     return {
         number: len(run.load_weights(number)["trunk.0.conv.weight"]) for number in run.networks()
     }
@@ -51,71 +51,71 @@ TWICE = {"reinitialise": "after=[1, 3], epochs=3", "net2net": "after=[1, 3]"}
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_a_run_that_grows_twice_and_is_killed_ends_with_the_same_bytes(tmp_path, name):
-    settings = chosen(f"{{name='{name}', {TWICE[name]}}}")
+def test_killed_run_that_grows_twice_resumes_to_the_same_bytes(tmp_path, name):
+    settings = growing_settings(f"{{name='{name}', {TWICE[name]}}}")
     undisturbed = train(tmp_path / "undisturbed", settings)
     for moment in ((2, "learn"), (3, "self-play"), (4, "learn")):
         with pytest.raises(KilledError):
             train(tmp_path / "killed", settings, Killing(*moment))
     train(tmp_path / "killed", settings)
     assert contents(tmp_path / "killed") == contents(undisturbed.path)
-    assert filters(undisturbed) == {0: 4, 1: 4, 2: 8, 3: 8, 4: 16}
+    assert filters_by_network(undisturbed) == {0: 4, 1: 4, 2: 8, 3: 8, 4: 16}
     lines = learn_lines(undisturbed)
     sizes = [line["parameters"] for line in lines]
     assert sizes[1] == sizes[2]
     assert sizes[0] < sizes[1] < sizes[3]
     epochs = [len(line["epoch_losses"]) for line in lines]
     assert epochs == ([2, 3, 2, 3] if name == "reinitialise" else [2] * 4)
-    _all_networks_play(undisturbed)
+    _require_playing_networks(undisturbed)
 
 
-def _all_networks_play(run):
+def _require_playing_networks(run):
     game = parse_game(GAME)
     states = python.start(game)[None]
-    answers = [load_evaluator(run, number).evaluate(states)[0] for number in run.networks()]
-    assert all(np.isfinite(each).all() for each in answers)
+    priors = [load_evaluator(run, number).evaluate(states)[0] for number in run.networks()]
+    assert all(np.isfinite(prior).all() for prior in priors)
     policies = NetworkOptions(simulations=0)
     first, last = (run_agent(run, number, policies) for number in (0, 4))
     assert len(play_match(game, first, last, 2, seed=0).games) == 2
 
 
-def test_what_keeps_the_function_begins_with_the_best_network(tmp_path):
-    """With a tiny learning rate, network 2 has the weights of network 1; a new one has not."""
+def test_net2net_starts_from_the_best_network(tmp_path):
+    """With a tiny learning rate, network 2 keeps the weights of network 1 unless reinitialised."""
     rate = ("learn.learning_rate=1e-7", "iterations=2", "learn.ema_decay=0.99", "learn.epochs=1")
-    said = {}
+    differences = {}
     for name in TWICE:
-        settings = chosen(f"{{name='{name}', after=[1]}}", *rate)
+        settings = growing_settings(f"{{name='{name}', after=[1]}}", *rate)
         run = train(tmp_path / name, settings)
         former, grown = run.load_weights(1), run.load_weights(2)
-        said[name] = max(
-            np.abs(former[each] - grown[each][: len(former[each])]).max()
-            for each in ("trunk.0.conv.weight", "heads.policy.head.output.weight")
+        differences[name] = max(
+            np.abs(former[key] - grown[key][: len(former[key])]).max()
+            for key in ("trunk.0.conv.weight", "heads.policy.head.output.weight")
         )
-    assert said["net2net"] < 1e-4 < said["reinitialise"]
+    assert differences["net2net"] < 1e-4 < differences["reinitialise"]
 
 
-def test_a_candidate_after_a_rejection_grows_anew(tmp_path, monkeypatch):
-    """The best network stays the small one until a larger one is accepted."""
+def test_candidate_after_a_rejection_grows_again(tmp_path, monkeypatch):
+    """The small network stays the best one until a larger one is accepted."""
     verdicts = iter([True, False, True])
     monkeypatch.setattr(WinRateGate, "accepts", lambda *_: next(verdicts))
     gate = ("gate={name='win_rate', games=2}", "iterations=3")
-    run = train(tmp_path / "run", chosen("{name='net2net', after=[1]}", *gate))
-    assert filters(run) == {0: 4, 1: 4, 3: 8}
+    run = train(tmp_path / "run", growing_settings("{name='net2net', after=[1]}", *gate))
+    assert filters_by_network(run) == {0: 4, 1: 4, 3: 8}
 
 
 def test_settings_that_cannot_grow_are_refused():
     with pytest.raises(UserError, match=r"growth.after ends with 4"):
-        chosen("{name='net2net', after=[1, 4]}")
+        growing_settings("{name='net2net', after=[1, 4]}")
     with pytest.raises(UserError, match=r'growth = "net2net": .*"conv" cannot grow'):
-        chosen("{name='net2net', after=[1]}", "network=conv")
+        growing_settings("{name='net2net', after=[1]}", "network=conv")
     with pytest.raises(UserError, match=r"filters = 8192: expected at most 4096"):
-        chosen("{name='net2net', after=[1]}", "network.filters=4096")
+        growing_settings("{name='net2net', after=[1]}", "network.filters=4096")
     with pytest.raises(UserError, match=r"growth\.after: .*increasing order"):
-        chosen("{name='net2net', after=[3, 1]}")
+        growing_settings("{name='net2net', after=[3, 1]}")
 
 
-def test_studies_know_runs_that_grow():
-    plain, grows = chosen("none"), chosen("{name='net2net', after=[1]}")
+def test_growth_affects_run_key_and_cost_estimates():
+    plain, grows = growing_settings("none"), growing_settings("{name='net2net', after=[1]}")
     assert run_key(plain) != run_key(grows)
     assert run_seconds(plain) < run_seconds(grows)
     assert run_bytes(plain) < run_bytes(grows)

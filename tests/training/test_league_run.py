@@ -1,4 +1,4 @@
-"""A run whose self-play is a league: players persist, and a run that is resumed has the same."""
+"""Runs with league self-play: persistent players and resumption."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def test_players_persist_from_iteration_to_iteration(undisturbed):
+def test_players_persist_between_iterations(undisturbed):
     run = RunFolder.open(undisturbed)
     settings = saved_settings(run)
     state = run_league(run.games, settings).before(4)
@@ -44,15 +44,15 @@ def test_players_persist_from_iteration_to_iteration(undisturbed):
     played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
     assert [record.generation for record in played] == [0, 1, 2]
     examples = run.load_examples(3)
-    assert 0 < examples.full.mean() < 1  # random moves are not learnt from
+    assert 0 < examples.full.mean() < 1  # random moves are excluded from learning
     assert sorted(set(examples.games.tolist())) == list(range(6))
     with pytest.raises(UserError, match="games of iteration 1"):
         other = settings.model_copy(update={"seed": 8})
         run_league(run.games, other).before(4)
 
 
-def test_every_position_of_the_games_has_been_seen(undisturbed):
-    """Examples have one for every move, random ones too."""
+def test_all_positions_of_the_games_are_seen(undisturbed):
+    """Examples include a position for every move, even random ones."""
     run = RunFolder.open(undisturbed)
     league = run_league(run.games, saved_settings(run))
     states = np.concatenate([run.load_examples(iteration).states for iteration in (1, 2, 3)])
@@ -61,20 +61,23 @@ def test_every_position_of_the_games_has_been_seen(undisturbed):
     assert league.before(4).seen.tolist() == sorted(set(hashes.tolist()))
 
 
-def test_a_league_that_is_kept_is_the_one_computed_anew(undisturbed):
+def test_cached_league_equals_a_recomputed_one(undisturbed):
     run = RunFolder.open(undisturbed)
     settings = saved_settings(run)
-    kept = run_league(run.games, settings)
+    cached = run_league(run.games, settings)
     for iteration in (1, 2, 2, 4, 3):
-        state, anew = kept.before(iteration), run_league(run.games, settings).before(iteration)
-        assert state.played == anew.played == 6 * (iteration - 1)
-        assert state.seen.tobytes() == anew.seen.tobytes()
-        for name, mine in vars(state.population).items():
-            assert np.array_equal(mine, getattr(anew.population, name)), name
-        state.population.ratings[:] = 0.0  # the caller's to change
+        state, recomputed = (
+            cached.before(iteration),
+            run_league(run.games, settings).before(iteration),
+        )
+        assert state.played == recomputed.played == 6 * (iteration - 1)
+        assert state.seen.tobytes() == recomputed.seen.tobytes()
+        for name, values in vars(state.population).items():
+            assert np.array_equal(values, getattr(recomputed.population, name)), name
+        state.population.ratings[:] = 0.0  # callers may modify the returned state
 
 
-def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
+def test_killed_run_resumes_to_the_same_players(tmp_path, undisturbed):
     folder = tmp_path / "run"
     for iteration in (2, 3):
         with killed_before_commit(iteration, "selfplay"):
@@ -94,6 +97,6 @@ def test_a_run_that_is_killed_has_the_same_players(tmp_path, undisturbed):
         ('league.parameters=["fpu"]', 'search.fpu = "zero" does not use parameters = fpu'),
     ],
 )
-def test_what_does_not_go_together_is_refused(change, message):
+def test_incompatible_settings_are_refused(change, message):
     with pytest.raises(UserError, match=message):
         resolve_settings("gobang:3x3:3", "smoke", [*LEAGUE, change])

@@ -1,4 +1,4 @@
-"""The learner: traps of training loops, and the average of weights."""
+"""Learner: training loop, optimizer state and weight averages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from test_resume import contents
-from tiny_training import KilledError, Killing, learn_lines, made_window, train
+from tiny_training import KilledError, Killing, learn_lines, small_window, train
 from torch import nn
 
 from replay.example_facts import VISITS, example_facts
@@ -23,7 +23,7 @@ from zerolab.training.learner import Learner, WeightAverage
 from zerolab.training.stages import GateStage
 
 
-def made_learner(heads=("policy", "value"), changes=(), **settings):
+def new_learner(heads=("policy", "value"), changes=(), **settings):
     game = parse_game("gobang:3x3:3")
     changes = [f"network.heads={list(heads)}", "learn.symmetries=none", *changes]
     network = resolve_settings(None, "smoke", changes).network
@@ -32,10 +32,10 @@ def made_learner(heads=("policy", "value"), changes=(), **settings):
 
 
 def test_learning_changes_weights_and_lowers_every_loss():
-    learner = made_learner(epochs=60)
+    learner = new_learner(epochs=60)
     before = learner.weight_arrays()
-    first = made_learner(epochs=1).learn(made_window(), 0, 1).losses
-    last = learner.learn(made_window(), 0, 1)
+    first = new_learner(epochs=1).learn(small_window(), 0, 1).losses
+    last = learner.learn(small_window(), 0, 1)
     assert last.examples_seen == 60 * 4
     for name in ("policy", "value", "sum", "product"):
         assert last.losses[name] < 0.6 * first[name], name
@@ -46,55 +46,55 @@ def test_learning_changes_weights_and_lowers_every_loss():
     assert all((before[name] != after[name]).any() for name in before if name.endswith("weight"))
 
 
-def test_every_head_learns():
-    """Also where half of its targets are masked."""
+def test_all_heads_learn():
+    """Heads learn even if half of their targets are masked."""
     position = Position.start("gobang:3x3:3")
-    states, right = [], np.eye(9)[[4, 0, 8, 2]]
+    states, best_moves = [], np.eye(9)[[4, 0, 8, 2]]
     for action in (4, 0, 8, 2):
         states.append(position.state)
         position = position.play(action)
     unknown = np.full((2, 9), np.nan)
     facts = example_facts(
-        4, policies=right, values=[1, 0, 1, 0], draws=[0, 1, 0, 1], plies_left=[4, 3, 2, 1],
-        replies=np.concatenate([right[1:3], unknown]),
-        action_values=np.concatenate([np.where(right[:2] == 1, 1, np.nan), unknown]),
+        4, policies=best_moves, values=[1, 0, 1, 0], draws=[0, 1, 0, 1], plies_left=[4, 3, 2, 1],
+        replies=np.concatenate([best_moves[1:3], unknown]),
+        action_values=np.concatenate([np.where(best_moves[:2] == 1, 1, np.nan), unknown]),
         features=[[1, 0, 2], [0, 2, 1], [2, 1, 0], [np.nan] * 3],
     )  # fmt: skip
     window = Window(position.game, Iterations())
     window.add(np.array(states), facts)
     features = ("network.heads.features.width=1",)
-    first = made_learner(HEADS, features, epochs=1).learn(window, 0, 1).losses
-    last = made_learner(HEADS, features, epochs=60).learn(window, 0, 1).losses
+    first = new_learner(HEADS, features, epochs=1).learn(window, 0, 1).losses
+    last = new_learner(HEADS, features, epochs=60).learn(window, 0, 1).losses
     assert list(first) == [*HEADS, "sum", "product", "total"]
     for name in (*HEADS, "total"):
         assert last[name] < 0.6 * first[name], name
 
 
-def test_the_state_of_adam_continues_and_can_be_restored():
-    """Two learning stages in one go, or with everything saved and loaded between them."""
-    straight, interrupted = made_learner(epochs=3), made_learner(epochs=3)
-    for learner in (straight, interrupted):
-        learner.learn(made_window(), 0, 1)
-    restored = made_learner(epochs=3)
+def test_adam_state_is_restored():
+    """Two learning stages give equal results with and without saving and loading in between."""
+    uninterrupted, interrupted = new_learner(epochs=3), new_learner(epochs=3)
+    for learner in (uninterrupted, interrupted):
+        learner.learn(small_window(), 0, 1)
+    restored = new_learner(epochs=3)
     restored.load(interrupted.weight_arrays(), interrupted.optimizer_arrays())
-    for learner in (straight, restored):
-        learner.learn(made_window(), 0, 2)
+    for learner in (uninterrupted, restored):
+        learner.learn(small_window(), 0, 2)
     steps = [v for k, v in restored.optimizer_arrays().items() if k.endswith("/step")]
     assert {float(step) for step in steps} == {6.0}
-    for name, array in straight.weight_arrays().items():
+    for name, array in uninterrupted.weight_arrays().items():
         assert (array == restored.weight_arrays()[name]).all(), name
 
 
-def test_learning_that_diverges_is_reported():
-    learner = made_learner(epochs=1)
+def test_diverged_learning_is_reported():
+    learner = new_learner(epochs=1)
     with torch.no_grad():
         next(learner.network.parameters()).fill_(float("nan"))
     with pytest.raises(UserError, match=r"iteration 7.* not finite"):
-        learner.learn(made_window(), 0, 7)
+        learner.learn(small_window(), 0, 7)
 
 
-def test_the_average_of_weights_and_batch_norms_is_its_formula():
-    """Shares 1, 4/5, 4/6 and so on of the latest step, until that is 1 - decay."""
+def test_weight_average_follows_its_formula():
+    """The latest step has share 1, 4/5, 4/6, ..., down to 1 - decay."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     average, expected = WeightAverage(network, 0.6), {}
@@ -128,19 +128,19 @@ LEARNING = [
 
 @pytest.fixture
 def second_is_rejected(monkeypatch):
-    """Let the gate accept every candidate except the second one, however often it is repeated."""
+    """Gate that always rejects candidate 2 and accepts all others."""
     verdicts = {1: True, 2: False, 3: True}
     run = GateStage.run
 
-    def remember(stage, context):
+    def run_with_verdict(stage, context):
         verdict = verdicts[context.progress.iteration]
         monkeypatch.setattr(WinRateGate, "accepts", lambda *_: verdict)
         return run(stage, context)
 
-    monkeypatch.setattr(GateStage, "run", remember)
+    monkeypatch.setattr(GateStage, "run", run_with_verdict)
 
 
-def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_is_rejected):
+def test_run_killed_while_learning_resumes_to_the_same_bytes(tmp_path, second_is_rejected):
     settings = resolve_settings(None, "smoke", LEARNING)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     train(undisturbed, settings)
@@ -152,7 +152,7 @@ def test_a_run_killed_while_it_learns_ends_with_the_same_bytes(tmp_path, second_
     assert run.networks() == [0, 1, 3]
 
 
-def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights(tmp_path):
+def test_network_is_the_average_and_learning_continues_from_the_latest_weights(tmp_path):
     run = train(tmp_path / "run", resolve_settings(None, "smoke", [*LEARNING, "gate=always"]))
     weights, state = run.load_weights(3), run.load_optimizer(3)
     prefix = "average/latest/"
@@ -163,7 +163,7 @@ def test_the_network_is_the_average_and_learning_goes_on_with_the_latest_weights
     assert state["average/steps"] == steps
 
 
-def test_metrics_say_how_the_network_was_trained(tmp_path):
+def test_metrics_describe_the_training(tmp_path):
     settings = [*LEARNING, "learn.learning_rate=0.1", "learn.symmetries=all"]
     run = train(tmp_path / "run", resolve_settings(None, "smoke", settings))
     for line in learn_lines(run):
@@ -173,7 +173,7 @@ def test_metrics_say_how_the_network_was_trained(tmp_path):
         assert line["gradient_norm"] > 0
 
 
-def test_metrics_of_plain_learning_are_those_they_were(tmp_path):
+def test_plain_learning_has_no_extra_metrics(tmp_path):
     plain = ["selfplay.episodes=4", "iterations=1", "warm_start.ramp.iterations=1"]
     run = train(tmp_path / "run", resolve_settings(None, "smoke", [*plain, "learn.epochs=1"]))
     (line,) = learn_lines(run)

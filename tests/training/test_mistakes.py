@@ -1,4 +1,4 @@
-"""Wrong input to `zerolab train`: one clear line, exit code 2, nothing lost."""
+"""Invalid input to `zerolab train`: one-line errors, exit code 2 and unchanged files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train(*arguments: str) -> int:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A finished smoke run; copy it before changing it."""
+    """Finished smoke run, which tests copy before changing it."""
     folder = tmp_path_factory.mktemp("runs") / "smoke"
     more = f"--set=selfplay.temperature_plies={BEYOND_ANY_GAME}"
     assert train("--preset", "smoke", "--run", str(folder), more) == 0
@@ -165,7 +165,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES)
-def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
+def test_invalid_settings_get_one_line_errors(tmp_path, capsys, arguments, expected):
     folder = tmp_path / "run"
     with_preset = arguments if "--preset" in arguments else ["--preset", "smoke", *arguments]
     assert train(*with_preset, "--run", str(folder)) == 2
@@ -175,10 +175,10 @@ def test_mistakes_in_settings(tmp_path, capsys, arguments, expected):
     assert not folder.exists()
 
 
-def test_settings_that_may_be_without_effect_are_settings():
-    known = [each.key for each in describe_settings(TrainSettings)]
+def test_ineffective_settings_exist():
+    known = [setting.key for setting in describe_settings(TrainSettings)]
     for key in (key for idle in WITHOUT_EFFECT for key in idle.keys):
-        assert any(each == key or each.startswith(f"{key}.") for each in known), key
+        assert any(name == key or name.startswith(f"{key}.") for name in known), key
 
 
 def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
@@ -190,13 +190,13 @@ def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_threshold_beyond_any_game_is_fine(finished):
+def test_temperature_plies_can_exceed_the_game_length(finished):
     run = RunFolder.open(finished)
     assert saved_settings(run).selfplay.temperature_plies == BEYOND_ANY_GAME
     assert max(len(game.actions) for game in run.games.games(1, SELF_PLAY)) < BEYOND_ANY_GAME
 
 
-def test_a_changed_setting_is_refused_on_resume(run, capsys):
+def test_changed_settings_are_refused_on_resume(run, capsys):
     before = (run / "state.json").read_bytes()
     assert train("--run", str(run), "--set", "search.simulations=9") == 2
     assert "search.simulations = 9 differs from 8 in" in capsys.readouterr().err
@@ -209,8 +209,8 @@ def test_a_changed_setting_is_refused_on_resume(run, capsys):
     assert (run / "state.json").read_bytes() == before
 
 
-def spoil(path: Path) -> None:
-    """Change some bytes in the middle of a file."""
+def damage(path: Path) -> None:
+    """Invert 64 bytes in the middle of a file."""
     content = bytearray(path.read_bytes())
     middle = len(content) // 2
     content[middle : middle + 64] = bytes(byte ^ 0xFF for byte in content[middle : middle + 64])
@@ -227,26 +227,26 @@ def spoil(path: Path) -> None:
         ("config.toml", "damaged"),
     ],
 )
-@pytest.mark.parametrize("how", ["truncated", "garbage"])
-def test_damaged_files_are_reported_and_kept(run, capsys, name, expected, how):
+@pytest.mark.parametrize("damage_kind", ["truncated", "garbage"])
+def test_damaged_files_are_reported_and_kept(run, capsys, name, expected, damage_kind):
     path = run / name
     content = path.read_bytes()
-    if how == "truncated":
+    if damage_kind == "truncated":
         path.write_bytes(content[: len(content) // 3])
     elif path.suffix in (".safetensors", ".npz"):
-        spoil(path)
+        damage(path)
     else:
         path.write_bytes(b"\x00\xffnothing" * 2000)
-    spoiled = path.read_bytes()
+    damaged = path.read_bytes()
     assert train("--run", str(run), "--set", "iterations=3") == 2
     errors = capsys.readouterr().err
     assert name.split("/")[-1] in errors or str(run) in errors
     assert expected in errors
     assert len(errors.splitlines()) == 1
-    assert path.read_bytes() == spoiled
+    assert path.read_bytes() == damaged
 
 
-def test_a_finished_run_that_cannot_go_on_stays_finished(run, capsys):
+def test_failed_extension_keeps_the_run_finished(run, capsys):
     (run / "examples" / "0002.npz").unlink()
     before = (run / "state.json").read_bytes()
     assert train("--run", str(run), "--set", "iterations=3") == 2
@@ -261,7 +261,7 @@ def test_truncated_metrics_are_reported(run, capsys):
     assert "metrics.jsonl is damaged" in capsys.readouterr().err
 
 
-def test_a_newer_run_is_refused(run, capsys):
+def test_newer_schema_is_refused(run, capsys):
     state = json.loads((run / "state.json").read_text())
     state["schema_version"] = 99
     (run / "state.json").write_text(json.dumps(state))
@@ -269,30 +269,32 @@ def test_a_newer_run_is_refused(run, capsys):
     assert "newer than" in capsys.readouterr().err
 
 
-def test_a_foreign_folder_is_left_alone(tmp_path, capsys):
+def test_foreign_folder_is_not_changed(tmp_path, capsys):
     (tmp_path / "thesis.txt").write_text("years of work")
     assert train("--preset", "smoke", "--run", str(tmp_path)) == 2
     assert "not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_folder_that_cannot_be_made(tmp_path, capsys):
+def test_uncreatable_folder_is_reported(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert train("--preset", "smoke", "--run", str(tmp_path / "file" / "run")) == 2
     assert "cannot create the folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("victim", ["examples", "checkpoints"])
-def test_a_full_disk_is_reported_and_the_run_resumes_later(tmp_path, capsys, monkeypatch, victim):
+@pytest.mark.parametrize("target_folder", ["examples", "checkpoints"])
+def test_full_disk_is_reported_and_the_run_resumes_later(
+    tmp_path, capsys, monkeypatch, target_folder
+):
     folder = tmp_path / "run"
     replace = Path.replace
 
-    def full(self, target):
-        if Path(target).parent.name == victim and "0001" in Path(target).name:
+    def replace_on_full_disk(self, target):
+        if Path(target).parent.name == target_folder and "0001" in Path(target).name:
             raise OSError(errno.ENOSPC, "No space left on device")
         return replace(self, target)
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "replace", replace_on_full_disk)
     assert train("--preset", "smoke", "--run", str(folder)) == 2
     errors = capsys.readouterr().err
     assert "No space left on device" in errors

@@ -1,4 +1,4 @@
-"""Optimisers against their formulas, clipping, resuming, and learning-rate schedules."""
+"""Optimizers, gradient clipping, restored state and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from tiny_training import made_window
+from tiny_training import small_window
 
 from replay.example_facts import VISITS
 from zerolab.core.config import validate
@@ -21,15 +21,15 @@ from zerolab.training.learner import Learner
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES, Moment
 
 
-def made_learner(**settings):
+def new_learner(**settings):
     game = parse_game("gobang:3x3:3")
     network = resolve_settings(None, "smoke").network
     chosen = LearnSettings(batch_size=2, symmetries="none", **settings)
     return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
 
 
-def steps_of(settings, gradients, start, rate, momenta=None):
-    """Return where an optimiser takes one number, with the momentum of each step if given."""
+def optimized_value(settings, gradients, start, rate, momenta=None):
+    """Return the value of one parameter after optimizer steps with the given gradients."""
     parameter = torch.nn.Parameter(torch.tensor([start], dtype=torch.float64))
     optimizer = settings.optimizer([parameter], rate)
     for i, gradient in enumerate(gradients):
@@ -40,38 +40,42 @@ def steps_of(settings, gradients, start, rate, momenta=None):
     return parameter.item()
 
 
-def test_sgd_is_its_formula_with_weight_decay_and_a_changing_momentum():
+def test_sgd_follows_its_formula_with_varying_momentum():
     settings = OPTIMIZERS["sgd"](weight_decay=0.1)
     gradients, momenta = [1.0, -2.0, 0.5], [0.95, 0.9, 0.8]
     expected, total = 3.0, 0.0
     for gradient, momentum in zip(gradients, momenta, strict=True):
         total = momentum * total + gradient + 0.1 * expected
         expected -= 0.2 * total
-    assert steps_of(settings, gradients, 3.0, 0.2, momenta) == pytest.approx(expected, rel=1e-12)
+    assert optimized_value(settings, gradients, 3.0, 0.2, momenta) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.3)])
-def test_adam_is_its_formula_and_adamw_shrinks_weights_besides(name, decay):
-    given = {"weight_decay": decay} if decay else {}
-    settings = OPTIMIZERS[name](beta1=0.8, beta2=0.9, **given)
+def test_adam_and_adamw_follow_their_formulas(name, decay):
+    options = {"weight_decay": decay} if decay else {}
+    settings = OPTIMIZERS[name](beta1=0.8, beta2=0.9, **options)
     gradients, expected, m, v = [1.0, -2.0, 0.5], 3.0, 0.0, 0.0
     for t, gradient in enumerate(gradients, 1):
         m, v = 0.8 * m + 0.2 * gradient, 0.9 * v + 0.1 * gradient**2
         expected -= 0.01 * decay * expected
         expected -= 0.01 * m / (1 - 0.8**t) / (math.sqrt(v / (1 - 0.9**t)) + 1e-8)
-    assert steps_of(settings, gradients, 3.0, 0.01) == pytest.approx(expected, rel=1e-9)
+    assert optimized_value(settings, gradients, 3.0, 0.01) == pytest.approx(expected, rel=1e-9)
 
 
-def test_momentum_is_beta1_of_adam():
+def test_momentum_sets_beta1_of_adam():
     for name in ("adam", "adamw"):
-        changed, straight = OPTIMIZERS[name](beta1=0.9), OPTIMIZERS[name](beta1=0.5)
-        ends = [steps_of(changed, [1.0, -2.0], 0.0, 0.1, [0.5, 0.5])]
-        ends += [steps_of(each, [1.0, -2.0], 0.0, 0.1) for each in (straight, changed)]
-        assert ends[0] == ends[1] != ends[2]
+        high_beta1, low_beta1 = OPTIMIZERS[name](beta1=0.9), OPTIMIZERS[name](beta1=0.5)
+        values = [optimized_value(high_beta1, [1.0, -2.0], 0.0, 0.1, [0.5, 0.5])]
+        values += [
+            optimized_value(settings, [1.0, -2.0], 0.0, 0.1) for settings in (low_beta1, high_beta1)
+        ]
+        assert values[0] == values[1] != values[2]
 
 
-def test_weight_decay_acts_on_biases_and_batch_norms():
-    learner = made_learner(optimizer={"name": "sgd", "momentum": 0, "weight_decay": 0.5})
+def test_weight_decay_includes_biases_and_batch_norms():
+    learner = new_learner(optimizer={"name": "sgd", "momentum": 0, "weight_decay": 0.5})
     before = {name: x.detach().clone() for name, x in learner.network.named_parameters()}
     for parameter in learner.network.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -81,13 +85,13 @@ def test_weight_decay_acts_on_biases_and_batch_norms():
 
 
 def test_clipping_scales_all_gradients_together():
-    """One step of plain descent moves the weights by the learning rate times the clipped norm."""
+    """A plain gradient step has the length learning rate times clipped norm."""
     plain = {"name": "sgd", "momentum": 0, "weight_decay": 0}
     for clip_norm in (0.25, 1e6):
-        learner = made_learner(optimizer=plain, clip_norm=clip_norm, learning_rate=0.1, epochs=1)
+        learner = new_learner(optimizer=plain, clip_norm=clip_norm, learning_rate=0.1, epochs=1)
         learner.settings = learner.settings.model_copy(update={"batch_size": 4})
         before = [x.detach().clone() for x in learner.network.parameters()]
-        learned = learner.learn(made_window(), 0, 1)
+        learned = learner.learn(small_window(), 0, 1)
         moved = [x.detach() - y for x, y in zip(learner.network.parameters(), before, strict=True)]
         length = math.sqrt(sum(float(x.square().sum()) for x in moved))
         assert length == pytest.approx(0.1 * min(clip_norm, learned.gradient_norm), rel=1e-4)
@@ -98,8 +102,8 @@ CYCLE = {"name": "cycle", "anneal_iterations": 3}
 
 
 @pytest.mark.parametrize(("name", "ema_decay"), [*product(OPTIMIZERS, [0.0, 0.9])])
-def test_everything_continues_and_can_be_restored(name, ema_decay):
-    """Two learning stages in one go, or with everything saved and loaded between them."""
+def test_learner_state_is_restored(name, ema_decay):
+    """Two learning stages give equal results with and without saving and loading in between."""
     settings = {
         "optimizer": {"name": name},
         "schedule": CYCLE,
@@ -107,24 +111,24 @@ def test_everything_continues_and_can_be_restored(name, ema_decay):
         "clip_norm": 0.5,
         "epochs": 2,
     }
-    straight, interrupted = made_learner(**settings), made_learner(**settings)
-    for learner in (straight, interrupted):
-        learner.learn(made_window(), 0, 1)
-    restored = made_learner(**settings)
+    uninterrupted, interrupted = new_learner(**settings), new_learner(**settings)
+    for learner in (uninterrupted, interrupted):
+        learner.learn(small_window(), 0, 1)
+    restored = new_learner(**settings)
     restored.load(interrupted.weight_arrays(), interrupted.optimizer_arrays())
-    for learner in (straight, restored):
-        learner.learn(made_window(), 0, 2)
+    for learner in (uninterrupted, restored):
+        learner.learn(small_window(), 0, 2)
     for arrays in ("weight_arrays", "optimizer_arrays"):
-        expected, found = getattr(straight, arrays)(), getattr(restored, arrays)()
-        assert expected.keys() == found.keys()
-        assert all((expected[key] == found[key]).all() for key in expected)
+        expected, actual = getattr(uninterrupted, arrays)(), getattr(restored, arrays)()
+        assert expected.keys() == actual.keys()
+        assert all((expected[key] == actual[key]).all() for key in expected)
     moments = {key.rpartition("/")[2] for key in expected if not key.startswith("average/")}
     assert moments == ({"momentum_buffer"} if name == "sgd" else {"exp_avg", "exp_avg_sq", "step"})
 
 
-def test_losses_are_kept_for_every_epoch():
-    two, one = made_learner(epochs=2), made_learner(epochs=1)
-    learned, first = two.learn(made_window(), 0, 1), one.learn(made_window(), 0, 1)
+def test_losses_are_recorded_per_epoch():
+    two_epochs, one_epoch = new_learner(epochs=2), new_learner(epochs=1)
+    learned, first = two_epochs.learn(small_window(), 0, 1), one_epoch.learn(small_window(), 0, 1)
     assert learned.epoch_losses[0] == first.losses
     assert learned.epoch_losses[1] == learned.losses != first.losses
     assert (learned.examples_seen, len(learned.learning_rates), learned.gradient_norm) == (
@@ -134,9 +138,9 @@ def test_losses_are_kept_for_every_epoch():
     )
 
 
-def test_the_learner_follows_its_schedule():
-    learner = made_learner(schedule=CYCLE, epochs=10, optimizer="sgd", learning_rate=0.2)
-    learned = learner.learn(made_window(), 0, 2, iterations=3)
+def test_learner_follows_its_schedule():
+    learner = new_learner(schedule=CYCLE, epochs=10, optimizer="sgd", learning_rate=0.2)
+    learned = learner.learn(small_window(), 0, 2, iterations=3)
     assert len(learned.learning_rates) == 20
     assert max(learned.learning_rates) == learned.learning_rates[7] == pytest.approx(0.2 * 0.7)
     group = learner.optimizer.param_groups[0]
@@ -144,33 +148,33 @@ def test_the_learner_follows_its_schedule():
     assert group["momentum"] == 0.95
 
 
-def at(schedule, iteration, progress=0.0, iterations=100):
+def rates_at(schedule, iteration, progress=0.0, iterations=100):
     return schedule.rates(Moment(iteration, progress, iterations))
 
 
-def test_every_schedule_gives_sound_rates_at_every_moment():
+def test_schedules_give_valid_rates():
     for name, kind in RATE_SCHEDULES.items():
         for iteration in (1, 2, 19, 20, 21, 99, 100):
             for progress in (0.0, 0.2, 0.35, 0.7, 0.9, 1.0):
-                rates = at(kind(), iteration, progress)
+                rates = rates_at(kind(), iteration, progress)
                 assert 0 <= rates.factor <= 1, name
                 assert rates.momentum is None or 0 <= rates.momentum < 1, name
 
 
-def test_constant_changes_nothing():
-    assert {at(RATE_SCHEDULES["constant"](), i, p) for i in (1, 50) for p in (0, 0.5)} == {
+def test_constant_schedule_keeps_the_rate():
+    assert {rates_at(RATE_SCHEDULES["constant"](), i, p) for i in (1, 50) for p in (0, 0.5)} == {
         (1.0, None)
     }
 
 
-def test_steps_are_those_of_the_baseline():
+def test_steps_schedule_has_the_published_rates():
     """[Clausen2021]: 0.2; 0.02 from iteration 7; 0.002 from iteration 14."""
     steps = RATE_SCHEDULES["steps"]()
     table = {1: 0.2, 6: 0.2, 7: 0.02, 13: 0.02, 14: 0.002, 100: 0.002}
     for iteration, expected in table.items():
         for progress in (0.0, 0.5, 1.0):
-            assert 0.2 * at(steps, iteration, progress).factor == pytest.approx(expected)
-    assert at(steps, 7).momentum is None
+            assert 0.2 * rates_at(steps, iteration, progress).factor == pytest.approx(expected)
+    assert rates_at(steps, 7).momentum is None
 
 
 FIRST_CYCLE = [
@@ -180,34 +184,36 @@ FIRST_CYCLE = [
 
 
 @pytest.mark.parametrize(("progress", "rate", "momentum"), FIRST_CYCLE)
-def test_the_cycle_is_that_of_the_extended_baseline(progress, rate, momentum):
-    """[Clausen2021]: corners and midpoints; times 1 at first, 0.4 from iteration 20."""
+def test_cycle_schedule_has_the_published_rates(progress, rate, momentum):
+    """[Clausen2021]: corners and midpoints, scaled by 1 at first and 0.4 from iteration 20 on."""
     cycle = RATE_SCHEDULES["cycle"]()
     shares = {1: 1.0, 2: 1 - 0.6 / 19, 20: 0.4, 21: 0.4, 100: 0.4}
     for iteration, share in shares.items():
-        rates = at(cycle, iteration, progress)
+        rates = rates_at(cycle, iteration, progress)
         assert 0.2 * rates.factor == pytest.approx(rate * share)
         assert rates.momentum == pytest.approx(momentum)
 
 
-def test_the_published_code_anneals_one_iteration_longer():
-    """[ClausenCode]: 1 - 0.6 * (i - 1) / 20 until that is 0.4, in iteration 21."""
+def test_cycle_schedule_agrees_with_the_published_code():
+    """[ClausenCode]: 1 - 0.6 * (i - 1) / 20, which reaches 0.4 in iteration 21."""
     cycle = RATE_SCHEDULES["cycle"](anneal_iterations=21)
     for i in (1, 2, 11, 20, 21, 22):
         expected = max(0.4, 1 - 0.6 * (i - 1) / 20)
-        assert at(cycle, i, 0.35).factor == pytest.approx(expected)
+        assert rates_at(cycle, i, 0.35).factor == pytest.approx(expected)
 
 
-def test_cosine_falls_over_the_run_after_its_warm_up():
+def test_cosine_schedule_warms_up_and_decays():
     cosine = RATE_SCHEDULES["cosine"](end=0.1, warm_up=2)
-    factors = [at(cosine, *moment, iterations=10).factor for moment in ((1, 0), (1, 0.5), (2, 0.5))]
+    factors = [
+        rates_at(cosine, *moment, iterations=10).factor for moment in ((1, 0), (1, 0.5), (2, 0.5))
+    ]
     assert factors == pytest.approx([0, 0.25, 0.75])
-    assert at(cosine, 3, iterations=10).factor == 1.0
-    assert at(cosine, 7, iterations=10).factor == pytest.approx(0.55)
-    assert at(cosine, 10, 1.0, iterations=10).factor == pytest.approx(0.1)
+    assert rates_at(cosine, 3, iterations=10).factor == 1.0
+    assert rates_at(cosine, 7, iterations=10).factor == pytest.approx(0.55)
+    assert rates_at(cosine, 10, 1.0, iterations=10).factor == pytest.approx(0.1)
     expected = 0.1 + 0.9 * (1 + math.cos(math.pi * 2.25 / 8)) / 2
-    assert at(cosine, 5, 0.25, iterations=10).factor == pytest.approx(expected)
-    assert at(RATE_SCHEDULES["cosine"](), 1).factor == 1.0
+    assert rates_at(cosine, 5, 0.25, iterations=10).factor == pytest.approx(expected)
+    assert rates_at(RATE_SCHEDULES["cosine"](), 1).factor == 1.0
 
 
 MISTAKES = [
@@ -221,7 +227,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("schedule", "expected"), MISTAKES)
-def test_mistakes(schedule, expected):
+def test_invalid_schedules_get_one_line_errors(schedule, expected):
     with pytest.raises(UserError) as caught:
         validate(LearnSettings, {"schedule": schedule})
     assert expected in str(caught.value)
@@ -232,21 +238,21 @@ def test_mistakes(schedule, expected):
     ("schedule", "last"),
     [("steps", 14), ("cycle", 20), ("{name='cosine', warm_up=30}", 30)],
 )
-def test_a_schedule_longer_than_the_run_is_refused(schedule, last):
-    given = [f"learn.schedule={schedule}", f"iterations={last - 1}"]
+def test_schedule_longer_than_the_run_is_refused(schedule, last):
+    assignments = [f"learn.schedule={schedule}", f"iterations={last - 1}"]
     with pytest.raises(UserError, match=f"until iteration {last}, beyond the {last - 1}") as caught:
-        resolve_settings("connect_four:4x4", "smoke", given)
+        resolve_settings("connect_four:4x4", "smoke", assignments)
     assert len(str(caught.value).splitlines()) == 1
-    resolve_settings("connect_four:4x4", "smoke", [given[0], f"iterations={last}"])
+    resolve_settings("connect_four:4x4", "smoke", [assignments[0], f"iterations={last}"])
 
 
-def test_a_cycle_that_does_not_shrink_has_any_length():
-    given = ["learn.schedule.name=cycle", "learn.schedule.annealed=1", "iterations=2"]
-    schedule = resolve_settings("connect_four:4x4", "smoke", given).learn.schedule
-    assert {at(schedule, i, 0.35).factor for i in (1, 2)} == {1.0}
+def test_cycle_without_annealing_fits_any_run():
+    assignments = ["learn.schedule.name=cycle", "learn.schedule.annealed=1", "iterations=2"]
+    schedule = resolve_settings("connect_four:4x4", "smoke", assignments).learn.schedule
+    assert {rates_at(schedule, i, 0.35).factor for i in (1, 2)} == {1.0}
 
 
-def test_a_run_along_a_cosine_cannot_be_given_more_iterations(tmp_path):
+def test_run_with_cosine_schedule_cannot_be_extended(tmp_path):
     settings = resolve_settings(None, "smoke", ["learn.schedule=cosine"])
     run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
     assert amend_settings(run, ["iterations=2"]) == settings

@@ -1,4 +1,4 @@
-"""Every preset is valid for its game, and runs."""
+"""Presets: validity, published values and short runs."""
 
 from __future__ import annotations
 
@@ -52,31 +52,31 @@ SCHEDULE = {
 }
 
 
-def shrunk(name, more=()):
-    """Return a preset with every mechanism it has, but made for one iteration of a second."""
+def shrunk_settings(name, changes=()):
+    """Return a preset with all its mechanisms, scaled down to one short iteration."""
     settings = resolve_settings(None, name)
     assignments = [*SIZE, *NETWORK[settings.network.name], *SCHEDULE[settings.learn.schedule.name]]
-    if settings.learn.window.name == "slow":  # grows over several iterations
+    if settings.learn.window.name == "slow":  # the slow window grows over several iterations
         assignments.append("learn.window=1")
     if settings.learn.replay_ratio is None:
         assignments.append("learn.epochs=1")
     if settings.gate.games:
         assignments.append("gate.games=2")
-    if name == "small":  # spares a combination of kernels that no other test needs
+    if name == "small":  # reuses kernels compiled by other tests
         assignments.append("search.fpu=zero")
     if settings.selfplay.mode.name == "continuous":
-        assignments.append("selfplay.mode.plies=45")  # no game of 42 cells outlives them
-    return resolve_settings(None, name, [*assignments, *more])
+        assignments.append("selfplay.mode.plies=45")  # enough to finish a game of 42 plies
+    return resolve_settings(None, name, [*assignments, *changes])
 
 
-def test_these_are_the_presets():
+def test_preset_names():
     assert preset_names() == NAMES
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A run with a network that others can learn the features of."""
-    settings = shrunk("connect4-small")
+    """Run with a network whose features others can learn."""
+    settings = shrunk_settings("connect4-small")
     run = RunFolder.create(tmp_path_factory.mktemp("runs") / "small", settings.model_dump())
     with run.locked():
         run.save_network(0, weights_to_arrays(settings.network.network(GAME)), {})
@@ -85,11 +85,11 @@ def small(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, small, name):
+def test_preset_is_valid_and_runs(tmp_path, small, name):
     assert resolve_settings(None, name).preset == name
     assert preset_title(name)
     source = [f"network.heads.features.source={small}"] if name == "connect4-features" else []
-    settings = shrunk(name, source)
+    settings = shrunk_settings(name, source)
     run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
     with run.locked():
         Trainer(run, settings).train()
@@ -99,8 +99,8 @@ def test_a_preset_is_valid_for_its_game_and_runs(tmp_path, small, name):
     assert run.progress.finished
 
 
-def test_the_presets_of_clausen_have_its_values():
-    """On the scale [-1, 1], where c, first-play urgency and draw value of [0, 1] double."""
+def test_clausen_presets_have_the_published_values():
+    """Published values on the scale [0, 1] are converted to [-1, 1]."""
     for name in ("connect4-baseline", "connect4-extended", "connect4-features"):
         settings = resolve_settings(None, name)
         search, network, learn = settings.search, settings.network, settings.learn
@@ -123,7 +123,7 @@ def test_the_presets_of_clausen_have_its_values():
         assert (settings.selfplay.temperature_plies, learn.symmetries) == (30, "none")
 
 
-def test_the_small_network_and_the_one_that_learns_its_features_are_trained_as_extended():
+def test_small_and_features_presets_train_like_extended():
     extended, small, features = (
         resolve_settings(None, f"connect4-{name}").model_dump(exclude={"preset"})
         for name in ("extended", "small", "features")
@@ -131,15 +131,15 @@ def test_the_small_network_and_the_one_that_learns_its_features_are_trained_as_e
     network = small.pop("network")
     sizes = {"blocks": 3, "filters": 32, "stem_filters": 128, "head_filters": 1}
     assert network == {**extended["network"], **sizes}
-    *heads, learnt = features["network"].pop("heads")
+    *heads, features_head = features["network"].pop("heads")
     assert tuple(heads) == extended["network"].pop("heads")
-    assert (learnt["source"], learnt["plies"]) == ("", (0, 2, 4))
+    assert (features_head["source"], features_head["plies"]) == ("", (0, 2, 4))
     assert features == extended
     del extended["network"]
     assert small == extended
 
 
-def test_the_preset_of_hongcharoen_has_its_values_for_any_game():
+def test_hongcharoen_preset_has_the_published_values():
     for game in (None, "connect_four:6x7", "gobang:5x5:4", "othello:8x8"):
         settings = resolve_settings(game, "hongcharoen2018")
         play, learn, gate = settings.selfplay, settings.learn, settings.gate
@@ -152,12 +152,12 @@ def test_the_preset_of_hongcharoen_has_its_values_for_any_game():
         assert (network.name, network.blocks, network.filters) == ("fully_convolutional", 4, 256)
 
 
-def learning_rate(settings, iteration, done):
-    moment = Moment(iteration, done, settings.iterations)
+def learning_rate(settings, iteration, progress):
+    moment = Moment(iteration, progress, settings.iterations)
     return settings.learn.learning_rate * settings.learn.schedule.rates(moment).factor
 
 
-def test_what_extended_adds_to_the_baseline_of_clausen():
+def test_extended_preset_differs_from_the_baseline_as_published():
     baseline, extended = (
         resolve_settings(None, name) for name in ("connect4-baseline", "connect4-extended")
     )
@@ -173,14 +173,14 @@ def test_what_extended_adds_to_the_baseline_of_clausen():
     assert rates == pytest.approx([0.02, 0.2, 0.02, 0.003])
 
 
-def test_an_iteration_of_clausen_has_as_many_positions():
+def test_clausen_presets_play_the_published_number_of_positions():
     for name, positions in (("connect4-baseline", 300_000), ("connect4-extended", 180_000)):
         play = resolve_settings(None, name).selfplay
         assert play.parallel_games * play.mode.plies == pytest.approx(positions, rel=1e-3)
 
 
 @pytest.mark.parametrize("before", [[], ["network=resnet"], ["network.name=resnet"]])
-def test_a_head_that_no_preset_lists_can_be_set_by_its_name(before):
+def test_default_head_can_be_set_by_its_name(before):
     settings = resolve_settings(None, "mini", [*before, "network.heads.value.weight=0.5"])
     assert [(head.name, head.weight) for head in settings.network.heads] == [
         ("policy", 1.0),

@@ -1,4 +1,4 @@
-"""Bugs of published code: the effect of each, off by default, and restarts."""
+"""Bugs of published code: effects, defaults and resumption."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST, SECOND, NOBODY = 1, -1, 0
 
 
 def game_of(winner: int, plies: int) -> Examples:
-    """Return the examples of a game of one's own, with the outcomes that are right."""
+    """Return the examples of an invented game with correct outcomes."""
     ply = np.arange(plies)
     signs = np.where(ply % 2 == 0, FIRST, SECOND)
     return Examples(
@@ -45,20 +45,20 @@ def game_of(winner: int, plies: int) -> Examples:
 
 
 @pytest.mark.parametrize(
-    ("winner", "plies", "right", "labels"),
+    ("winner", "plies", "correct", "labels"),
     [
-        # The first player makes a line with the fifth ply, the second with the sixth.
+        # The first player completes a line with the fifth ply, and the second with the sixth.
         (FIRST, 5, [1, -1, 1, -1, 1], [-1, 1, -1, 1, -1]),
         (SECOND, 6, [-1, 1, -1, 1, -1, 1], [-1, 1, -1, 1, -1, 1]),
         (NOBODY, 4, [0, 0, 0, 0], [0, 0, 0, 0]),
-        # As in Othello, the last mover has lost.
+        # As can happen in Othello, the player of the last move loses.
         (FIRST, 4, [1, -1, 1, -1], [1, -1, 1, -1]),
         (SECOND, 3, [-1, 1, -1], [1, -1, 1]),
     ],
 )
-def test_the_winner_s_colour_is_read_as_relative(winner, plies, right, labels):
+def test_winner_colour_is_misread_as_relative(winner, plies, correct, labels):
     examples = game_of(winner, plies)
-    assert examples.outcomes.tolist() == right
+    assert examples.outcomes.tolist() == correct
     labelled = PublishedBugs(("absolute_winner",)).labelled(examples)
     assert labelled.outcomes.tolist() == labels
     assert labelled.outcomes.dtype == np.int8
@@ -67,7 +67,7 @@ def test_the_winner_s_colour_is_read_as_relative(winner, plies, right, labels):
 
 
 @pytest.mark.parametrize(("winner", "plies"), [(FIRST, 5), (SECOND, 4), (FIRST, 6), (SECOND, 7)])
-def test_labels_are_those_of_the_published_formula(winner, plies):
+def test_labels_follow_the_published_formula(winner, plies):
     """r * (-1) ** (player != curPlayer), where r is 1 if the first player won [AZG]."""
     next_player = FIRST if plies % 2 == 0 else SECOND
     movers = [FIRST if ply % 2 == 0 else SECOND for ply in range(plies)]
@@ -76,7 +76,7 @@ def test_labels_are_those_of_the_published_formula(winner, plies):
     assert labelled.outcomes.tolist() == expected
 
 
-def test_a_run_learns_from_wrong_labels_and_stores_right_ones(tmp_path):
+def test_run_learns_from_wrong_labels_but_stores_correct_ones(tmp_path):
     run = train(tmp_path / "run", *QUICK, 'published_bugs=["absolute_winner"]')
     settings = saved_settings(run)
     trainer = Trainer(run, settings)
@@ -90,11 +90,11 @@ def test_a_run_learns_from_wrong_labels_and_stores_right_ones(tmp_path):
     for iteration in (1, 2):
         examples = run.load_examples(iteration)
         last = examples.outcomes[examples.plies_left == 1]
-        assert (last >= 0).all()  # who moves last does not lose
+        assert (last >= 0).all()  # the player of the last move never loses
 
 
 def corner_position() -> tuple[np.ndarray, np.ndarray]:
-    """Return a board of one disc in the first of five columns, and a policy on the second."""
+    """Return a board with a disc in the first column, and a policy on the second."""
     state = Position.start("connect_four:4x5").play(0).state
     return np.array([state]), np.eye(5, dtype=np.float16)[[1]]
 
@@ -103,7 +103,7 @@ def corner_position() -> tuple[np.ndarray, np.ndarray]:
     ("bugs", "mirrored"), [((), [0, 0, 0, 1, 0]), (("mirrored_policy",), [0, 1, 0, 0, 0])]
 )
 @pytest.mark.parametrize("symmetries", ["all", "random"])
-def test_the_policy_of_the_mirrored_board(bugs, mirrored, symmetries):
+def test_policy_of_mirrored_boards(bugs, mirrored, symmetries):
     game, (states, policies) = parse_game("connect_four:4x5"), corner_position()
     window = PublishedBugs(bugs).window(game, resolve_settings(None, "smoke").learn)
     window.add(states, example_facts(1, policies=policies, moves=policies))
@@ -118,8 +118,8 @@ def test_the_policy_of_the_mirrored_board(bugs, mirrored, symmetries):
     assert all(served.values())
 
 
-def test_boards_and_their_order_do_not_depend_on_the_defect():
-    """Every one of Othello's eight images, with the policy of the first."""
+def test_mirrored_policy_keeps_boards_and_their_order():
+    """All eight images of an Othello board, with the policy of the first."""
     game = parse_game("othello:4x4")
     state, learn = python.start(game), resolve_settings(None, "smoke").learn
     batches = []
@@ -127,36 +127,36 @@ def test_boards_and_their_order_do_not_depend_on_the_defect():
         window = PublishedBugs(names).window(game, learn)
         window.add(np.array([state]), example_facts(1, policies=[np.arange(17)]))
         batches += window.batches(np.random.default_rng(3), 8, 1, "all")
-    right, wrong = batches
-    np.testing.assert_array_equal(right.planes, wrong.planes)
+    correct, wrong = batches
+    np.testing.assert_array_equal(correct.planes, wrong.planes)
     assert (wrong.facts.policies == np.arange(17)).all()
-    assert len({policy.tobytes() for policy in right.facts.policies}) == 8
+    assert len({policy.tobytes() for policy in correct.facts.policies}) == 8
 
 
-def test_adam_is_new_in_every_iteration_and_has_its_own_rate(tmp_path, monkeypatch):
-    begun, rates, steps = [], [], []
+def test_fresh_optimizer_restarts_adam_with_its_own_rate(tmp_path, monkeypatch):
+    initial_states, rates, steps = [], [], []
     learn = Learner.learn
 
-    def watched(learner, *arguments, **options):
-        begun.append(dict(learner.optimizer.state))
+    def recording_learn(learner, *arguments, **options):
+        initial_states.append(dict(learner.optimizer.state))
         learned = learn(learner, *arguments, **options)
         rates.extend(group["lr"] for group in learner.optimizer.param_groups)
         state = learner.optimizer_arrays()
         steps.append({float(value) for key, value in state.items() if key.endswith("/step")})
         return learned
 
-    monkeypatch.setattr(Learner, "learn", watched)
+    monkeypatch.setattr(Learner, "learn", recording_learn)
     run = train(
         tmp_path / "run", *QUICK, 'published_bugs=["fresh_optimizer"]', "learn.learning_rate=0.02"
     )
-    assert begun == [{}] * 2
+    assert initial_states == [{}] * 2
     assert rates == [0.001] * 2
-    records = [each for each in read_records(run) if isinstance(each, LearnRecord)]
+    records = [entry for entry in read_records(run) if isinstance(entry, LearnRecord)]
     assert steps == [{record.examples_seen / 16} for record in records]
 
 
-def test_a_first_iteration_with_a_fresh_adam_is_one_at_its_rate(tmp_path):
-    """Nothing differs before there is a state to forget."""
+def test_fresh_optimizer_only_changes_the_rate_of_the_first_iteration(tmp_path):
+    """The first iteration has no optimizer state to discard."""
     once = [*QUICK, "iterations=1"]
     fresh = train(
         tmp_path / "a", *once, 'published_bugs=["fresh_optimizer"]', "learn.learning_rate=0.02"
@@ -166,25 +166,25 @@ def test_a_first_iteration_with_a_fresh_adam_is_one_at_its_rate(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory):
-    """Return the contents of a run without published bugs."""
-    return contents(train(tmp_path_factory.mktemp("right") / "run", *QUICK))
+def run_without_bugs(tmp_path_factory):
+    """Contents of a run without published bugs."""
+    return contents(train(tmp_path_factory.mktemp("without_bugs") / "run", *QUICK))
 
 
 @pytest.mark.parametrize("name", ["mirrored_policy", "absolute_winner", "fresh_optimizer"])
-def test_a_killed_run_ends_with_the_same_bytes_and_other_networks(tmp_path, right, name):
+def test_killed_run_with_bugs_resumes_to_the_same_bytes(tmp_path, run_without_bugs, name):
     settings = [*QUICK, f'published_bugs=["{name}"]']
     undisturbed = contents(train(tmp_path / "one", *settings))
     for _ in range(3):
         with pytest.raises(Killed):
             train(tmp_path / "other", *settings, kill_after=2)
     assert contents(train(tmp_path / "other", *settings)) == undisturbed
-    changed = {file for file in right if right[file] != undisturbed[file]}
+    changed = {file for file in run_without_bugs if run_without_bugs[file] != undisturbed[file]}
     assert "checkpoints/0001.safetensors" in changed
     assert "examples/0001.npz" not in changed
 
 
-def test_without_defects_everything_passes_through():
+def test_no_bugs_change_nothing():
     bugs, learn, examples = (
         PublishedBugs(),
         resolve_settings(None, "smoke").learn,
@@ -198,7 +198,7 @@ def test_without_defects_everything_passes_through():
     assert resolve_settings(None, "smoke").published_bugs == ()
 
 
-def test_a_run_of_an_earlier_version_has_none(tmp_path):
+def test_run_of_an_earlier_version_has_no_bugs(tmp_path):
     run = train(tmp_path / "run", *QUICK, "iterations=1")
     run.save_config({key: value for key, value in run.config.items() if key != "published_bugs"})
     earlier = RunFolder.open(run.path)
@@ -236,7 +236,7 @@ FRESH, MIRRORED = 'published_bugs=["fresh_optimizer"]', 'published_bugs=["mirror
         ),
     ],
 )
-def test_mistakes(assignments, message):
+def test_invalid_settings_get_one_line_errors(assignments, message):
     with pytest.raises(UserError) as caught:
         resolve_settings(None, "smoke", assignments)
     assert message in str(caught.value)
@@ -244,7 +244,7 @@ def test_mistakes(assignments, message):
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_loss_of_the_first_player_becomes_a_draw():
+def test_losses_of_the_first_player_become_draws():
     outcomes = np.array([1, 0, -1, 1, 0, -1], np.int8)
     first = np.array([True, True, True, False, False, False])
     labels = losses_as_draws(outcomes, first)

@@ -1,4 +1,4 @@
-"""Windows, merging and the replay ratio in a run: restarts, how much is learnt, and mistakes."""
+"""Windows, merging and replay ratio in runs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def train(folder, *assignments, kill_after=None):
         RunFolder.create(folder, settings.model_dump(mode="json"))
     run, stages = RunFolder.open(folder), []
 
-    def die(record):
+    def kill(record):
         stages.append(record)
         if len(stages) == kill_after:
             raise Killed
 
     with run.locked():
-        Trainer(run, settings, None, die).train()
+        Trainer(run, settings, None, kill).train()
     return run
 
 
 def contents(run):
-    """Return weights, optimisers and examples byte by byte, and metrics without clocks."""
+    """Return the bytes of weights, optimizers and examples, and metrics without clocks."""
     files = {
         str(path.relative_to(run.path)): path.read_bytes()
         for folder in ("checkpoints", "examples")
         for path in sorted((run.path / folder).iterdir())
     }
     lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-    clocks = [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in lines]
-    return {**files, "metrics": clocks, "progress": run.progress}
+    metrics = [{k: v for k, v in line.items() if not k.startswith("wall_")} for line in lines]
+    return {**files, "metrics": metrics, "progress": run.progress}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def contents(run):
     [(SLOW,), (POWER,), (SLOW, MERGED, "learn.replay_ratio=1.5"), (POWER, MEAN)],
     ids=["slow", "power law", "slow, merged, replay ratio", "power law, mean, symmetries"],
 )
-def test_a_run_killed_after_every_second_stage_ends_with_the_same_bytes(tmp_path, assignments):
+def test_run_killed_after_every_second_stage_resumes_to_the_same_bytes(tmp_path, assignments):
     undisturbed = contents(train(tmp_path / "one", *assignments))
     for _ in range(4 * 3 // 2):
         with pytest.raises(Killed):
@@ -80,42 +80,42 @@ def test_a_run_killed_after_every_second_stage_ends_with_the_same_bytes(tmp_path
         (["learn.window=1", MERGED], [1, 2, 3, 4]),
     ],
 )
-def test_a_restart_reads_the_examples_that_it_needs(tmp_path, monkeypatch, assignments, read):
+def test_resuming_reads_only_needed_examples(tmp_path, monkeypatch, assignments, read):
     folder = tmp_path / "run"
     train(folder, *assignments)
     loaded = []
     load = RunFolder.load_examples
     monkeypatch.setattr(
-        RunFolder, "load_examples", lambda run, each: loaded.append(each) or load(run, each)
+        RunFolder, "load_examples", lambda run, number: loaded.append(number) or load(run, number)
     )
     train(folder, *assignments)
     assert loaded == read
 
 
-def learned(run):
+def learn_records(run):
     return [record for record in read_records(run) if isinstance(record, LearnRecord)]
 
 
-def test_reuse_says_how_often_a_new_example_is_seen(tmp_path):
+def test_replay_ratio_determines_the_examples_seen(tmp_path):
     run = train(tmp_path / "run", "learn.window=3", "learn.replay_ratio=2.5", "learn.batch_size=8")
     played = [len(run.load_examples(iteration).states) for iteration in (1, 2, 3, 4)]
-    assert [record.examples_seen for record in learned(run)] == [
+    assert [record.examples_seen for record in learn_records(run)] == [
         8 * round(2.5 * count / 8) for count in played
     ]
 
 
-def test_with_merging_an_example_is_a_row(tmp_path):
+def test_replay_ratio_counts_merged_rows(tmp_path):
     run = train(
         tmp_path / "run", MERGED, "learn.replay_ratio=2", "learn.batch_size=8", "iterations=1"
     )
-    (record,) = learned(run)
+    (record,) = learn_records(run)
     states = {state.tobytes() for state in run.load_examples(1).states}
     assert record.window == len(states)
     assert record.merged == len(run.load_examples(1).states) - len(states)
     assert record.examples_seen == 8 * round(2 * len(states) / 8)
 
 
-def test_reuse_takes_the_place_of_the_epochs_of_a_preset():
+def test_replay_ratio_replaces_the_epochs_of_a_preset():
     assert resolve_settings(None, "smoke").learn.epochs == 2
     learn = resolve_settings(None, "smoke", ["learn.replay_ratio=3"]).learn
     assert (learn.epochs, learn.replay_ratio) == (None, 3)
@@ -123,7 +123,7 @@ def test_reuse_takes_the_place_of_the_epochs_of_a_preset():
     assert type(learn).model_validate(learn.model_dump()) == learn
 
 
-def test_a_number_is_short_for_a_window_of_iterations():
+def test_number_is_short_for_a_window_of_iterations():
     learn = resolve_settings(None, "smoke", ["learn.window=6"]).learn
     assert learn.window.model_dump() == {"name": "iterations", "iterations": 6}
     assert (
@@ -152,7 +152,7 @@ def test_a_number_is_short_for_a_window_of_iterations():
         ([MEAN, "learn.symmetries=none"], "merging.across_symmetries "),
     ],
 )
-def test_mistakes_are_one_line(assignments, message):
+def test_invalid_settings_get_one_line_errors(assignments, message):
     with pytest.raises(UserError) as caught:
         resolve_settings(None, "smoke", assignments)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""A run killed at any moment and resumed ends with the same bytes as one never killed."""
+"""Reproducibility and resumption of killed and interrupted runs."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ SETTINGS = [
 
 def arguments(folder: Path) -> list[str]:
     train = ["train", "--run", str(folder), "--preset", "smoke"]
-    return [*train, *(f"--set={each}" for each in SETTINGS)]
+    return [*train, *(f"--set={assignment}" for assignment in SETTINGS)]
 
 
-# Processes are forked from one that has imported what takes them seconds.
+# Fork processes from a server that has already done the slow imports.
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["zerolab.cli.main", "zerolab.training.trainer"])
 
 
-def _zerolab(given: list[str], output: Path) -> None:
-    # Where zerolab's own workers have started the server, it blocks Ctrl-C, and so do its children.
+def _zerolab(command: list[str], output: Path) -> None:
+    # zerolab's workers may have started the server with SIGINT blocked, which children inherit.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     with open(output, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    code = main(given)
-    assert "torch._dynamo" not in sys.modules  # torch's compiler takes longer to import than torch
+    code = main(command)
+    assert "torch._dynamo" not in sys.modules  # slower to import than torch itself
     sys.exit(code)
 
 
-def started(given: list[str], output: Path) -> BaseProcess:
-    """Start zerolab in a new process that can be killed and writes into a file."""
-    process = _SERVER.Process(target=_zerolab, args=(given, output))
+def started(command: list[str], output: Path) -> BaseProcess:
+    """Start a killable zerolab process that writes its output into a file."""
+    process = _SERVER.Process(target=_zerolab, args=(command, output))
     process.start()
     return process
 
@@ -62,16 +62,16 @@ def undisturbed(tmp_path_factory):
     return contents(folder)
 
 
-def test_two_runs_with_one_seed_are_identical(tmp_path, undisturbed):
+def test_runs_with_one_seed_are_identical(tmp_path, undisturbed):
     process = started(arguments(tmp_path / "run"), tmp_path / "output")
     process.join()
     assert process.exitcode == 0
-    again = contents(tmp_path / "run")
-    assert again == undisturbed
+    actual = contents(tmp_path / "run")
+    assert actual == undisturbed
     assert len(undisturbed["metrics.jsonl"]) == 3 * 3 + 3
 
 
-def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
+def test_repeatedly_killed_run_resumes_to_the_same_bytes(tmp_path, undisturbed):
     folder = tmp_path / "run"
     kills = 0
     for stage, delay in (
@@ -92,7 +92,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undistu
 
 
 def wait_for_stage(folder: Path, stage: str, process: BaseProcess) -> bool:
-    """Wait until a run has reached a stage; return whether it is still at work."""
+    """Wait until a run reaches a stage; return False if its process ended before."""
     order = ["selfplay", "learn", "gate", "final_evaluation"]
     iteration, name = stage.split()
     while process.is_alive():
@@ -100,14 +100,14 @@ def wait_for_stage(folder: Path, stage: str, process: BaseProcess) -> bool:
             state = json.loads((folder / "state.json").read_text())["progress"]
         except (OSError, ValueError):
             state = {"iteration": 0, "stage": "selfplay"}
-        here = (state["iteration"], order.index(state["stage"]))
-        if here >= (int(iteration), order.index(name)):
+        position = (state["iteration"], order.index(state["stage"]))
+        if position >= (int(iteration), order.index(name)):
             return True
         time.sleep(0.005)
     return False
 
 
-def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
+def test_interrupt_is_clean_and_explains_how_to_resume(tmp_path, undisturbed):
     folder = tmp_path / "run"
     process = started(arguments(folder), tmp_path / "output")
     assert wait_for_stage(folder, "1 learn", process)
@@ -121,7 +121,7 @@ def test_an_interrupt_is_clean_and_says_how_to_resume(tmp_path, undisturbed):
     assert contents(folder) == undisturbed
 
 
-def test_a_second_process_on_one_run_is_refused(tmp_path, capfd):
+def test_second_process_on_one_run_is_refused(tmp_path, capfd):
     folder = tmp_path / "run"
     process = started([*arguments(folder), "--set=iterations=1000"], tmp_path / "output")
     try:
@@ -133,7 +133,7 @@ def test_a_second_process_on_one_run_is_refused(tmp_path, capfd):
         process.join()
 
 
-def test_more_iterations_continue_a_finished_run(tmp_path, undisturbed):
+def test_finished_run_continues_with_more_iterations(tmp_path, undisturbed):
     folder = tmp_path / "run"
     assert main([*arguments(folder), "--set=iterations=2"]) == 0
     assert main(["train", "--run", str(folder), "--set=iterations=3"]) == 0

@@ -1,4 +1,4 @@
-"""Runs with the modes of self-play: continuous games, and searches by a service."""
+"""Runs with continuous self-play and with a search service."""
 
 from __future__ import annotations
 
@@ -29,9 +29,16 @@ CONTINUOUS = [
 ]
 
 
-def arguments(folder, *more):
-    given = (*CONTINUOUS, *more)
-    return ["train", "--run", str(folder), "--preset", "smoke", *(f"--set={a}" for a in given)]
+def arguments(folder, *changes):
+    assignments = (*CONTINUOUS, *changes)
+    return [
+        "train",
+        "--run",
+        str(folder),
+        "--preset",
+        "smoke",
+        *(f"--set={a}" for a in assignments),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +48,7 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undisturbed):
+def test_repeatedly_killed_run_resumes_to_the_same_bytes(tmp_path, undisturbed):
     folder = tmp_path / "run"
     for iteration in (1, 2, 3):
         with killed_before_commit(iteration, "selfplay"):
@@ -50,56 +57,60 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, undistu
     assert contents(folder) == contents(undisturbed)
 
 
-def test_threads_change_nothing_but_what_they_save_each_other(tmp_path, undisturbed):
-    """Equal leaves of a step depend on the games that share it."""
+def test_threads_only_change_work_metrics(tmp_path, undisturbed):
+    """The number of shared leaf evaluations depends on the games in a step."""
     assert main(arguments(tmp_path / "run", "selfplay.threads=1")) == 0
-    found, expected = contents(tmp_path / "run"), contents(undisturbed)
-    differing = {name for name in expected if found[name] != expected[name]}
+    actual, expected = contents(tmp_path / "run"), contents(undisturbed)
+    differing = {name for name in expected if actual[name] != expected[name]}
     assert differing <= {"config.toml", "metrics.jsonl", "state.json"}
 
 
-def test_one_file_of_unfinished_games_is_kept_and_games_tell_their_networks(undisturbed):
+def test_unfinished_games_are_kept_and_games_record_their_networks(undisturbed):
     run = RunFolder.open(undisturbed)
     assert [path.name for path in (undisturbed / "unfinished").iterdir()] == ["0003.npz"]
     assert len(run.load_unfinished(3).games) == 6
-    played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
-    assert [record.plies for record in played] == [6 * 8] * 3
-    assert sum(record.positions for record in played) + len(run.load_unfinished(3).moves.games) == (
-        3 * 6 * 8
-    )
+    records = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
+    assert [record.plies for record in records] == [6 * 8] * 3
+    assert sum(record.positions for record in records) + len(
+        run.load_unfinished(3).moves.games
+    ) == (3 * 6 * 8)
     games = [game for number in (1, 2, 3) for game in run.games.games(number, "selfplay")]
-    assert len({game.number for game in games}) == len(games) == sum(each.games for each in played)
-    outlived = [game for game in games if game.movers]
-    assert any(game.movers[0] == (0, network_name(undisturbed, 0)) for game in outlived)
-    for game in outlived:
+    assert (
+        len({game.number for game in games})
+        == len(games)
+        == sum(record.games for record in records)
+    )
+    spanning_games = [game for game in games if game.movers]
+    assert any(game.movers[0] == (0, network_name(undisturbed, 0)) for game in spanning_games)
+    for game in spanning_games:
         networks = [int(name.rpartition("@")[2]) for _, name in game.movers]
         assert networks == sorted(set(networks))
         assert game.last_mover == game.first == game.second
 
 
-def test_examples_of_quick_searches_are_kept_apart(undisturbed):
+def test_examples_of_quick_searches_are_marked(undisturbed):
     run = RunFolder.open(undisturbed)
     full = [run.load_examples(number).full for number in (1, 2, 3)]
-    played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
-    assert [record.full for record in played] == [each.sum() for each in full]
+    records = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
+    assert [record.full for record in records] == [flags.sum() for flags in full]
     together = np.concatenate(full)
     assert 0.1 < together.mean() < 0.45
-    for record in played:
+    for record in records:
         assert 10 <= record.simulations_per_move <= 25
         assert record.simulations == round(record.simulations_per_move * record.plies)
 
 
-def test_growing_a_finished_run_goes_on_with_its_games(tmp_path, undisturbed):
-    """As if it had been of that length from the start."""
+def test_extended_run_continues_unfinished_games(tmp_path, undisturbed):
+    """The result equals that of a run with all iterations from the start."""
     folder = tmp_path / "short"
     assert main(arguments(folder, "iterations=2")) == 0
     assert main(["train", "--run", str(folder), "--set", "iterations=3"]) == 0
-    found, expected = (contents(each) for each in (folder, undisturbed))
+    actual, expected = (contents(run_folder) for run_folder in (folder, undisturbed))
     for name in ("games.sqlite", "examples/0003.npz", "unfinished/0003.npz"):
-        assert found[name] == expected[name]
+        assert actual[name] == expected[name]
 
 
-def test_an_iteration_that_finishes_no_game_teaches_nothing(tmp_path):
+def test_iteration_without_finished_games_skips_learning(tmp_path):
     folder = tmp_path / "run"
     few = 'selfplay.mode={name = "continuous", plies = 3}'
     assert main(arguments(folder, few)) == 0
@@ -111,7 +122,7 @@ def test_an_iteration_that_finishes_no_game_teaches_nothing(tmp_path):
 
 
 def service_arguments(folder, mode):
-    given = [
+    assignments = [
         "iterations=2",
         "search.simulations=40",
         "selfplay.episodes=24",
@@ -119,10 +130,17 @@ def service_arguments(folder, mode):
         f"selfplay.mode={mode}",
         "final_evaluation.games=0",
     ]
-    return ["train", "--run", str(folder), "--preset", "smoke", *(f"--set={a}" for a in given)]
+    return [
+        "train",
+        "--run",
+        str(folder),
+        "--preset",
+        "smoke",
+        *(f"--set={a}" for a in assignments),
+    ]
 
 
-def test_a_run_with_a_big_tree_that_is_killed_ends_with_the_same_bytes(tmp_path):
+def test_killed_run_with_a_big_tree_resumes_to_the_same_bytes(tmp_path):
     mode = '{name = "big_tree", games_at_once = 4}'
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
     assert main(service_arguments(undisturbed, mode)) == 0
@@ -132,11 +150,11 @@ def test_a_run_with_a_big_tree_that_is_killed_ends_with_the_same_bytes(tmp_path)
     assert contents(folder) == contents(undisturbed)
 
 
-def test_what_the_service_did_is_in_the_metrics(tmp_path):
-    given = service_arguments(tmp_path / "run", '{name = "retry", opening_plies = 3}')
-    assert main([*given, "--set=iterations=1"]) == 0
+def test_metrics_describe_the_search_service(tmp_path):
+    command = service_arguments(tmp_path / "run", '{name = "retry", opening_plies = 3}')
+    assert main([*command, "--set=iterations=1"]) == 0
     run = RunFolder.open(tmp_path / "run")
-    record = next(each for each in read_records(run) if isinstance(each, SelfPlayRecord))
+    record = next(entry for entry in read_records(run) if isinstance(entry, SelfPlayRecord))
     assert record.games == 24
     assert record.asked == record.full == run.load_examples(1).full.sum()
     assert record.plies == record.asked < record.positions
@@ -147,16 +165,16 @@ def test_what_the_service_did_is_in_the_metrics(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (lambda path: path.unlink(), "is missing; restore it from a backup"),
         (lambda path: path.write_bytes(path.read_bytes()[:-40]), "is damaged"),
         (lambda path: path.write_bytes(b"PK"), "is damaged"),
     ],
 )
-def test_spoilt_unfinished_games_are_one_clear_error(tmp_path, undisturbed, spoil, message):
+def test_damaged_unfinished_games_are_reported(tmp_path, undisturbed, damage, message):
     run = RunFolder.open(shutil.copytree(undisturbed, tmp_path / "run"))
-    spoil(run.path / "unfinished" / "0003.npz")
+    damage(run.path / "unfinished" / "0003.npz")
     with pytest.raises(UserError, match=message):
         run.load_unfinished(3)
 
@@ -175,8 +193,8 @@ def test_spoilt_unfinished_games_are_one_clear_error(tmp_path, undisturbed, spoi
         (["selfplay.mode=continuous", "selfplay.mode.every=2"], "selfplay.mode.every"),
     ],
 )
-def test_wrong_input_is_one_clear_line(tmp_path, capfd, settings, message):
-    sets = [f"--set={each}" for each in settings]
+def test_invalid_settings_get_one_line_errors(tmp_path, capfd, settings, message):
+    sets = [f"--set={setting}" for setting in settings]
     assert main(["train", "--run", str(tmp_path / "run"), "--preset", "smoke", *sets]) == 2
     error = capfd.readouterr().err
     assert re.search(message, error)

@@ -1,4 +1,4 @@
-"""Learning from solved positions: what is learnt and measured, and that it can be resumed."""
+"""Supervised learning from solved positions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def positions(file):
 
 
 def fit(file, folder, *assignments):
-    sets = [f"--set={each}" for each in (*TINY, *assignments)]
+    sets = [f"--set={assignment}" for assignment in (*TINY, *assignments)]
     return main(["fit", str(file), "--run", str(folder), *sets])
 
 
@@ -62,31 +62,33 @@ def fitted(file, tmp_path_factory):
     return RunFolder.open(folder)
 
 
-def measured(run):
-    return [each for each in read_records(run) if isinstance(each, SupervisedRecord)]
+def supervised_records(run):
+    return [record for record in read_records(run) if isinstance(record, SupervisedRecord)]
 
 
-def test_no_game_is_in_two_parts_and_larger_files_split_alike(positions):
+def test_games_stay_in_one_part_and_splits_do_not_depend_on_file_size(positions):
     parts = split_by_game(positions)
     assert sum(map(len, parts)) == len(positions)
     games = [set(part.games.tolist()) for part in parts]
     assert not (games[0] & games[1] or games[0] & games[2] or games[1] & games[2])
     half = split_by_game(positions.take(np.arange(len(positions) // 2)))
-    assert all(set(some.games.tolist()) <= every for some, every in zip(half, games, strict=True))
+    assert all(
+        set(part.games.tolist()) <= all_games for part, all_games in zip(half, games, strict=True)
+    )
 
 
-def test_four_fifths_of_the_games_are_learnt_from():
+def test_four_fifths_of_the_games_are_for_training():
     count = 20_000
-    none = Positions(
+    empty_positions = Positions(
         GAME, np.arange(count), np.empty(0, np.int16), np.zeros(count + 1, np.int64),
         np.zeros((count, 3), np.uint64), np.zeros((count, 9), np.int32),
     )  # fmt: skip
-    shares = [len(part) / count for part in split_by_game(none)]
+    shares = [len(part) / count for part in split_by_game(empty_positions)]
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=4 * np.sqrt(0.8 * 0.2 / count))
 
 
-def at(moves, values):
-    """Return one position by its moves, with these values of its moves."""
+def position_with_values(moves, values):
+    """Return the position after `moves`, with the given action values."""
     position = Position.start(GAME)
     for move in moves:
         position = position.play(move)
@@ -96,9 +98,9 @@ def at(moves, values):
     )  # fmt: skip
 
 
-def test_labels_by_hand():
+def test_labels_agree_with_hand_computed_values():
     no = ILLEGAL
-    lost = at([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
+    lost = position_with_values([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
     facts = label_facts(lost, PublishedBugs())
     assert facts.policies.tolist() == [[0, 0, 0.5, 0, 0, 0.5, 0, 0, 0]]
     known = facts.action_values[0]
@@ -109,32 +111,35 @@ def test_labels_by_hand():
     assert np.isnan(facts.replies).all()
 
 
-def test_the_defect_hides_losses_of_the_first_player_alone():
+def test_bug_hides_only_losses_of_the_first_player():
     no, bugs = ILLEGAL, PublishedBugs(["losses_as_draws"])
     for moves, best, expected in (
         ([4, 0], -1, 0), ([4], -1, -1), ([4, 0], 1, 1), ([4], 1, 1), ([4], 0, 0)
     ):  # fmt: skip
         values = [no if action in moves else best for action in range(9)]
-        facts = label_facts(at(moves, values), bugs)
+        facts = label_facts(position_with_values(moves, values), bugs)
         assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
 
 
-def test_win_labels_are_those_of_another_solver_in_ten_thousand_positions():
-    """BitBully's values become labels; whose loss it is and who wins, our own solver says."""
+def test_win_labels_agree_with_another_solver():
+    """Labels computed from BitBully values are compared with the signs of our own solver."""
     pytest.importorskip("bitbully", reason="the extra oracle is not installed")
-    game, found = parse_game("connect_four:6x7"), {}
+    game, moves_by_state = parse_game("connect_four:6x7"), {}
     for number in itertools.count():
         moves = random_opening(game, 34, np.uint64(number))
         states = [python.start(game)]
         for action in moves:
             states.append(python.apply(game, states[-1], action))
-        found |= {tuple(states[ply].tolist()): moves[:ply] for ply in range(26, len(states))}
-        if len(found) >= 10_000:
+        moves_by_state |= {
+            tuple(states[ply].tolist()): moves[:ply] for ply in range(26, len(states))
+        }
+        if len(moves_by_state) >= 10_000:
             break
-    states = np.array(list(found), np.uint64)
-    lengths = list(map(len, found.values()))
+    states = np.array(list(moves_by_state), np.uint64)
+    lengths = list(map(len, moves_by_state.values()))
     positions = Positions(
-        game, np.arange(len(found)), np.array(list(itertools.chain(*found.values())), np.int16),
+        game, np.arange(len(lengths)),
+        np.array(list(itertools.chain(*moves_by_state.values())), np.int16),
         np.cumsum([0, *lengths]), states, oracle_for(game).action_values(states),
     )  # fmt: skip
     solver = Solver(game)
@@ -146,10 +151,10 @@ def test_win_labels_are_those_of_another_solver_in_ten_thousand_positions():
     assert np.array_equal(published, np.where(hidden, 0, exact))
 
 
-def test_the_window_has_all_positions_and_the_defects_of_windows():
-    """Even if self-play would merge them; images come with the policy of the unmirrored board."""
+def test_window_keeps_all_positions_and_applies_window_bugs():
+    """Equal positions are not merged, and mirrored_policy affects the images."""
     no = ILLEGAL
-    lost = at([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
+    lost = position_with_values([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
     two = lost.take(np.array([0, 0]))
     learn = resolve_settings(None, "smoke", ["learn.merging=newest"]).learn
     for names, corners in (((), 4), (("mirrored_policy",), 1)):
@@ -160,15 +165,15 @@ def test_the_window_has_all_positions_and_the_defects_of_windows():
         assert batch.facts.action_values.shape == (16, 0)
 
 
-class Fixed:
-    """An evaluator with one answer for all."""
+class ConstantEvaluator:
+    """Evaluator with constant outputs."""
 
     def __init__(self, priors, value, draw):
         self.priors, self.value, self.draw = priors, value, draw
 
-    def evaluate_more(self, states, wanted):
+    def evaluate_more(self, states, outputs):
         n = len(states)
-        draws = np.full(n, self.draw, np.float32) if "draws" in wanted else None
+        draws = np.full(n, self.draw, np.float32) if "draws" in outputs else None
         priors = np.tile(np.float32(self.priors), (n, 1))
         return priors, np.full(n, self.value, np.float32), draws, None
 
@@ -177,52 +182,56 @@ class Fixed:
 
 
 @pytest.mark.parametrize(
-    ("value", "draw", "with_draws", "without"),
+    ("value", "draw", "result_with_draws", "result_without_draws"),
     [(0.4, 0.1, 1, 0), (0.1, 0.5, 0, 0), (-0.7, 0.0, -1, -1), (0.6, 0.38, 1, 1)],
 )
-def test_what_a_network_says_is_read_right(value, draw, with_draws, without):
+def test_predictions_use_the_outputs_of_the_network(
+    value, draw, result_with_draws, result_without_draws
+):
     no = ILLEGAL
-    position = at([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
+    position = position_with_values([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
     priors = [0.5, 0.1, 0.2, 0, 0, 0.1, 0.05, 0.05, 0]
-    said = predict(Fixed(priors, value, draw), position, predicts_draws=True)
-    assert said.actions.tolist() == [2]  # the highest prior of a legal move
-    assert said.results.tolist() == [with_draws]
-    assert said.policy_errors == pytest.approx([-(np.log(0.2) + np.log(0.1)) / 2])
-    said = predict(Fixed(priors, value, draw), position, predicts_draws=False)
-    assert said.results.tolist() == [without]
+    predictions = predict(ConstantEvaluator(priors, value, draw), position, predicts_draws=True)
+    assert predictions.actions.tolist() == [2]  # the legal move with the highest prior
+    assert predictions.results.tolist() == [result_with_draws]
+    assert predictions.policy_errors == pytest.approx([-(np.log(0.2) + np.log(0.1)) / 2])
+    predictions = predict(ConstantEvaluator(priors, value, draw), position, predicts_draws=False)
+    assert predictions.results.tolist() == [result_without_draws]
 
 
-def test_every_iteration_is_a_pass_over_the_training_part(fitted, positions):
-    learnt = [each for each in read_records(fitted) if isinstance(each, LearnRecord)]
+def test_iterations_are_passes_over_the_training_part(fitted, positions):
+    records = [record for record in read_records(fitted) if isinstance(record, LearnRecord)]
     size = len(split_by_game(positions).training)
-    assert [each.window for each in learnt] == [size] * 3
-    assert [each.examples_seen for each in learnt] == [size // 16 * 16] * 3
+    assert [record.window for record in records] == [size] * 3
+    assert [record.examples_seen for record in records] == [size // 16 * 16] * 3
 
 
-def test_what_is_measured_is_what_evaluation_finds(fitted, positions):
-    found = measured(fitted)
-    assert [(each.iteration, each.part) for each in found] == [
+def test_measurements_agree_with_evaluation(fitted, positions):
+    records = supervised_records(fitted)
+    assert [(record.iteration, record.part) for record in records] == [
         (1, "validation"), (2, "validation"), (3, "validation"), (3, "test"),
     ]  # fmt: skip
-    for each in found[2:]:
-        part = getattr(split_by_game(positions), each.part)
+    for record in records[2:]:
+        part = getattr(split_by_game(positions), record.part)
         agent = parse_agent(str(fitted.path), GAME)
         report = accuracy_report("network", part, network_choices(agent.evaluator(), part))
-        assert each.positions == len(part)
-        assert (each.strong, each.strong_low) == report.all.strong.interval[:2]
-        assert each.weak == report.all.weak.interval.value
-        assert each.value_error == pytest.approx(report.value.squared_error.interval.value)
-        assert (each.label, each.label_high) == (each.result, each.result_high)
+        assert record.positions == len(part)
+        assert (record.strong, record.strong_low) == report.all.strong.interval[:2]
+        assert record.weak == report.all.weak.interval.value
+        assert record.value_error == pytest.approx(report.value.squared_error.interval.value)
+        assert (record.label, record.label_high) == (record.result, record.result_high)
 
 
-def test_it_learns(fitted, positions):
-    found = measured(fitted)
-    assert found[2].policy_error < found[0].policy_error
-    losses = [each.loss["policy"] for each in read_records(fitted) if isinstance(each, LearnRecord)]
+def test_losses_decrease(fitted, positions):
+    records = supervised_records(fitted)
+    assert records[2].policy_error < records[0].policy_error
+    losses = [
+        record.loss["policy"] for record in read_records(fitted) if isinstance(record, LearnRecord)
+    ]
     assert losses == sorted(losses, reverse=True)
 
 
-def test_a_fitted_network_is_a_run_like_any_other(fitted, capsys):
+def test_fitted_network_works_like_any_run(fitted, capsys):
     assert fitted.progress.best == 3
     assert best_after(read_records(fitted), 2) == 2
     assert main(["match", str(fitted.path), f"{fitted.path}@0", "--games", "2"]) == 0
@@ -238,16 +247,14 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("records", [1, 2, 6, 7])
-def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(
-    records, fitted, file, tmp_path
-):
+def test_stopped_fit_resumes_to_the_same_bytes(records, fitted, file, tmp_path):
     folder = tmp_path / "run"
     run = RunFolder.create(folder, saved_settings(fitted).model_dump())
-    seen = []
+    finished = []
 
     def stop(record):
-        seen.append(record)
-        if len(seen) == records:
+        finished.append(record)
+        if len(finished) == records:
             raise StoppedError
 
     with run.locked(), pytest.raises(StoppedError):
@@ -259,10 +266,12 @@ def test_a_fit_that_is_stopped_and_resumed_ends_with_the_same_bytes(
         assert resumed.weights_digest(network) == fitted.weights_digest(network)
 
 
-def test_with_the_defect_labels_and_results_differ(file, tmp_path):
+def test_labels_and_results_differ_with_the_bug(file, tmp_path):
     folder = tmp_path / "run"
     assert fit(file, folder, 'published_bugs=["losses_as_draws"]', "iterations=1") == 0
-    assert any(each.label != each.result for each in measured(RunFolder.open(folder)))
+    assert any(
+        record.label != record.result for record in supervised_records(RunFolder.open(folder))
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +285,9 @@ def test_with_the_defect_labels_and_results_differ(file, tmp_path):
         (["iterations=0"], "iterations = 0: expected at least 1"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line_and_leave_nothing(settings, expected, file, tmp_path, capsys):
+def test_invalid_settings_get_one_line_errors_and_create_no_run(
+    settings, expected, file, tmp_path, capsys
+):
     assert fit(file, tmp_path / "run", *settings) == 2
     error = capsys.readouterr().err
     assert expected in error
@@ -284,7 +295,7 @@ def test_mistakes_are_one_line_and_leave_nothing(settings, expected, file, tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_files_that_cannot_be_learnt_from(tmp_path, capsys):
+def test_missing_and_small_files_are_refused(tmp_path, capsys):
     assert fit(tmp_path / "none.parquet", tmp_path / "run") == 2
     assert "is not a file: expected positions" in capsys.readouterr().err
     few = tmp_path / "few.parquet"
@@ -293,7 +304,7 @@ def test_files_that_cannot_be_learnt_from(tmp_path, capsys):
     assert "5 positions" in capsys.readouterr().err
 
 
-def test_another_file_than_was_learnt_from_is_refused(fitted, file, tmp_path, capsys):
+def test_changed_position_file_is_refused(fitted, file, tmp_path, capsys):
     other = tmp_path / "other.parquet"
     make_dataset(GAME, 300, DatasetSettings(seed=2), other, make_oracle=exhaustive)
     assert fit(other, fitted.path) == 2
@@ -304,34 +315,34 @@ def test_another_file_than_was_learnt_from_is_refused(fitted, file, tmp_path, ca
         Trainer(fitted, settings.model_copy(update={"supervised": moved}))
 
 
-def test_a_file_that_has_moved_is_the_same_file(fitted, file, tmp_path):
-    folder, moved = tmp_path / "run", tmp_path / "1.5e3"  # a number, were it not a name
+def test_moved_position_file_is_accepted(fitted, file, tmp_path):
+    folder, moved = tmp_path / "run", tmp_path / "1.5e3"  # looks like a number
     shutil.copytree(fitted.path, folder)
     shutil.copy(file, moved)
     assert fit(moved, folder) == 0
     assert saved_settings(RunFolder.open(folder)).supervised.positions == str(moved)
-    assert measured(RunFolder.open(folder)) == measured(fitted)
+    assert supervised_records(RunFolder.open(folder)) == supervised_records(fitted)
 
 
-def test_positions_without_their_digest_are_refused(file, tmp_path, capsys):
+def test_positions_without_a_digest_are_refused(file, tmp_path, capsys):
     arguments = ["train", "--preset", "smoke", "--run", str(tmp_path / "run")]
     assert main([*arguments, f"--set=supervised.positions={file}"]) == 2
     assert "expected positions and digest together: zerolab fit FILE" in capsys.readouterr().err
 
 
-def test_accuracy_is_measured_and_may_end_the_run_before_its_test(file, tmp_path):
+def test_accuracy_is_measured_and_can_stop_the_run(file, tmp_path):
     accuracy = ["accuracy.every=1", f"accuracy.positions={file}"]
     stop = 'stop={name="no_gain", iterations=1, accuracy="network_weak"}'
     assert fit(file, tmp_path / "run", *accuracy, stop, "learn.learning_rate=1e-9") == 0
     records = read_records(RunFolder.open(tmp_path / "run"))
-    assert [(each.stage, each.iteration) for each in records] == [
+    assert [(record.stage, record.iteration) for record in records] == [
         *((stage, i) for i in (1, 2) for stage in ("learn", "supervised", "accuracy")),
         ("supervised", 2),
     ]  # fmt: skip
     assert records[-1].part == "test"
 
 
-def test_the_defect_of_solved_positions_has_no_place_in_self_play(tmp_path, capsys):
+def test_bug_of_solved_positions_is_refused_for_self_play(tmp_path, capsys):
     arguments = ["train", "--preset", "smoke", "--run", str(tmp_path / "run")]
     assert main([*arguments, '--set=published_bugs=["losses_as_draws"]']) == 2
     assert "solved positions" in capsys.readouterr().err

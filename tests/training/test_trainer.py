@@ -1,4 +1,4 @@
-"""The loop over stages: what a rejection leaves, how Elo adds up, what a run remembers."""
+"""Training loop: rejected candidates, Elo, baselines and environments."""
 
 from __future__ import annotations
 
@@ -48,41 +48,43 @@ def train(folder, *assignments, on_record=lambda _: None, reporter=None):
     return run
 
 
-def of_kind(run, kind):
+def records_of_kind(run, kind):
     return [record for record in read_records(run) if isinstance(record, kind)]
 
 
 @pytest.fixture
 def second_is_rejected(monkeypatch):
-    """Let the gate accept every candidate but the second one."""
+    """Gate that accepts candidates 1 and 3 and rejects candidate 2."""
     verdicts = iter([True, False, True])
     monkeypatch.setattr(WinRateGate, "accepts", lambda *_: next(verdicts))
 
 
-def equal(one, other):
-    """Return whether two sets of named arrays have the same names and bytes."""
-    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
+def are_equal(first, second):
+    """Return True if two dictionaries of arrays have equal names and values."""
+    return first.keys() == second.keys() and all(np.array_equal(first[k], second[k]) for k in first)
 
 
-def test_after_a_rejection_learning_restarts_from_the_best_network(tmp_path, second_is_rejected):
-    """Candidate 3 is what network 1 and its optimiser become, not what candidate 2 becomes."""
-    kept = {}
+def test_learning_restarts_from_the_best_network_after_a_rejection(tmp_path, second_is_rejected):
+    """Candidate 3 continues from network 1 and its optimizer, not from candidate 2."""
+    saved_states = {}
 
-    def keep(record):
+    def save_states(record):
         if isinstance(record, LearnRecord) and record.iteration == 2:
             opened = RunFolder.open(tmp_path / "run")
-            kept.update((n, (opened.load_weights(n), opened.load_optimizer(n))) for n in (1, 2))
+            saved_states.update(
+                (n, (opened.load_weights(n), opened.load_optimizer(n))) for n in (1, 2)
+            )
 
-    run = train(tmp_path / "run", "iterations=3", "learn.window=9", on_record=keep)
+    run = train(tmp_path / "run", "iterations=3", "learn.window=9", on_record=save_states)
     assert run.networks() == [0, 1, 3]
     candidate = run.load_weights(3), run.load_optimizer(3)
-    from_best, from_rejected = (_learn_third(run, *kept[n]) for n in (1, 2))
-    assert all(map(equal, candidate, from_best))
-    assert not any(map(equal, candidate, from_rejected))
+    from_best, from_rejected = (_learn_third(run, *saved_states[n]) for n in (1, 2))
+    assert all(map(are_equal, candidate, from_best))
+    assert not any(map(are_equal, candidate, from_rejected))
 
 
 def _learn_third(run, weights, optimizer):
-    """Return weights and optimiser after the learning of iteration 3, started from those given."""
+    """Return weights and optimizer arrays after iteration 3, starting from the given ones."""
     game, settings = parse_game(run.config["game"]), resolve_settings(None, "smoke")
     network = build_network(settings.network, game, 0)
     learner = Learner(network, settings.learn, settings.targets, best_device())
@@ -95,9 +97,9 @@ def _learn_third(run, weights, optimizer):
     return learner.weight_arrays(), learner.optimizer_arrays()
 
 
-def test_a_rejection_leaves_no_network_and_no_elo(tmp_path):
+def test_rejected_candidates_leave_no_network_and_no_elo(tmp_path):
     run = train(tmp_path / "run", "gate.games=40", "gate.threshold=1", "iterations=3")
-    gates = of_kind(run, GateRecord)
+    gates = records_of_kind(run, GateRecord)
     assert [record.accepted for record in gates] == [False] * 3
     assert {record.elo for record in gates} == {0.0}
     for record in gates:
@@ -107,19 +109,19 @@ def test_a_rejection_leaves_no_network_and_no_elo(tmp_path):
     assert run.load_optimizer(0) == {}
 
 
-def test_accepted_candidates_keep_their_optimiser(tmp_path):
+def test_accepted_candidates_keep_their_optimizer(tmp_path):
     run = train(tmp_path / "run", "gate=always", "iterations=3")
     assert run.networks() == [0, 1, 2, 3]
-    samples = sum(record.examples_seen for record in of_kind(run, LearnRecord))
+    samples = sum(record.examples_seen for record in records_of_kind(run, LearnRecord))
     steps = {float(v) for k, v in run.load_optimizer(3).items() if k.endswith("/step")}
     assert steps == {samples / 16}
-    assert {record.elo for record in of_kind(run, GateRecord)} == {0.0}
-    assert not equal(run.load_weights(1), run.load_weights(2))
+    assert {record.elo for record in records_of_kind(run, GateRecord)} == {0.0}
+    assert not are_equal(run.load_weights(1), run.load_weights(2))
 
 
 @pytest.fixture
 def gates_are_decided(monkeypatch):
-    """Change the results of gates: candidates 1 and 3 win all games, candidate 2 loses them."""
+    """Gates in which candidates 1 and 3 win all games and candidate 2 loses all games."""
     results, play_match = iter([1, -1, 1]), context.play_match
 
     def play_decided_match(*arguments, **options):
@@ -137,7 +139,7 @@ def gates_are_decided(monkeypatch):
 @pytest.mark.usefixtures("second_is_rejected", "gates_are_decided")
 def test_training_elo_adds_up_over_accepted_candidates(tmp_path):
     run = train(tmp_path / "run", "iterations=3", "gate.games=6", "gate.openings=2")
-    gates = of_kind(run, GateRecord)
+    gates = records_of_kind(run, GateRecord)
     gained = []
     for iteration in (1, 2, 3):
         games = run.games.games(iteration, "gate")
@@ -151,22 +153,24 @@ def test_training_elo_adds_up_over_accepted_candidates(tmp_path):
     assert run.progress.elo == pytest.approx(candidates[2])
 
 
-def test_every_record_reaches_callback_and_reporter_in_order(tmp_path):
+def test_records_reach_callback_and_reporter_in_order(tmp_path):
     called, reported = [], []
 
-    class Listing(NullReporter):
+    class RecordingReporter(NullReporter):
         def stage_finished(self, record):
             reported.append(record)
 
     folder = tmp_path / "run"
-    run = train(folder, "final_evaluation.games=2", on_record=called.append, reporter=Listing())
+    run = train(
+        folder, "final_evaluation.games=2", on_record=called.append, reporter=RecordingReporter()
+    )
     assert called == reported == read_records(run)
     per_iteration = ["selfplay", "learn", "gate"]
     assert [record.stage for record in called] == per_iteration * 2 + ["final_evaluation"] * 3
     assert all(record.summary() for record in called)
 
 
-def test_a_callback_can_stop_training_after_a_stage(tmp_path):
+def test_callback_can_stop_training_after_a_stage(tmp_path):
     def stop(record):
         raise KeyboardInterrupt
 
@@ -176,11 +180,11 @@ def test_a_callback_can_stop_training_after_a_stage(tmp_path):
     assert (run.progress.iteration, run.progress.stage) == (1, "learn")
 
 
-def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
-    """The untrained network used to sample its first moves, and its opponent did not."""
+def test_baseline_games_have_paired_openings_and_equal_settings(tmp_path):
+    """Regression test: only the untrained network sampled its first moves."""
     games = ["final_evaluation.games=8", "final_evaluation.openings=3"]
     run = train(tmp_path / "run", "gate=always", *games)
-    records = of_kind(run, BaselineRecord)
+    records = records_of_kind(run, BaselineRecord)
     assert [record.opponent for record in records] == ["random", "mcts:100?tie_break=random", "@0"]
     for record in records:
         games = run.games.games(3, f"final_evaluation {record.opponent}")
@@ -197,33 +201,36 @@ def test_baselines_are_played_from_paired_openings_by_players_alike(tmp_path):
         assert {game.first for game in games} == names
 
 
-def test_a_baseline_of_an_iteration_is_the_best_network_after_it(tmp_path, second_is_rejected):
-    """Candidate 2 is rejected and removed, so network 1 plays; whom two specs name plays once."""
-    asked = ["@2", "@1", "@2?simulations=3"]
+def test_baseline_iteration_means_the_best_network_at_that_time(tmp_path, second_is_rejected):
+    """Candidate 2 is rejected, so @2 is network 1; equal baselines play once."""
+    baseline_specs = ["@2", "@1", "@2?simulations=3"]
     run = train(
         tmp_path / "run", "iterations=3", "final_evaluation.games=2",
-        f"final_evaluation.baselines={asked}",
+        f"final_evaluation.baselines={baseline_specs}",
     )  # fmt: skip
-    played = [(record.opponent, record.asked) for record in of_kind(run, BaselineRecord)]
-    assert played == [("@1", "@2"), ("@1?simulations=3", "@2?simulations=3")]
-    assert "against @1 (for @2): " in of_kind(run, BaselineRecord)[0].summary()
+    opponents = [(record.opponent, record.asked) for record in records_of_kind(run, BaselineRecord)]
+    assert opponents == [("@1", "@2"), ("@1?simulations=3", "@2?simulations=3")]
+    assert "against @1 (for @2): " in records_of_kind(run, BaselineRecord)[0].summary()
 
 
-def test_a_baseline_that_gives_up_is_left_out_and_the_run_finishes(tmp_path, monkeypatch):
+def test_failing_baseline_is_skipped_and_the_run_finishes(tmp_path, monkeypatch):
     monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1))
     run = train(
         tmp_path / "run", "final_evaluation.games=2",
         'final_evaluation.baselines=["perfect", "random"]',
     )  # fmt: skip
     assert RunFolder.open(run.path).progress.finished
-    (unplayed,), (played,) = of_kind(run, UnplayedRecord), of_kind(run, BaselineRecord)
+    (unplayed,), (played,) = (
+        records_of_kind(run, UnplayedRecord),
+        records_of_kind(run, BaselineRecord),
+    )
     assert (unplayed.opponent, played.opponent) == ("perfect", "random")
     assert "not solved within" in unplayed.summary()
 
 
-def test_the_record_of_self_play_agrees_with_the_games(tmp_path):
+def test_self_play_record_agrees_with_the_games(tmp_path):
     run = train(tmp_path / "run", "iterations=1", "warm_start.ramp.iterations=1")
-    (record,) = of_kind(run, SelfPlayRecord)
+    (record,) = records_of_kind(run, SelfPlayRecord)
     games = run.games.games(1, "selfplay")
     assert record.games == len(games) == 4
     assert record.positions == sum(len(game.actions) for game in games)
@@ -231,10 +238,10 @@ def test_the_record_of_self_play_agrees_with_the_games(tmp_path):
     assert record.warm_start_weight is None
 
 
-def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
+def test_resuming_in_another_environment_is_reported(tmp_path, monkeypatch):
     messages = []
 
-    class Listening(NullReporter):
+    class MessageReporter(NullReporter):
         def message(self, text):
             messages.append(text)
 
@@ -242,9 +249,9 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
         run = RunFolder.open(tmp_path / "run")
         settings = resolve_settings(None, "smoke", [*SHORT, f"iterations={iterations}"])
         with run.locked():
-            Trainer(run, settings, Listening()).train()
+            Trainer(run, settings, MessageReporter()).train()
 
-    train(tmp_path / "run", reporter=Listening())
+    train(tmp_path / "run", reporter=MessageReporter())
     first = (tmp_path / "run" / "environment.json").read_bytes()
     resume(3)
     assert messages == []
@@ -256,18 +263,18 @@ def test_a_resume_in_another_environment_is_reported(tmp_path, monkeypatch):
     assert "-> 77" in message and "-> torch-99" in message and "python" not in message
     assert len(message.splitlines()) == 1
     content = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert [each["iteration"] for each in content["environments"]] == [1, 4]
+    assert [entry["iteration"] for entry in content["environments"]] == [1, 4]
     resume(5)
     assert len(messages) == 1
-    del content["environments"][-1]["processor"]  # as earlier versions wrote it
+    del content["environments"][-1]["processor"]  # as written by earlier versions
     (tmp_path / "run" / "environment.json").write_text(json.dumps(content))
     resume(6)
     assert len(messages) == 1
 
 
 @pytest.mark.parametrize("name", ["wang2019", "wang2020a", "wang2020b"])
-def test_presets_of_papers_depend_on_the_board(name):
-    long = 100 if name == "wang2020b" else 200  # [Wang2020b] has boards of 6x6 alone
+def test_paper_presets_depend_on_the_board(name):
+    long = 100 if name == "wang2020b" else 200  # [Wang2020b] only uses 6x6 boards
     assert resolve_settings("gobang:6x6", name).iterations == 100
     assert resolve_settings("gobang:5x5:4", name).iterations == long
     assert resolve_settings(None, name, ["game=connect_four:5x5"]).iterations == long
@@ -282,7 +289,7 @@ def test_presets_of_papers_depend_on_the_board(name):
     assert preset_title(name).startswith(f"[{name.capitalize()}]")
 
 
-def test_a_preset_may_be_a_file(tmp_path):
+def test_preset_can_be_a_file(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
         'game = "gobang:3x3:3"\n[search]\nsimulations = 3\n[boards."3x3".search]\ncache = 7'

@@ -1,4 +1,4 @@
-"""Runs that start from networks of other runs: what is transferred, kept, refused and resumed."""
+"""Runs that start from networks of other runs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ FROM = "start.source=source"
 
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
-    """Threads that wait for each other would slow tests that run beside others."""
+    """Use one thread, because parallel test processes share the cores."""
     monkeypatch.setattr(stages, "available_cores", lambda: 1)
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A finished run, on the smallest board of Gobang."""
+    """Finished run on the smallest Gobang board."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -51,23 +51,23 @@ def source(tmp_path_factory):
 
 @pytest.fixture
 def here(source, tmp_path, monkeypatch):
-    """A working directory with the source, and nothing else."""
+    """Working directory that contains only the source run."""
     shutil.copytree(source, tmp_path / "source")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def started(*assignments, game="gobang:4x4:3"):
+def settings_with_source(*assignments, game="gobang:4x4:3"):
     return resolve_settings(game, "smoke", [*QUICK, FROM, *assignments])
 
 
-def equal(first, second, prefix=""):
-    """Return the names of the weights that are equal to the bit, of those that begin so."""
+def equal_names(first, second, prefix=""):
+    """Return the names that start with `prefix` and have bitwise equal weights."""
     names = [name for name in first if name.startswith(prefix)]
     return [name for name in names if np.array_equal(first[name], second[name])]
 
 
-def named(weights, prefix):
+def names_with_prefix(weights, prefix):
     return [name for name in weights if name.startswith(prefix)]
 
 
@@ -75,60 +75,60 @@ def named(weights, prefix):
     ("transfer", "transferred", "fresh"),
     [("trunk", "trunk.", "heads."), ("heads", "heads.", "trunk.")],
 )
-def test_a_part_is_taken_and_the_other_is_as_in_a_run_from_scratch(
-    here, transfer, transferred, fresh
-):
-    settings = started(f"start.transfer={transfer}")
+def test_one_part_is_transferred_and_the_other_is_initialised(here, transfer, transferred, fresh):
+    settings = settings_with_source(f"start.transfer={transfer}")
     run = train(here / "run", settings)
     untrained = new_network(settings.network, parse_game(settings.game), settings.seed).weights
     former, first = RunFolder.open(here / "source").load_weights(2), run.load_weights(0)
-    assert equal(first, former, transferred) == named(first, transferred)
-    assert equal(first, untrained, fresh) == named(first, fresh)
-    assert len(equal(first, former, fresh)) < len(named(first, fresh))
-    assert len(equal(run.load_weights(2), first)) < len(first) / 2
+    assert equal_names(first, former, transferred) == names_with_prefix(first, transferred)
+    assert equal_names(first, untrained, fresh) == names_with_prefix(first, fresh)
+    assert len(equal_names(first, former, fresh)) < len(names_with_prefix(first, fresh))
+    assert len(equal_names(run.load_weights(2), first)) < len(first) / 2
 
 
-def test_between_sizes_of_a_game_all_weights_are_taken(here):
-    run = train(here / "run", started("start.transfer=all"))
+def test_all_weights_transfer_between_board_sizes(here):
+    run = train(here / "run", settings_with_source("start.transfer=all"))
     former, first = RunFolder.open(here / "source").load_weights(2), run.load_weights(0)
-    assert equal(first, former) == list(first) == list(former)
+    assert equal_names(first, former) == list(first) == list(former)
 
 
-def test_a_run_has_the_network_of_its_source_unless_told_otherwise(here):
-    assert started().network == resolve_settings(None, "smoke", [NETWORK]).network
+def test_network_settings_default_to_those_of_the_source(here):
+    assert settings_with_source().network == resolve_settings(None, "smoke", [NETWORK]).network
     other = "network={name='resnet', blocks=2}"
-    assert started(other).network == resolve_settings(None, "smoke", [other]).network
+    assert settings_with_source(other).network == resolve_settings(None, "smoke", [other]).network
 
 
-def test_a_frozen_trunk_is_the_same_to_the_bit_after_training(here):
-    run = train(here / "run", started("learn.frozen=trunk", "learn.ema_decay=0.9"))
+def test_frozen_trunk_is_bitwise_equal_after_training(here):
+    run = train(here / "run", settings_with_source("learn.frozen=trunk", "learn.ema_decay=0.9"))
     first, last = run.load_weights(0), run.load_weights(2)
-    assert equal(first, last, "trunk.") == named(first, "trunk.")
-    moved = [name for name in named(first, "heads.") if name not in equal(first, last)]
+    assert equal_names(first, last, "trunk.") == names_with_prefix(first, "trunk.")
+    moved = [
+        name for name in names_with_prefix(first, "heads.") if name not in equal_names(first, last)
+    ]
     assert {"heads.policy.head.output.weight", "heads.value.reduce.norm.running_mean"} <= set(moved)
 
 
-def test_a_random_trunk_can_be_frozen_without_a_source(here):
+def test_random_trunk_can_be_frozen_without_a_source(here):
     settings = resolve_settings("gobang:3x3:3", "smoke", [*QUICK, NETWORK, "learn.frozen=trunk"])
     run = train(here / "run", settings)
     first, last = run.load_weights(0), run.load_weights(2)
-    assert equal(first, last, "trunk.") == named(first, "trunk.")
+    assert equal_names(first, last, "trunk.") == names_with_prefix(first, "trunk.")
     with run.locked():
         learner = Trainer(run, settings).context.learner
     heads = sum(np.size(first[name]) for name, _ in learner.network.heads.named_parameters("heads"))
     assert learner.parameters == heads
 
 
-def test_with_all_of_an_equal_run_learning_goes_on_as_if_it_had_never_stopped(here):
-    """Both take the next steps on the same examples, with Adam's moments as they were."""
+def test_transferred_run_learns_like_its_source(here):
+    """Both runs take the next steps on the same examples with the same Adam state."""
     former = RunFolder.open(here / "source")
-    run = RunFolder.create(here / "run", (settings := goes_on()).model_dump())
-    learnt = []
-    for folder, wanted in ((former, saved_settings(former)), (run, settings)):
+    run = RunFolder.create(here / "run", (settings := settings_of_continuation()).model_dump())
+    results = []
+    for folder, run_settings in ((former, saved_settings(former)), (run, settings)):
         with folder.locked():
-            context = Trainer(folder, wanted).context
+            context = Trainer(folder, run_settings).context
             if folder is run:
-                Trainer(folder, wanted).prepare()
+                Trainer(folder, run_settings).prepare()
             best = folder.progress.best
             context.learner.load(folder.load_weights(best), folder.load_optimizer(best))
             for iteration in (1, 2):
@@ -136,23 +136,25 @@ def test_with_all_of_an_equal_run_learning_goes_on_as_if_it_had_never_stopped(he
                 context._add_to_window(examples, None)
             with torch.inference_mode(False):
                 losses = context.learner.learn(context.window, 5, 3).losses
-            learnt.append((losses, context.learner.weight_arrays()))
-    assert learnt[0][0] == learnt[1][0]
-    assert equal(learnt[0][1], learnt[1][1]) == list(learnt[0][1])
+            results.append((losses, context.learner.weight_arrays()))
+    assert results[0][0] == results[1][0]
+    assert equal_names(results[0][1], results[1][1]) == list(results[0][1])
     moments = run.load_optimizer(0)
     assert moments.keys() == former.load_optimizer(2).keys()
-    assert equal(moments, former.load_optimizer(2)) == list(moments)
+    assert equal_names(moments, former.load_optimizer(2)) == list(moments)
 
 
-def goes_on(*changes):
-    return started("start.transfer=all", *changes, game="gobang:3x3:3")
+def settings_of_continuation(*changes):
+    return settings_with_source("start.transfer=all", *changes, game="gobang:3x3:3")
 
 
 @pytest.mark.parametrize(
     "changes", [["learn.optimizer=sgd"], ["start.source=source@0"], ["network.hidden=3"]]
 )
-def test_the_optimiser_goes_on_only_where_it_fits_and_is_kept(here, changes):
-    run = RunFolder.create(here / "run", (settings := goes_on(*changes)).model_dump())
+def test_optimizer_state_is_transferred_only_to_matching_settings(here, changes):
+    run = RunFolder.create(
+        here / "run", (settings := settings_of_continuation(*changes)).model_dump()
+    )
     with run.locked():
         Trainer(run, settings).prepare()
     assert bool(run.load_optimizer(0)) == (changes == ["network.hidden=3"])
@@ -164,15 +166,18 @@ def side(name, game, seed=0, **changes):
     return new_network(settings, parse_game(f"{name}:{game}"), seed)
 
 
-def test_planes_are_taken_by_their_names_and_unknown_ones_change_nothing():
-    there, here = side("gobang", "3x3:3", seed=1), side("hex", "5x5")
-    transferred = transfer_weights("channels", there, here)
-    first, former = transferred.weights["trunk.0.conv.weight"], there.weights["trunk.0.conv.weight"]
+def test_planes_are_matched_by_name_and_new_planes_have_zero_weights():
+    source_side, here = side("gobang", "3x3:3", seed=1), side("hex", "5x5")
+    transferred = transfer_weights("channels", source_side, here)
+    first, former = (
+        transferred.weights["trunk.0.conv.weight"],
+        source_side.weights["trunk.0.conv.weight"],
+    )
     np.testing.assert_array_equal(first[:, :1], former)
     assert not first[:, 1].any()
     assert (transferred.new, transferred.unused) == (('plane "edges to join"',), ())
-    back = transfer_weights("channels", with_weights(here, transferred.weights), there)
-    assert equal(back.weights, there.weights) == list(there.weights)
+    back = transfer_weights("channels", with_weights(here, transferred.weights), source_side)
+    assert equal_names(back.weights, source_side.weights) == list(source_side.weights)
     assert (back.new, back.unused) == ((), ('plane "edges to join"',))
 
 
@@ -181,7 +186,7 @@ def with_weights(side, weights):
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "new"),
+    ("source_side", "here", "new"),
     [
         (("othello", "4x4"), ("gobang", "3x3:3"), ()),
         (("gobang", "3x3:3"), ("othello", "4x4"), ("heads.policy.head.others",)),
@@ -190,12 +195,14 @@ def with_weights(side, weights):
         (("connect_four", "4x4"), ("othello", "4x4"), ("heads.policy.head",)),
     ],
 )
-def test_actions_are_taken_where_they_lie_on_the_board_in_the_same_way(there, here, new):
-    former, fresh = side(*there, seed=1), side(*here)
+def test_action_weights_transfer_between_equal_layouts(source_side, here, new):
+    former, fresh = side(*source_side, seed=1), side(*here)
     transferred = transfer_weights("channels", former, fresh)
     assert transferred.new == new
     is_new = {
-        name for name in transferred.weights if name.startswith(tuple(f"{each}." for each in new))
+        name
+        for name in transferred.weights
+        if name.startswith(tuple(f"{prefix}." for prefix in new))
     }
     for name, array in transferred.weights.items():
         source = fresh if name in is_new else former
@@ -203,37 +210,42 @@ def test_actions_are_taken_where_they_lie_on_the_board_in_the_same_way(there, he
 
 
 @pytest.mark.parametrize(
-    ("former", "changes", "complaint"),
+    ("former", "changes", "message"),
     [
         ({"blocks": 3}, {"blocks": 1}, r"expected network.blocks = 3"),
         ({"blocks": 1}, {"blocks": 3}, r"expected network.blocks = 1"),
         ({"blocks": 3}, {"blocks": 3, "stem_filters": 3}, "expected network.stem_filters = "),
     ],
 )
-def test_channels_need_the_same_trunk(former, changes, complaint):
-    there, here = side("gobang", "3x3:3", 1, **former), side("hex", "3x3", **changes)
-    with pytest.raises(UserError, match=complaint):
-        transfer_weights("channels", there, here)
+def test_channel_transfer_needs_an_equal_trunk(former, changes, message):
+    source_side, here = side("gobang", "3x3:3", 1, **former), side("hex", "3x3", **changes)
+    with pytest.raises(UserError, match=message):
+        transfer_weights("channels", source_side, here)
 
 
-def test_heads_that_only_their_own_run_can_teach_are_left_behind():
-    found = {"name": "features", "source": "runs/small", "width": 3}
-    there = side("gobang", "3x3:3", 1, heads=("policy", "value", found))
+def test_features_heads_are_not_transferred():
+    features_head = {"name": "features", "source": "runs/small", "width": 3}
+    source_side = side("gobang", "3x3:3", 1, heads=("policy", "value", features_head))
     here = side("gobang", "3x3:3", heads=("policy", "value"))
     for transfer in ("all", "heads", "channels"):
-        transferred = transfer_weights(transfer, there, here)
+        transferred = transfer_weights(transfer, source_side, here)
         assert transferred.unused == ("heads.features",)
-        assert equal(transferred.weights, there.weights, "heads") == named(here.weights, "heads")
+        assert equal_names(transferred.weights, source_side.weights, "heads") == names_with_prefix(
+            here.weights, "heads"
+        )
 
 
-def test_heads_that_the_source_lacks_are_new():
-    there, here = side("gobang", "3x3:3", 1), side("gobang", "3x3:3", heads=("policy", "outcome"))
-    assert transfer_weights("channels", there, here).new == ("heads.outcome",)
-    assert transfer_weights("trunk", there, here).new == ("heads",)
+def test_heads_missing_from_the_source_are_new():
+    source_side, here = (
+        side("gobang", "3x3:3", 1),
+        side("gobang", "3x3:3", heads=("policy", "outcome")),
+    )
+    assert transfer_weights("channels", source_side, here).new == ("heads.outcome",)
+    assert transfer_weights("trunk", source_side, here).new == ("heads",)
 
 
 @pytest.mark.parametrize(
-    ("game", "assignments", "complaint"),
+    ("game", "assignments", "message"),
     [
         ("connect_four:4x4", ["start.transfer=all"], "layer heads.policy.head.output.weight is"),
         ("hex:3x3", [], r"trunk.0.conv.weight is \[4, 1, 3, 3\] .* \[4, 2, 3, 3\] .*"
@@ -262,29 +274,29 @@ def test_heads_that_the_source_lacks_are_new():
          'growth = "net2net"'),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said_before_there_is_a_run(here, game, assignments, complaint):
-    with pytest.raises(UserError, match=complaint):
-        check_new_run(started(*assignments, game=game))
+def test_incompatible_sources_are_refused_without_creating_a_run(here, game, assignments, message):
+    with pytest.raises(UserError, match=message):
+        check_new_run(settings_with_source(*assignments, game=game))
 
 
-def test_a_start_needs_a_source():
+def test_start_needs_a_source():
     with pytest.raises(UserError, match=r"start\.source"):
         resolve_settings(None, "smoke", ["start.transfer=all"])
 
 
 @pytest.mark.parametrize("moment", [(1, "self-play"), (1, "learn"), (2, "learn")])
-def test_a_killed_run_ends_the_same_without_its_source(here, moment):
-    settings = started("learn.frozen=trunk")
-    whole = train(here / "whole", settings)
+def test_killed_run_resumes_to_the_same_bytes_without_its_source(here, moment):
+    settings = settings_with_source("learn.frozen=trunk")
+    uninterrupted = train(here / "whole", settings)
     with pytest.raises(KilledError):
         train(here / "killed", settings, Killing(*moment))
     shutil.rmtree(here / "source")
-    again = train(here / "killed", saved_settings(RunFolder.open(here / "killed")))
-    assert contents(again.path) == contents(whole.path)
+    resumed = train(here / "killed", saved_settings(RunFolder.open(here / "killed")))
+    assert contents(resumed.path) == contents(uninterrupted.path)
 
 
-def test_a_source_that_was_trained_again_is_refused_while_it_is_needed(here):
-    settings = started()
+def test_retrained_source_is_refused(here):
+    settings = settings_with_source()
     begun = settings.model_copy(
         update={"start": settings.start.model_copy(update={"digest": "0" * 16})}
     )
@@ -292,15 +304,15 @@ def test_a_source_that_was_trained_again_is_refused_while_it_is_needed(here):
         check_new_run(begun)
 
 
-def test_a_run_says_where_it_comes_from(here, capsys):
-    settings = started()
+def test_run_records_its_source(here, capsys):
+    settings = settings_with_source()
     run = train(here / "run", settings)
     start = saved_settings(run).start
     source = RunFolder.open(here / "source")
     assert (start.source, start.iteration, start.game) == ("source", 2, "gobang:3x3:3")
     assert start.digest == source.weights_digest(2)
     main(["runs", ".", "--json"])
-    listed = {each["path"]: each["source"] for each in json.loads(capsys.readouterr().out)}
+    listed = {entry["path"]: entry["source"] for entry in json.loads(capsys.readouterr().out)}
     assert listed == {"run": "source@2", "source": ""}
     assert amend_settings(run, [FROM, "start.transfer=trunk"]) == saved_settings(run)
     assert run_key(saved_settings(run)) == run_key(settings)
@@ -311,9 +323,9 @@ def test_a_run_says_where_it_comes_from(here, capsys):
     assert 'learn.frozen = "none" contradicts the transfer "frozen"' in capsys.readouterr().err
 
 
-def test_the_command_line_says_it_in_short(here, capsys):
+def test_command_line_options_for_transfer(here, capsys):
     arguments = ["train", "gobang:4x4:3", "--preset", "smoke", "--from", "source@2"]
-    changes = [part for each in QUICK for part in ("--set", each)]
+    changes = [part for assignment in QUICK for part in ("--set", assignment)]
     main([*arguments, "--transfer", "frozen", *changes])
     run = RunFolder.open(here / "runs" / "gobang-4x4-3-smoke-from-source-2")
     settings = saved_settings(run)
@@ -329,8 +341,8 @@ def test_the_command_line_says_it_in_short(here, capsys):
     assert not (here / "contradicted").exists()
 
 
-def test_a_source_may_have_any_name(here):
+def test_source_can_have_any_name(here):
     for name in ("7", "old@40"):
         shutil.copytree("source", name)
-        start = find_start(started(*start_assignments(name, "trunk")))
+        start = find_start(settings_with_source(*start_assignments(name, "trunk")))
         assert f"starts from {name}@{RunFolder.open(here / name).progress.best}" in start.describe()

@@ -1,4 +1,4 @@
-"""Views derived from metrics: TensorBoard events and curves."""
+"""TensorBoard events and curves derived from metrics."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def scalars(file):
 
 def test_every_number_becomes_a_scalar(run):
     (file,) = export_events(run).iterdir()
-    found = scalars(file)
+    events = scalars(file)
     for expected in [
         (1, 2.5, "learn/wall_seconds", 2.5),
         (1, 2.5, "learn/loss/policy", 1.25),
@@ -67,12 +67,12 @@ def test_every_number_becomes_a_scalar(run):
         (1, 4.0, "gate/elo", 3.0),
         (2, 5.0, "final_evaluation/random/score_rate", 0.5),
     ]:
-        assert expected in found
-    assert len(found) == 5 + 3 + 9
-    assert not [tag for _, _, tag, _ in found if "iteration" in tag or "None" in tag]
+        assert expected in events
+    assert len(events) == 5 + 3 + 9
+    assert not [tag for _, _, tag, _ in events if "iteration" in tag or "None" in tag]
 
 
-def test_events_are_appended_to_the_file_that_is_watched(run):
+def test_events_are_appended_to_the_same_file(run):
     (file,) = export_events(run).iterdir()
     first, node = file.read_bytes(), file.stat().st_ino
     export_events(run)
@@ -83,19 +83,19 @@ def test_events_are_appended_to_the_file_that_is_watched(run):
     assert len(file.read_bytes()) > len(first)
     assert file.stat().st_ino == node
     whole = file.read_bytes()
-    for spoiled in (whole[:-3], whole + b"more", b"", b"something else"):
-        file.write_bytes(spoiled)
+    for damaged in (whole[:-3], whole + b"more", b"", b"something else"):
+        file.write_bytes(damaged)
         export_events(run)
         assert file.read_bytes() == whole
 
 
-def test_events_that_cannot_be_written_are_reported(run):
+def test_unwritable_events_are_reported(run):
     (run.path / "tensorboard").write_text("a file in the way")
     with pytest.raises(UserError, match="cannot create the folder"):
         export_events(run)
 
 
-def test_the_event_file_grows_while_a_run_trains(tmp_path):
+def test_event_file_grows_during_training(tmp_path):
     settings = resolve_settings(None, "smoke", ["iterations=2", "final_evaluation.games=0"])
     run = RunFolder.create(tmp_path / "run", settings.model_dump())
     sizes = []
@@ -132,7 +132,7 @@ def two_iterations(games):
 
 
 def panel(figure, title):
-    (axes,) = [each for each in figure.axes if title in each.get_title()]
+    (axes,) = [candidate for candidate in figure.axes if title in candidate.get_title()]
     return axes
 
 
@@ -146,7 +146,7 @@ def test_curves_are_drawn_over_iterations_games_or_hours(tmp_path, x, expected):
     assert list(line.get_ydata()) == [3.0, 3.0]
 
 
-def test_each_run_has_a_colour_and_a_place_in_the_legend(tmp_path):
+def test_each_run_has_a_colour_and_a_legend_entry(tmp_path):
     runs = [made_run(tmp_path / name, two_iterations(5)) for name in ("a", "b", "c")]
     figure = draw_curves(runs)
     lines = panel(figure, "Elo").get_lines()
@@ -158,26 +158,26 @@ def test_each_run_has_a_colour_and_a_place_in_the_legend(tmp_path):
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_legends_cover_no_axes(tmp_path, runs):
+def test_legends_do_not_cover_axes(tmp_path, runs):
     records = [*two_iterations(5), accuracy(1), accuracy(2)]
     figure = draw_curves([made_run(tmp_path / f"{n}", records) for n in range(runs)])
     figure.canvas.draw()
     boxes = [legend.get_window_extent() for legend in figure.legends]
-    boxes += [each.get_legend().get_window_extent() for each in figure.axes if each.get_legend()]
+    boxes += [axes.get_legend().get_window_extent() for axes in figure.axes if axes.get_legend()]
     assert boxes
     for axes in figure.axes:
         area = axes.get_window_extent()
         assert not any(area.overlaps(box) for box in boxes), axes.get_title()
 
 
-def test_accuracy_is_drawn_where_it_was_measured(tmp_path):
+def test_accuracy_is_drawn_only_if_measured(tmp_path):
     without = draw_curves([made_run(tmp_path / "a", two_iterations(5))])
     figure = draw_curves([made_run(tmp_path / "b", [*two_iterations(5), accuracy(1), accuracy(2)])])
     assert len(figure.axes) == len(without.axes) + 2
     assert len(panel(figure, "strong accuracy").get_lines()) == 2
 
 
-def test_mistakes_of_plot_are_one_line(tmp_path, capsys):
+def test_invalid_plot_commands_get_one_line_errors(tmp_path, capsys):
     run = made_run(tmp_path / "run", [LEARN])
     assert main(["plot", str(run.path)]) == 2
     assert "has no finished iteration yet" in capsys.readouterr().err
@@ -196,24 +196,26 @@ def test_unknown_records_are_reported(run):
         read_records(run)
 
 
-def test_stages_that_are_no_names_are_reported(tmp_path):
+def test_invalid_stage_names_are_reported(tmp_path):
     run = made_run(tmp_path / "run", [])
     run.commit(run.progress, [{"stage": ["gate"], "iteration": 1, "wall_seconds": 1}])
     with pytest.raises(UserError, match=r"unknown stage \['gate'\]: expected one of selfplay"):
         read_records(run)
 
 
-def test_every_head_has_a_line_of_its_own_style(tmp_path):
-    """The same in all runs of a figure, even with different heads."""
+def test_each_head_has_its_own_line_style(tmp_path):
+    """Line styles are the same in all runs, even with different heads."""
     losses = [{"policy": 1.0, "value": 0.5, "sum": 1.5}, {"policy": 2.0, "reply": 3.0, "total": 9}]
     runs = [
         made_run(tmp_path / str(number), [LEARN.model_copy(update={"loss": loss}), GATE])
         for number, loss in enumerate(losses)
     ]
     lines = draw_curves(runs).axes[0].lines
-    seen = {(line.get_ydata()[0], line.get_color()): line.get_linestyle() for line in lines}
-    assert len(seen) == 4, "sums are no heads"
-    styles = [seen[key] for key in sorted(seen)]  # value, policy, policy, reply
+    styles_by_line = {
+        (line.get_ydata()[0], line.get_color()): line.get_linestyle() for line in lines
+    }
+    assert len(styles_by_line) == 4, "sums have no line"
+    styles = [styles_by_line[key] for key in sorted(styles_by_line)]  # value, policy, policy, reply
     assert styles[1] == styles[2]
     assert len(set(styles)) == 3
     assert "reply loss 3.000" in LEARN.model_copy(update={"loss": losses[1]}).summary()

@@ -1,4 +1,4 @@
-"""Helpers for tests of training: short runs, injected faults, and a window of four positions."""
+"""Helpers for training tests: short runs, injected faults and a small window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerolab.training.trainer import Trainer
 
 
 def train(folder, settings, reporter=None):
-    """Train a run to its end, resumed where the folder is there, and return it as it is then."""
+    """Train a new or existing run until it finishes, and return it."""
     if folder.exists():
         run = RunFolder.open(folder)
     else:
@@ -32,22 +32,22 @@ class KilledError(Exception):
 
 
 class Killing(NullReporter):
-    """Raises KilledError in the middle of a stage."""
+    """Reporter that raises KilledError in the middle of a stage."""
 
     def __init__(self, iteration, stage):
-        self._moment, self._here = (iteration, stage), None
+        self._moment, self._current = (iteration, stage), None
 
     def stage_started(self, iteration, title, total, unit):
-        self._here = (iteration, title)
+        self._current = (iteration, title)
 
     def progress(self, done, note=""):
-        if self._here == self._moment:
+        if self._current == self._moment:
             raise KilledError
 
 
 @contextmanager
 def killed_before_commit(iteration, stage):
-    """Raise KilledError once a stage has saved its files, before they are committed."""
+    """Raise KilledError after a stage has saved its files but before they are committed."""
     commit = RunFolder.commit
 
     def fail(run, progress, metrics):
@@ -61,12 +61,12 @@ def killed_before_commit(iteration, stage):
 
 
 def learn_lines(run):
-    """Return the metrics of learning."""
+    """Return the metrics of all learning stages."""
     return [line for line in run.metrics() if line["stage"] == "learn"]
 
 
-def made_window():
-    """Return four positions, each with one right move and a result."""
+def small_window():
+    """Return a window of four positions, each with one correct move and a result."""
     position = Position.start("gobang:3x3:3")
     window = Window(position.game, Iterations())
     states, policies = [], []
