@@ -107,7 +107,7 @@ def test_the_share_of_true_labels_is_decided_by_positions():
 def test_distinct_positions_are_counted_once():
     planes = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     outcomes, given = np.array([1, -1, 1], np.int8), np.array([1, 0, 1], np.int8)
-    found = win_labels._distinct(win_labels._Data(planes, outcomes, given))
+    found = win_labels._distinct_counts(win_labels._Data(planes, outcomes, given))
     assert found == {"distinct": 2.0, "true_labels": 1.0}
 
 

@@ -61,7 +61,7 @@ def test_a_grid_that_is_not_finished_leaves_claims_about_losses_alone():
     runs = [run for run in full.runs if not str(run.factors["loss"]).startswith(LAMBDA)]
     played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
     part = Results("mini", full.design, runs, played)
-    assert part.missing()
+    assert part.missing_message()
     assert findings.weakest(part) == findings.weakest(full)
     assert not isinstance(findings.training_elo_correlation(part), Missing)
 

@@ -68,7 +68,7 @@ def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():
 def test_networks_under_several_names_are_counted():
     """Two runs a game without an accepted candidate share their untrained network, if of a seed."""
     results = warm_results({}, "mini")
-    assert analysis._repeated(results).startswith("0 of the 54 players")
+    assert analysis._repeated_networks(results).startswith("0 of the 54 players")
     runs = [
         replace(run, records=[
             record.model_copy(update={"accepted": False})
@@ -78,14 +78,14 @@ def test_networks_under_several_names_are_counted():
         for run in results.runs
     ]  # fmt: skip
     few = replace(results, runs=runs)
-    assert analysis._repeated(few).startswith("36 of the 54 players")
+    assert analysis._repeated_networks(few).startswith("36 of the 54 players")
 
 
 def test_pairs_are_of_one_seed_where_a_run_is_gone():
     full = warm_results({"wrora": 200.0}, "mini")
     first = full.where("gobang", variant="baseline")[0]
     part = replace(full, runs=[run for run in full.runs if run is not first])
-    line = analysis._pairs(part, "gobang", "wrora", "")
+    line = analysis._paired_gain(part, "gobang", "wrora", "")
     assert len(line.runs) == len(line.errors) == 2
     analysis.warm_start_report(part)
 

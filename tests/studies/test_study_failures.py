@@ -26,10 +26,10 @@ def test_a_run_that_fails_is_listed_and_the_others_continue(tmp_path):
     assert "not a run and not empty" in failures["a: sum/seed=0"][0]
     results = small.results()
     assert [run.planned.label for run in results] == ["value/seed=0"]
-    assert results.missing() == "1 of 2 runs are not finished; tournaments not finished: a"
+    assert results.missing_message() == "1 of 2 runs are not finished; tournaments not finished: a"
     (path / "letter").unlink()
     assert small.work(Reusing(), lambda view: None) == {}
-    assert not small.results().missing()
+    assert not small.results().missing_message()
 
 
 def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
@@ -142,10 +142,10 @@ def test_a_damaged_tournament_is_listed(tmp_path):
     assert small.progress().finished_runs == 2
     failures = small.work(Reusing(), lambda view: None)
     assert list(failures) == ["a: games"]
-    assert small.results().missing() == "tournaments not finished: a"
+    assert small.results().missing_message() == "tournaments not finished: a"
     store.unlink()
     assert small.work(Reusing(), lambda view: None) == {}
-    assert not small.results().missing()
+    assert not small.results().missing_message()
 
 
 def table(value):

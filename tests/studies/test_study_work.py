@@ -32,7 +32,7 @@ def test_a_finished_study_is_found_on_disk(undisturbed):
     assert [run.planned.label for run in results] == [
         "sum/seed=0", "sum/seed=1", "value/seed=0", "value/seed=1",
     ]  # fmt: skip
-    assert not results.missing()
+    assert not results.missing_message()
     played = results.tournaments["a"]
     assert {rating.player for rating in played.ratings.players} == {
         *(run.planned.label for run in results), "random",

@@ -1,10 +1,10 @@
-"""Elo of runs: in tournaments, in training, and the agreement of both; tables of it."""
+"""Tournament Elo and training Elo of runs, their correlation, and Elo tables for reports."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,11 +29,9 @@ from zerolab.training.records import GateRecord
 GAME_TITLES: Mapping[str, str] = {
     "othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"
 }  # fmt: skip
-"""By the names of the games in specs."""
+"""Game titles for reports, by the name in a game spec."""
 
-
-_PUBLISHED = 4  # the column of `elo_table` with published means
-_Any = TypeVar("_Any")
+_PUBLISHED = 4  # index of the column of published means in `elo_table`
 
 
 def standard_error(rating: Rating) -> float:
@@ -42,12 +40,12 @@ def standard_error(rating: Rating) -> float:
 
 
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> Sample:
-    """Return the Elo of some runs with the errors of measuring them."""
+    """Return the tournament Elo of `runs` with standard errors."""
     return rated_sample([tournament.rating(run) for run in runs])
 
 
 def rated_sample(ratings: Sequence[Rating]) -> Sample:
-    """Return the Elo of some players with the errors of measuring them."""
+    """Return the Elo of `ratings` with standard errors."""
     errors = [standard_error(rating) for rating in ratings]
     return sample_of_runs([rating.elo for rating in ratings], errors)
 
@@ -58,36 +56,37 @@ def random_sample(tournament: PlayedTournament) -> Sample:
 
 
 def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
-    """Return what is missing of some tournaments; None if all are finished.
+    """Return a note on the unfinished tournaments among `keys`, or None if all are finished.
 
-    Other unfinished work of their parts does not count.
+    Other unfinished work in the same parts is ignored.
     """
     planned = {each.key: each for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
     if unplanned:
         return Missing(f"not studied at this scale: {', '.join(unplanned)}")
-    left = [key for key in keys if key not in results.tournaments]
-    if not left:
+    unfinished_keys = [key for key in keys if key not in results.tournaments]
+    if not unfinished_keys:
         return None
     trained = {run.planned.key for run in results}
-    entrants = {run.key for key in left for run in planned[key].entrants.values()}
+    entrants = {run.key for key in unfinished_keys for run in planned[key].entrants.values()}
     untrained = len(entrants - trained)
     runs = [f"{untrained} of {len(entrants)} runs are not finished"] if untrained else []
-    return Missing("; ".join([*runs, f"tournaments not finished: {', '.join(left)}"]))
+    tournaments = f"tournaments not finished: {', '.join(unfinished_keys)}"
+    return Missing("; ".join([*runs, tournaments]))
 
 
 def removed_runs(results: Results, part: str | None = None) -> Missing:
-    """Return the note for runs that were removed after their tournament."""
-    return Missing(f"runs were removed after their tournament: {results.missing(part)}")
+    """Return a note on runs that were removed after their tournament."""
+    return Missing(f"runs were removed after their tournament: {results.missing_message(part)}")
 
 
 def elo_difference(
     results: Results, part: str, factor: str, one: Level, other: Level, *, tournament: str = ""
 ) -> StudentEstimate | Missing:
-    """Return the Elo of runs at one level of a factor above that of runs at another level.
+    """Return the mean Elo difference between two levels of a factor, `one` minus `other`.
 
-    Elo comes from the part's tournament named `tournament`. The interval is over runs, by Welch's
-    t.
+    The ratings are those of the part's tournament named `tournament`. The confidence interval is
+    Welch's t interval, with runs as the samples.
     """
     key = "-".join(filter(None, (part, tournament)))
     if missing := unfinished(results, [key]):
@@ -102,12 +101,12 @@ def elo_difference(
 
 
 def training_elo_errors(run: TrainedRun) -> list[float]:
-    """Return the standard errors of a run's training Elo after every gate.
+    """Return the standard error of a run's training Elo after each gate.
 
-    Training Elo is the sum of the differences that accepted candidates showed in their gates. The
-    games of gates are independent, so their squared errors add up; rejected candidates change
-    neither, and gates without games add nothing. These errors leave out the bias of gates towards
-    lucky candidates.
+    Training Elo is the sum of the Elo differences that accepted candidates scored in their gates.
+    Gates are played independently, so their squared errors add up. Rejected candidates and gates
+    without games change neither the Elo nor the error. The errors do not include the bias of gates
+    towards lucky candidates.
     """
     errors, variance = [], 0.0
     for gate in run.of(GateRecord):
@@ -121,23 +120,23 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
 def elo_table(
     name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
 ) -> Table:
-    """Return means with intervals over runs and the components of their spread.
+    """Return a table of mean Elo with confidence intervals and components of the spread.
 
-    Published means stand beside, where there are any. Samples without runs are left out.
+    The column of published means is omitted if there are none, and so are samples without runs.
     """
     rows: list[list[Cell]] = []
     for heading, samples in groups.items():
         for label, sample in samples.items():
             if not sample.values:
                 continue
-            found = spread(sample.values, sample.errors)
+            components = spread(sample.values, sample.errors)
             rows.append(
                 [
                     heading, label, len(sample.values), mean_of(sample.values).interval,
                     sample.published,
-                    found.observed if found else None,
-                    found.between if found else None,
-                    found.measurement if found else sample.errors[0],
+                    components.observed if components else None,
+                    components.between if components else None,
+                    components.measurement if components else sample.errors[0],
                 ]
             )  # fmt: skip
     columns: list[str | Column] = [
@@ -146,12 +145,10 @@ def elo_table(
         Column("error of measuring a run", ".0f"),
     ]  # fmt: skip
     if all(row[_PUBLISHED] is None for row in rows):
-        columns, rows = _without(columns), [_without(row) for row in rows]
+        del columns[_PUBLISHED]
+        for row in rows:
+            del row[_PUBLISHED]
     return Table(name, title, columns, rows)
-
-
-def _without(cells: list[_Any]) -> list[_Any]:
-    return cells[:_PUBLISHED] + cells[_PUBLISHED + 1 :]
 
 
 class BothElos(NamedTuple):
@@ -164,7 +161,7 @@ class BothElos(NamedTuple):
 
 
 def both_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[BothElos]:
-    """Return the training Elo and the tournament Elo of some runs."""
+    """Return the training Elo and tournament Elo of each run."""
     ratings = [tournament.rating(run) for run in runs]
     return [
         BothElos(
@@ -175,25 +172,25 @@ def both_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[
 
 
 def elo_correlation(groups: Sequence[Sequence[BothElos]]) -> BootstrapEstimate | Missing:
-    """Return the mean rank correlation over groups of runs, corrected for errors of measuring.
+    """Return the mean rank correlation over groups of runs, corrected for measurement error.
 
-    Such errors lower a correlation. [Spearman1904] divides it by what they would leave of a perfect
-    one.
+    Measurement error attenuates a correlation. [Spearman1904] corrects for it by dividing by the
+    largest correlation that is still observable.
     """
 
-    def exact(*drawn: Sequence[BothElos]) -> float:
-        possible = float(np.mean([largest_correlation(each) for each in drawn]))
-        found = float(np.mean([rank_correlation(each) for each in drawn]))
-        return found / possible if possible else math.nan
+    def corrected(*samples: Sequence[BothElos]) -> float:
+        largest = float(np.mean([largest_correlation(elos) for elos in samples]))
+        observed = float(np.mean([rank_correlation(elos) for elos in samples]))
+        return observed / largest if largest else math.nan
 
     try:
-        return bootstrap(*groups, statistic=exact)
+        return bootstrap(*groups, statistic=corrected)
     except ValueError:
-        return Missing("errors of measuring hide any correlation")
+        return Missing("measurement error hides any correlation")
 
 
 def rank_correlation(elos: Sequence[BothElos]) -> float:
-    """Return Spearman's rank correlation; 0 where either Elo does not vary."""
+    """Return Spearman's rank correlation, or 0 if either Elo is constant."""
     from scipy.stats import rankdata
 
     x, y = rankdata([each.training for each in elos]), rankdata([each.tournament for each in elos])
@@ -203,10 +200,10 @@ def rank_correlation(elos: Sequence[BothElos]) -> float:
 
 
 def largest_correlation(elos: Sequence[BothElos]) -> float:
-    """Return what errors of measuring leave of a perfect correlation.
+    """Return the largest correlation observable under measurement error.
 
-    It is the root of the product of both reliabilities; a reliability is the share of variance that
-    is not error.
+    This is the square root of the product of the two reliabilities. The reliability of a
+    measurement is the share of its variance that is not error.
     """
     training = _reliability([(each.training, each.training_error) for each in elos])
     tournament = _reliability([(each.tournament, each.tournament_error) for each in elos])
@@ -215,5 +212,5 @@ def largest_correlation(elos: Sequence[BothElos]) -> float:
 
 def _reliability(measured: Sequence[tuple[float, float]]) -> float:
     values, errors = zip(*measured, strict=True)
-    found = spread(values, errors)
-    return 1.0 - found.explained if found else 0.0
+    components = spread(values, errors)
+    return 1.0 - components.explained if components else 0.0

@@ -156,7 +156,7 @@ class Results:
         every = (run for run in self.design.runs if part in (None, run.part))
         return list(dict.fromkeys(run.factors[factor] for run in every if factor in run.factors))
 
-    def missing(self, part: str | None = None) -> str:
+    def missing_message(self, part: str | None = None) -> str:
         """Return a message about the unfinished work of a part, or of all; empty if none."""
         if part not in (None, *self.design.parts):
             return f"{part} is not studied at this scale"

@@ -1,4 +1,4 @@
-"""Report on efficiency on Connect Four: accuracy against cost, as in [Clausen2021]."""
+"""Report on training efficiency on Connect Four: accuracy against cost [Clausen2021]."""
 
 from __future__ import annotations
 
@@ -59,12 +59,11 @@ if TYPE_CHECKING:
 
 
 _LEVELS = (88, 90, 91)
-"""Strong accuracies, in percent, at which [Clausen2021] compares costs."""
+"""Strong accuracies, in percent, for which [Clausen2021] compares costs."""
 _LOWER_LEVELS = (50, 60, 70, 80)
-"""Lower accuracies, for shorter runs."""
+"""Lower accuracies for shorter runs, in percent."""
 _SMALL_SHARE = 0.25
-_POINTS = 40  # of a curve over cost
-
+_POINTS = 40  # per curve over cost
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy": ("Baseline and extended version", (BASELINE, EXTENDED)),
@@ -73,11 +72,11 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE)),
     "accuracy-features": ("Features of a small network", (EXTENDED, FEATURES, SMALL)),
     "accuracy-ablation": (
-        "Ingredients of the extended version left out in turn",
+        "Extended version with one ingredient removed",
         (EXTENDED, *ABLATIONS),
     ),
 }
-"""Titles and variants of the figures of accuracy against cost."""
+"""Title and variants of each figure of accuracy against cost."""
 
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
@@ -87,7 +86,7 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     LEAGUE_CLAIM: ("league", EXTENDED, 1.0),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
 }
-"""Variants that claims compare, and the share of their common cost at which they do."""
+"""Pair of variants that each claim compares, and the share of their common cost."""
 
 _PEAKS: Mapping[Claim, tuple[str, str]] = {
     PEAK_CLAIM: (EXTENDED, BASELINE),
@@ -96,19 +95,19 @@ _PEAKS: Mapping[Claim, tuple[str, str]] = {
     FEATURES_PEAK_CLAIM: (FEATURES, EXTENDED),
     LEAGUE_PEAK_CLAIM: ("league", EXTENDED),
 }
-"""Variants whose highest accuracies claims compare."""
+"""Pair of variants whose highest accuracies each claim compares."""
 
 BySeed = Mapping[Cell, Sequence[Step]]
-"""Steps of the finished runs of a variant, by seed."""
+"""Iterations of the finished runs of a variant, by seed."""
 Steps = Mapping[str, BySeed]
-"""By variant with finished runs."""
+"""Iterations of finished runs, by variant and seed."""
 
 
 def efficiency_report(results: Results) -> Document:
-    """Return the report on the finished work."""
+    """Return the report on all finished work."""
     subject = (
-        "which way to train is the cheapest for networks of another size or for accuracies that"
-        " these runs do not reach"
+        "which training method is cheapest for networks of other sizes or for accuracies beyond the"
+        " reach of these runs"
     )
     runs, diversities = measured_steps(results), diversity.measure_diversity(results)
     easy_accuracies = solved_positions.measure_easy(results)
@@ -137,9 +136,9 @@ def efficiency_report(results: Results) -> Document:
 
 
 def training_findings(results: Results, runs: Steps) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim about training."""
-    if missing := results.missing(TRAINING):
-        return dict.fromkeys((*_COMPARED, *_PEAKS), Missing(missing))
+    """Return the statistic of each claim about training, or the reason why it is missing."""
+    if missing_message := results.missing_message(TRAINING):
+        return dict.fromkeys((*_COMPARED, *_PEAKS), Missing(missing_message))
     compared = {
         claim: _not_studied(runs, one, other) or _difference(runs[one], runs[other], share)
         for claim, (one, other, share) in _COMPARED.items()
@@ -152,12 +151,12 @@ def training_findings(results: Results, runs: Steps) -> dict[Claim, Estimate | M
 
 
 def _not_studied(runs: Steps, *names: str) -> Missing | None:
-    left_out = (VARIANTS[name].title for name in names if name not in runs)
-    return next((Missing(f"{title} is not studied at this scale") for title in left_out), None)
+    absent = (VARIANTS[name].title for name in names if name not in runs)
+    return next((Missing(f"{title} is not studied at this scale") for title in absent), None)
 
 
 def measured_steps(results: Results) -> dict[str, BySeed]:
-    """Return the steps of all finished runs; none before moves are timed."""
+    """Return the iterations of all finished runs, or an empty dictionary if no moves are timed."""
     times = measured_moves(results)
     if times is None:
         return {}
@@ -169,9 +168,9 @@ def measured_steps(results: Results) -> dict[str, BySeed]:
 
 
 def _difference(one: BySeed, other: BySeed, share: float = 1.0) -> Estimate | Missing:
-    """Return the accuracy of runs above that of others, seed by seed.
+    """Return the accuracy of `one` minus that of `other` at equal cost, paired by seed.
 
-    The cost is a share of the least that any of them has spent.
+    The cost is `share` times the total cost of the cheapest run.
     """
     cost = share * min(run[-1].cost for run in (*one.values(), *other.values()))
     return _paired(
@@ -186,37 +185,37 @@ def _peaks(runs: BySeed) -> dict[Cell, float | None]:
 def _paired(
     first: Mapping[Cell, float | None], second: Mapping[Cell, float | None]
 ) -> Estimate | Missing:
-    """Return the difference between runs of equal seeds, over the seeds of both."""
+    """Return the mean paired difference over the seeds common to both."""
     pairs = [(first[seed], second[seed]) for seed in first if seed in second]
-    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    measured = [(one, other) for one, other in pairs if one is not None and other is not None]
     if not pairs:
-        return Missing("no seed of both is finished")
-    if len(known) < len(pairs):
-        return Missing("runs of this scale are not measured early enough")
-    return paired_difference(*zip(*known, strict=True))
+        return Missing("no seed is finished for both variants")
+    if len(measured) < len(pairs):
+        return Missing("the first measurement comes too late in runs of this scale")
+    return paired_difference(*zip(*measured, strict=True))
 
 
 def training_blocks(results: Results, runs: Steps) -> Iterator[Block]:
-    """Yield figures and tables of training."""
+    """Yield the figures and tables on training."""
     if not runs:
         return
     yield Heading("Training by self-play")
     yield Paragraph(
-        "Cost is that of self-play alone, as in [Clausen2021]: simulations times the time of one on"
-        " one core, measured for all networks side by side. Learning is not counted, nor is the"
-        " small network whose features another one learns, which has its own row ([Clausen2021]"
-        " trained it for two additional hours). Accuracy is strong accuracy of search on solved"
-        " positions of games half of whose plies are perfect. The positions are the same for all"
-        " runs: intervals are over runs, and other positions would shift all of them. In"
-        " comparisons, accuracy is averaged over the last fifth of the cost."
+        "Cost is the cost of self-play alone, as in [Clausen2021]. It is the number of simulations"
+        " multiplied by the time per simulation on one core, measured under equal conditions for"
+        " all networks. It excludes training steps and, for networks that learn the features of a"
+        " small network, the training of the small network. The latter has its own row"
+        " ([Clausen2021] trained it for two additional hours). Accuracy is the strong accuracy of"
+        " search on solved positions from games in which half of the plies are perfect. All runs"
+        " are measured on the same positions, so the intervals cover variation between runs but not"
+        " the choice of positions. Comparisons use the mean accuracy over the last fifth of the"
+        " cost."
     )
     for name, (title, variants) in _FIGURES.items():
-        shown = {each: runs[each] for each in variants if each in runs}
-        if len(shown) > 1:
-            caption = (
-                "The line is the mean over runs, the band one standard deviation between them."
-            )
-            yield Picture(name, _curves(shown, title), caption)
+        plotted = {variant: runs[variant] for variant in variants if variant in runs}
+        if len(plotted) > 1:
+            caption = "Mean over runs, with a band of one standard deviation between runs."
+            yield Picture(name, _curves(plotted, title), caption)
     yield from _effects(runs)
     yield _costs(runs)
     if table := times_table(results):
@@ -224,18 +223,17 @@ def training_blocks(results: Results, runs: Steps) -> Iterator[Block]:
 
 
 def _curves(runs: Steps, title: str) -> Figure:
-    """Draw accuracy over cost, up to the cost that all runs of a variant have spent."""
+    """Draw accuracy over the range of costs that all runs of a variant cover."""
     curves = {}
-    for name, each in runs.items():
-        steps_of_all = each.values()
-        first = max(run[0].cost for run in steps_of_all)
-        last = min(run[-1].cost for run in steps_of_all)
-        at = np.linspace(first, last, _POINTS)
-        values = [
-            np.interp(at, [step.cost for step in run], [step.strong for step in run]).tolist()
-            for run in steps_of_all
+    for name, by_seed in runs.items():
+        first = max(run[0].cost for run in by_seed.values())
+        last = min(run[-1].cost for run in by_seed.values())
+        costs = np.linspace(first, last, _POINTS)
+        accuracies = [
+            np.interp(costs, [step.cost for step in run], [step.strong for step in run]).tolist()
+            for run in by_seed.values()
         ]
-        curves[VARIANTS[name].title] = Curve(at.tolist(), values)
+        curves[VARIANTS[name].title] = Curve(costs.tolist(), accuracies)
     return draw_curves({"": curves}, title, "hours of self-play", "strong accuracy")
 
 
@@ -246,9 +244,9 @@ def _effects(runs: Steps) -> Iterator[Block]:
         if name in runs and EXTENDED in runs
     }
     rows = {
-        title: Row(each.interval)
-        for title, each in differences.items()
-        if not isinstance(each, Missing)
+        title: Row(difference.interval)
+        for title, difference in differences.items()
+        if not isinstance(difference, Missing)
     }
     if rows:
         yield Picture(
@@ -260,33 +258,33 @@ def _effects(runs: Steps) -> Iterator[Block]:
                 threshold=0.0,
                 number_format="+.3f",
             ),
-            "Extended version minus the same without one ingredient, by seed.",
+            "Extended version minus the extended version without the ingredient, paired by seed.",
         )
 
 
 def _costs(runs: Steps) -> Table:
-    """Return the cost of reaching smoothed accuracies, beside the published hours."""
-    shown = [*_LOWER_LEVELS, *_LEVELS]
+    """Return a table of the cost to reach smoothed accuracies, with the published hours."""
+    levels = [*_LOWER_LEVELS, *_LEVELS]
     rows: list[list[Cell]] = []
-    for name, each in runs.items():
+    for name, by_seed in runs.items():
         published = VARIANTS[name].published
-        row: list[Cell] = [VARIANTS[name].title, len(each)]
-        row.append(mean_of([run[-1].cost for run in each.values()]).interval)
-        peaks = [100 * highest for highest in _peaks(each).values() if highest is not None]
+        row: list[Cell] = [VARIANTS[name].title, len(by_seed)]
+        row.append(mean_of([run[-1].cost for run in by_seed.values()]).interval)
+        peaks = [100 * highest for highest in _peaks(by_seed).values() if highest is not None]
         row.append(mean_of(peaks).interval if peaks else None)
-        row += [_cost_cell(list(each.values()), level / 100) for level in shown]
+        row += [_cost_cell(list(by_seed.values()), level / 100) for level in levels]
         row += [published.hours.get(level) if published else None for level in _LEVELS]
         row.append(published.peak if published else None)
         rows.append(row)
     return Table(
         "costs",
-        "Cost to reach strong accuracies, and hours of an RTX 2070S in [Clausen2021]",
+        "Cost to reach a strong accuracy, and hours on an RTX 2070S in [Clausen2021]",
         [
             "variant",
             "runs",
             Column("hours spent", ".3g"),
             Column("peak, %", ".1f"),
-            *(Column(f"hours to {level} %", ".3g") for level in shown),
+            *(Column(f"hours to {level} %", ".3g") for level in levels),
             *(Column(f"published hours to {level} %", "g") for level in _LEVELS),
             Column("published peak, %", "g"),
         ],
@@ -295,16 +293,15 @@ def _costs(runs: Steps) -> Table:
 
 
 def _cost_cell(runs: Sequence[Sequence[Step]], level: float) -> Cell:
-    """Return the mean cost, or the number of runs that reached the accuracy if not all did."""
-    costs = [cost_to_reach(run, level) for run in runs]
-    known = [cost for cost in costs if cost is not None]
-    if len(known) == len(costs):
-        return mean_of(known).interval
-    return f"{len(known)} of {len(costs)} runs" if known else "not reached"
+    """Return the mean cost, or the number of runs that reached `level` if some did not."""
+    costs = [cost for run in runs if (cost := cost_to_reach(run, level)) is not None]
+    if len(costs) == len(runs):
+        return mean_of(costs).interval
+    return f"{len(costs)} of {len(runs)} runs" if costs else "not reached"
 
 
 def times_table(results: Results) -> Table | None:
-    """Return the time of a move with every network; None before it is measured."""
+    """Return a table of the time per move of each network, or None if it is not measured."""
     times = measured_moves(results)
     if times is None:
         return None
@@ -324,7 +321,7 @@ def times_table(results: Results) -> Table | None:
             )  # fmt: skip
     return Table(
         "time-of-a-move",
-        "Networks, and the time of a move on one core of the reference machine",
+        "Networks and their time per move on one core of the reference machine",
         [
             "network",
             "variants",

@@ -1,4 +1,4 @@
-"""Diversity of positions [Clausen2021, Fig. 9], and leagues of search settings [Figs 10 to 13]."""
+"""Position diversity and leagues of search settings [Clausen2021, Figs 9 to 13]."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import Estimate, mean_of, paired_difference
 from zerolab.training.league import run_league
 
-_POINTS = 40  # of a curve over games
+_POINTS = 40  # per curve over games
 
 Diversities = Mapping[str, Mapping[Cell, Diversity]]
-"""By variant, as name or title, and seed."""
+"""Diversity by variant (name or title) and seed."""
 
 _FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
-"""Variants of each figure, by the ending of its name."""
+"""Variants in each figure, by the suffix of its name."""
 
 
 def measure_diversity(results: Results) -> dict[str, dict[Cell, Diversity]]:
@@ -56,9 +56,9 @@ def measure_diversity(results: Results) -> dict[str, dict[Cell, Diversity]]:
 
 
 def diversity_findings(results: Results, runs: Diversities) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    if missing := results.missing(TRAINING):
-        return dict.fromkeys(DIVERSITY_CLAIMS.values(), Missing(missing))
+    """Return the statistic of each claim on diversity, or the reason why it is missing."""
+    if missing_message := results.missing_message(TRAINING):
+        return dict.fromkeys(DIVERSITY_CLAIMS.values(), Missing(missing_message))
     return {claim: _difference(name, runs) for name, claim in DIVERSITY_CLAIMS.items()}
 
 
@@ -66,45 +66,45 @@ def _difference(name: str, runs: Diversities) -> Estimate | Missing:
     if not {name, EXTENDED} <= runs.keys():
         return Missing(f"{VARIANTS[name].title} is not studied at this scale")
     one, other = runs[name], runs[EXTENDED]
-    games = min(each.games for each in (*one.values(), *other.values()))
-    per_game = ([of[seed].within(games) / games for seed in one] for of in (one, other))
+    games = min(run.games for run in (*one.values(), *other.values()))
+    per_game = ([by_seed[seed].within(games) / games for seed in one] for by_seed in (one, other))
     return paired_difference(*per_game)
 
 
 def diversity_blocks(runs: Diversities) -> Iterator[Block]:
-    """Yield figures and a table of the distinct positions of self-play."""
+    """Yield the figures and the table on distinct self-play positions."""
     if len(runs) < 2:
         return
     yield Heading("Distinct positions")
-    for ending, names in _FIGURES.items():
-        shown = {VARIANTS[name].title: runs[name] for name in names if name in runs}
-        if len(shown) > 1:
-            yield from _pictures(ending, shown)
-    yield _diversity_table({VARIANTS[name].title: each for name, each in runs.items()})
+    for suffix, names in _FIGURES.items():
+        plotted = {VARIANTS[name].title: runs[name] for name in names if name in runs}
+        if len(plotted) > 1:
+            yield from _pictures(suffix, plotted)
+    yield _diversity_table({VARIANTS[name].title: by_seed for name, by_seed in runs.items()})
 
 
-def _pictures(ending: str, runs: Diversities) -> Iterator[Picture]:
+def _pictures(suffix: str, runs: Diversities) -> Iterator[Picture]:
     yield Picture(
-        f"diversity{ending}",
+        f"diversity{suffix}",
         draw_curves(
-            {"": {title: _by_games([*each.values()]) for title, each in runs.items()}},
-            "Distinct positions of self-play",
+            {"": {title: _by_games([*by_seed.values()]) for title, by_seed in runs.items()}},
+            "Distinct self-play positions",
             "games",
             "distinct positions",
         ),
-        "Distinct positions of a run so far in which a move was made; the band is one standard"
-        " deviation between runs. As Fig. 9 of [Clausen2021].",
+        "Cumulative number of distinct positions in which a move was made. The band is one standard"
+        " deviation between runs. Compare Fig. 9 of [Clausen2021].",
     )
     yield Picture(
-        f"diversity-by-ply{ending}",
+        f"diversity-by-ply{suffix}",
         draw_curves(
-            {"": {title: _by_ply([*each.values()]) for title, each in runs.items()}},
-            "Distinct positions of self-play by ply",
+            {"": {title: _by_ply([*by_seed.values()]) for title, by_seed in runs.items()}},
+            "Distinct self-play positions by ply",
             "ply",
             "share of distinct positions",
         ),
-        "Distinct positions of a ply in all games of a run, as a share of all positions of that"
-        " ply; 1 where no position is repeated.",
+        "Distinct positions at each ply, as a share of all positions at that ply over all games of"
+        " a run. A share of 1 means that no position is repeated.",
     )
 
 
@@ -125,10 +125,10 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
     return Curve(list(range(len(by_ply))), [list(run) for run in zip(*by_ply, strict=True)])
 
 
-def _diversity_table(shown: Diversities) -> Table:
+def _diversity_table(by_title: Diversities) -> Table:
     rows: list[list[Cell]] = []
-    least = min(run.games for runs in shown.values() for run in runs.values())
-    for title, by_seed in shown.items():
+    fewest = min(run.games for runs in by_title.values() for run in runs.values())
+    for title, by_seed in by_title.items():
         runs = list(by_seed.values())
         hours = [run.per_hour for run in runs if run.per_hour is not None]
         rows.append(
@@ -137,13 +137,13 @@ def _diversity_table(shown: Diversities) -> Table:
                 len(runs),
                 mean_of([run.games for run in runs]).interval,
                 mean_of([run.distinct / run.positions for run in runs]).interval,
-                mean_of([run.within(least) / least for run in runs]).interval,
+                mean_of([run.within(fewest) / fewest for run in runs]).interval,
                 mean_of(hours).interval if hours else None,
             ]
         )
     return Table(
         "distinct-positions",
-        "Distinct positions; per game of as many games as the shortest run has",
+        "Distinct positions (per game, counted over the number of games in the shortest run)",
         [
             "variant",
             "runs",
@@ -157,29 +157,30 @@ def _diversity_table(shown: Diversities) -> Table:
 
 
 _BASELINE = {"c": 3.09, "fpu": 0.709, "draw_value": 0.383}
-"""Baseline settings of [Clausen2021], on zerolab's scale of values."""
+"""Baseline settings of [Clausen2021], converted to values from -1 to 1."""
 
 
-class _Evolved(NamedTuple):
-    """League of a finished run."""
+class _League(NamedTuple):
+    """Final state of a finished run's league."""
 
     seed: Cell
     settings: LeagueSettings
     players: Population
     games: int
+    """Number of games played."""
 
 
 def league_findings(results: Results, diversities: Diversities) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    if missing := results.missing(TRAINING):
-        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), Missing(missing))
+    """Return the statistic of each claim on leagues, or the reason why it is missing."""
+    if missing_message := results.missing_message(TRAINING):
+        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), Missing(missing_message))
     if not {LEAGUE_BY_NOVELTY, LEAGUE_BY_RESULTS} <= diversities.keys():
-        unknown = Missing(f"{VARIANTS[LEAGUE_BY_NOVELTY].title} is not studied at this scale")
-        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), unknown)
+        note = Missing(f"{VARIANTS[LEAGUE_BY_NOVELTY].title} is not studied at this scale")
+        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), note)
     one, other = diversities[LEAGUE_BY_NOVELTY], diversities[LEAGUE_BY_RESULTS]
-    half = min(each.games for each in (*one.values(), *other.values())) // 2
+    half = min(run.games for run in (*one.values(), *other.values())) // 2
     first, second = (
-        [[_new(runs[seed], begin, half) for seed in one] for runs in (one, other)]
+        [[_new_positions(runs[seed], begin, half) for seed in one] for runs in (one, other)]
         for begin in (0, half)
     )
     return {
@@ -188,26 +189,26 @@ def league_findings(results: Results, diversities: Diversities) -> dict[Claim, E
     }
 
 
-def _new(run: Diversity, begin: int, games: int) -> float:
-    """Return the new positions per game in `games` games from game `begin` on."""
+def _new_positions(run: Diversity, begin: int, games: int) -> float:
+    """Return the number of new positions per game over `games` games, starting at `begin`."""
     return (run.within(begin + games) - run.within(begin)) / max(1, games)
 
 
 def league_blocks(results: Results) -> Iterator[Block]:
-    """Yield the figure and the table of the players of leagues."""
+    """Yield the figure and the table on league players."""
     leagues = {
-        VARIANTS[name].title: [_evolved(run) for run in runs]
+        VARIANTS[name].title: [_final_league(run) for run in runs]
         for name in LEAGUE
         if (runs := results.where(TRAINING, variant=name))
     }
     if not leagues:
         return
-    yield Heading("Players of leagues")
+    yield Heading("League players")
     panels = {
         title: {
-            name: _parameter_curve(each, parameter)
-            for name, each in leagues.items()
-            if parameter in each[0].settings.parameters
+            name: _parameter_curve(runs, parameter)
+            for name, runs in leagues.items()
+            if parameter in runs[0].settings.parameters
         }
         for parameter, title in TITLES.items()
     }
@@ -220,61 +221,62 @@ def league_blocks(results: Results) -> Iterator[Block]:
             "value",
             units="active players",
         ),
-        "Active players of all runs of a league at the start of a generation. Results are on a"
-        " scale from -1 to 1, on which c is twice that of [Clausen2021]. Ranges are rings: players"
-        " may lie at both ends, and their mean in the middle. As Figs 10 to 12.",
+        "Active players of all runs at the start of each generation. Game results range from -1 to"
+        " 1, so c is twice the value in [Clausen2021]. Parameter ranges wrap around, so a mean in"
+        " the middle of a range can hide players at both ends. Compare Figs 10 to 12.",
     )
     yield _league_table(leagues)
 
 
-def _evolved(run: TrainedRun) -> _Evolved:
-    """Return the league of a run, computed from its games."""
+def _final_league(run: TrainedRun) -> _League:
+    """Compute the final state of a run's league from its games."""
     settings = run.planned.settings
     league = run_league(RunFolder.open(run.path).games, settings)
     assert league is not None
     state = league.before(settings.iterations + 1)
-    return _Evolved(run.factors["seed"], league.settings, state.population, state.played)
+    return _League(run.factors["seed"], league.settings, state.population, state.played)
 
 
-def _parameter_curve(leagues: Sequence[_Evolved], parameter: str) -> Curve:
-    """Return a parameter of all active players by generation; NaN after a run's last one."""
-    longest = max(len(each.players.active) for each in leagues)
+def _parameter_curve(leagues: Sequence[_League], parameter: str) -> Curve:
+    """Return a parameter of all active players by generation, padded with NaN."""
+    longest = max(len(league.players.active) for league in leagues)
     lines: list[list[float]] = []
     for _, settings, players, _ in leagues:
         column = settings.parameters.index(parameter)
         values = players.values[np.stack(players.active, axis=1), column]
-        missing = longest - values.shape[1]
-        lines += np.pad(values, ((0, 0), (0, missing)), constant_values=np.nan).tolist()
+        padding = longest - values.shape[1]
+        lines += np.pad(values, ((0, 0), (0, padding)), constant_values=np.nan).tolist()
     return Curve(range(longest), lines)
 
 
-def _league_table(leagues: Mapping[str, Sequence[_Evolved]]) -> Table:
-    """Return the best player of every run's last generation, beside published values."""
-    known = Ranges().model_dump()
-    shown = [
+def _league_table(leagues: Mapping[str, Sequence[_League]]) -> Table:
+    """Return a table of each run's best player after the last generation, with published values."""
+    ranges = Ranges().model_dump()
+    names = [
         name
         for name in TITLES
-        if any(name in each.settings.parameters for runs in leagues.values() for each in runs)
+        if any(name in run.settings.parameters for runs in leagues.values() for run in runs)
     ]
+    range_texts = ("{:g} to {:g}".format(*ranges[name]) for name in names)
     rows: list[list[Cell]] = [
-        ["range in [Clausen2021]", *[None] * 3, *("{:g} to {:g}".format(*known[n]) for n in shown)],
-        ["baseline of [Clausen2021]", *[None] * 3, *(_BASELINE.get(name) for name in shown)],
+        ["range in [Clausen2021]", *[None] * 3, *range_texts],
+        ["baseline of [Clausen2021]", *[None] * 3, *(_BASELINE.get(name) for name in names)],
     ]
     for title, runs in leagues.items():
         for seed, settings, players, games in runs:
             best = players.values[ranking(players)[0]].tolist()
             values = dict(zip(settings.parameters, best, strict=True))
             row: list[Cell] = [title, seed, games, players.generation]
-            rows.append([*row, *(values.get(name) for name in shown)])
+            rows.append([*row, *(values.get(name) for name in names)])
     return Table(
         "league-best",
-        "Best settings found by leagues, on a scale of results from -1 to 1",
+        "Best settings found by leagues, for game results from -1 to 1",
         [
             "league",
             "seed",
             Column("games", "d"),
             "newest generation",
-            *(Column(TITLES[name], ".3g") for name in shown),
+            *(Column(TITLES[name], ".3g") for name in names),
         ],
         rows,
     )

@@ -1,4 +1,4 @@
-"""Findings of [Clausen2021] as claims with statistics and thresholds."""
+"""Claims of [Clausen2021] and their statistics."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zerolab.papers.connect_four.variants import (
 from zerolab.report.claims import Claim, Direction
 
 _EQUAL_COST = (
-    "strong accuracy of search at equal cost of self-play, in hours of one core (the least total of"
-    " a run of either), by seed"
+    "strong accuracy of search at equal self-play cost in core hours (the lowest total cost of a"
+    " run of either), by seed"
 )
 
 
@@ -28,13 +28,13 @@ def _claim(
 
 
 _PEAK_STATISTIC = (
-    "highest strong accuracy of search up to the total cost of runs, smoothed over a fifth of it,"
-    " {}, by seed"
+    "highest strong accuracy of search in whole runs, smoothed over a fifth of the total cost, {},"
+    " by seed"
 )
 
 EXTENDED_CLAIM = _claim(
     "extended-is-cheaper",
-    "The extended version reaches more than the baseline at the same cost.",
+    "The extended version reaches a higher accuracy than the baseline at the same cost.",
     "[Clausen2021, section 3]",
     EXTENDED,
     BASELINE,
@@ -49,23 +49,24 @@ PEAK_CLAIM = Claim(
 )
 SERVICE_CLAIM = _claim(
     "service-is-cheaper",
-    "A service that searches every position once reaches more than the extended version at the"
-    " same cost.",
+    "A service that searches each position once reaches a higher accuracy than the extended version"
+    " at the same cost.",
     "[Clausen2021, section 4]",
     "service",
     EXTENDED,
 )
 GROWING_CLAIM = Claim(
     "growing-is-cheaper-at-first",
-    "A network that grows reaches more than the extended version at a small cost.",
+    "A growing network reaches a higher accuracy than the extended version at low cost.",
     "[Clausen2021, section 4]",
-    f"growing minus extended: {_EQUAL_COST.replace('(the least', '(a quarter of the least')}",
+    f"growing minus extended: {_EQUAL_COST.replace('(the lowest', '(a quarter of the lowest')}",
     0.0,
     "above",
 )
 LEAGUE_CLAIM = _claim(
     "league-is-no-better",
-    "A league of search settings reaches no more than the extended version at the same cost.",
+    "A league of search settings reaches no higher accuracy than the extended version at the same"
+    " cost.",
     "[Clausen2021, section 4]",
     "league",
     EXTENDED,
@@ -73,7 +74,7 @@ LEAGUE_CLAIM = _claim(
 )
 GROWING_PEAK_CLAIM = Claim(
     "growing-peaks-lower",
-    "A network that grows does not reach the highest accuracy of the extended version.",
+    "A growing network does not reach the highest accuracy of the extended version.",
     "[Clausen2021, section 4]",
     _PEAK_STATISTIC.format("growing minus extended"),
     0.0,
@@ -89,8 +90,8 @@ LEAGUE_PEAK_CLAIM = Claim(
 )
 SERVICE_PEAK_CLAIM = Claim(
     "service-peaks-as-high",
-    "A service that searches every position once reaches an accuracy no more than half a point"
-    " under the highest one of the extended version.",
+    "The highest accuracy of a service that searches each position once is at most half a"
+    " percentage point below that of the extended version.",
     "[Clausen2021, section 4]",
     _PEAK_STATISTIC.format("service minus extended"),
     -0.005,
@@ -98,8 +99,8 @@ SERVICE_PEAK_CLAIM = Claim(
 )
 FEATURES_PEAK_CLAIM = Claim(
     "features-peak-lower",
-    "A network that also learns the features of a small one does not reach the highest accuracy of"
-    " the extended version.",
+    "A network that also learns the features of a small network does not reach the highest accuracy"
+    " of the extended version.",
     "[Clausen2021, section 4]",
     _PEAK_STATISTIC.format("features minus extended"),
     0.0,
@@ -107,8 +108,8 @@ FEATURES_PEAK_CLAIM = Claim(
 )
 FEATURES_CLAIM = _claim(
     "features-are-no-cheaper",
-    "A network that also learns the features of a small one reaches no more than the extended"
-    " version at the same cost, even without counting the small one's training.",
+    "A network that also learns the features of a small network reaches no higher accuracy than the"
+    " extended version at the same cost, even if training the small network is not counted.",
     "[Clausen2021, section 4]",
     FEATURES,
     EXTENDED,
@@ -117,7 +118,7 @@ FEATURES_CLAIM = _claim(
 ABLATIONS: Mapping[str, Claim] = {
     name: _claim(
         f"{name.removeprefix('no-')}-helps",
-        f"The extended version is better than {variant.title.replace('without', 'one without')}.",
+        f"The extended version is better than the same version {variant.title}.",
         "[Clausen2021, section 3]",
         EXTENDED,
         name,
@@ -125,16 +126,16 @@ ABLATIONS: Mapping[str, Claim] = {
     for name, variant in VARIANTS.items()
     if variant.is_ablation
 }
-"""By variant. The paper adds the ingredients, instead of leaving one out at a time."""
+"""Claims by variant. The paper adds ingredients cumulatively instead of removing one at a time."""
 
 _SOURCE = "[Clausen2021, Table 1]"
 
 DEEPER = Claim(
     "deeper-chooses-better",
-    "Deeper networks choose strongest moves more often.",
+    "Deeper networks choose a strongest move more often.",
     _SOURCE,
-    "strong accuracy of the deepest networks minus that of the shallowest, by seed, mean of both"
-    " sets",
+    "strong accuracy of the deepest networks minus that of the shallowest, by seed, averaged over"
+    " both sets",
     0.0,
     "above",
 )
@@ -142,45 +143,46 @@ SPREAD = Claim(
     "one-per-game-learns-better",
     "Networks learn better from one position per game than from all positions of fewer games.",
     _SOURCE,
-    "strong accuracy with v2 minus that with v1, each on its own test set, by seed, mean over"
+    "strong accuracy with v2 minus that with v1, each on its own test set, by seed, averaged over"
     " depths",
     0.0,
     "above",
 )
 CEILING = Claim(
     "result-ceiling",
-    "Supervised networks predict the result of at most four in five positions.",
+    "Supervised networks predict the result of at most 80 % of positions.",
     _SOURCE,
-    "share of results predicted by the deepest networks, with right labels, mean of both sets",
+    "share of results predicted by the deepest networks, trained on correct labels, averaged over"
+    " both sets",
     0.8,
     "below",
 )
 LABELS = Claim(
     "labels-cost-accuracy",
-    "The published labels, with losses of the first player as draws, are harder to learn than right"
-    " ones.",
+    "The published labels, which turn losses of the first player into draws, are harder to learn"
+    " than correct labels.",
     "[ClausenCode]",
-    "share of right labels known minus that of published ones, by seed, mean of both sets,"
-    " shallowest networks",
+    "share of correct labels predicted minus share of published labels predicted, by seed, averaged"
+    " over both sets, shallowest networks",
     0.0,
     "above",
 )
 
 EASY_CLAIM = Claim(
     "extended-is-better-on-easy-positions",
-    "In the end the extended version also chooses better moves than the baseline in easy"
+    "After training, the extended version also chooses better moves than the baseline in easy"
     " positions.",
     "[Clausen2021, section 3]",
-    "strong accuracy of search on easy positions, extended minus baseline, best networks of whole"
-    " runs, by seed",
+    "strong accuracy of search with each run's best network on easy positions, extended minus"
+    " baseline, by seed",
     0.0,
     "above",
 )
 
 _EXPECTED: Mapping[str, str] = {
-    "retry": "Games resumed at the loser's largest mistake reach more distinct positions per game"
+    "retry": "Games resumed at the loser's largest mistake visit more distinct positions per game"
     " than plain self-play.",
-    "big-tree": "Games in one big tree reach more distinct positions per game than plain"
+    "big-tree": "Games in one big tree visit more distinct positions per game than plain"
     " self-play.",
 }
 
@@ -188,24 +190,26 @@ DIVERSITY_CLAIMS: Mapping[str, Claim] = {
     name: Claim(
         f"{name}-is-more-diverse",
         text,
-        "expected here; [Clausen2021, Fig. 9] compares them",
-        f"distinct positions per game, over as many games as the shortest run of either has,"
-        f" {VARIANTS[name].title} minus {VARIANTS[EXTENDED].title}, by seed",
+        "our expectation; [Clausen2021, Fig. 9] compares them",
+        f"distinct positions per game over the first N games, {VARIANTS[name].title} minus"
+        f" {VARIANTS[EXTENDED].title}, by seed, where N is the number of games in the shortest"
+        " run of either",
         0.0,
         "above",
     )
     for name, text in _EXPECTED.items()
 }
-"""By variant, fixed before the runs of the committed report were analysed."""
+"""Claims by variant, fixed before the runs in the committed report were analysed."""
 
 _LEAGUE_STATISTIC = (
-    f"distinct positions per game in the {{}} half of as many games as the shortest run of either"
-    f" has, {VARIANTS[LEAGUE_BY_NOVELTY].title} minus {VARIANTS[LEAGUE_BY_RESULTS].title}, by seed"
+    f"new distinct positions per game in the {{}} half of the first N games,"
+    f" {VARIANTS[LEAGUE_BY_NOVELTY].title} minus {VARIANTS[LEAGUE_BY_RESULTS].title}, by seed,"
+    " where N is the number of games in the shortest run of either"
 )
 
 NOVELTY_CLAIM = Claim(
     "novelty-is-no-more-diverse-at-first",
-    "With novelty as fitness, a league reaches no more distinct positions in the first half of"
+    "With novelty as fitness, a league visits no more distinct positions in the first half of"
     " training.",
     "[Clausen2021, Fig. 13]",
     _LEAGUE_STATISTIC.format("first"),
@@ -214,7 +218,7 @@ NOVELTY_CLAIM = Claim(
 )
 LATE_NOVELTY_CLAIM = Claim(
     "novelty-is-more-diverse-later",
-    "With novelty as fitness, a league reaches more new positions towards the end of training.",
+    "With novelty as fitness, a league visits more new positions towards the end of training.",
     "[Clausen2021, Fig. 13]",
     _LEAGUE_STATISTIC.format("second"),
     0.0,

@@ -1,4 +1,4 @@
-"""Supervised learning from solved positions [Clausen2021, Table 1], and accuracy on easy ones."""
+"""Supervised learning [Clausen2021, Table 1], and accuracy on easy solved positions."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from zerolab.studies.study_folder import LARGEST_POSITIONS
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
 SETS = ("v1", "v2")
-"""Sets with every position of a game, and with one position per game."""
+"""Sets of positions: every position of each game (v1), or one position per game (v2)."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Labels: true outcomes, or losses of the first player as draws [ClausenCode]."""
+"""Labels: true outcomes, or outcomes with losses of the first player as draws [ClausenCode]."""
 
 
 class _Published(NamedTuple):
-    """Published shares of the test set."""
+    """Published accuracies on the test set."""
 
     move: float
-    """Positions in which the move is a strongest one."""
+    """Share of positions in which the chosen move is a strongest one."""
     win: float
-    """Positions in which the predicted outcome is the label, with `PUBLISHED_LABELS`."""
+    """Share of positions in which the predicted outcome matches the label (`PUBLISHED_LABELS`)."""
 
 
 PUBLISHED: Mapping[tuple[str, int], _Published] = {
@@ -51,73 +51,72 @@ PUBLISHED: Mapping[tuple[str, int], _Published] = {
     ("v1", 20): _Published(0.9268, 0.7823),
     ("v2", 20): _Published(0.9349, 0.7993),
 }
-"""By set and number of blocks, for networks of 128 filters and 800,000 positions to learn from."""
+"""Published results with 128 filters and 800,000 training positions, by set and blocks."""
 
 
 def supervised_findings(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim about supervised learning."""
-    if missing := results.missing(SUPERVISED):
-        return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), Missing(missing))
+    """Return the statistic of each claim on supervised learning, or why it is missing."""
+    if missing_message := results.missing_message(SUPERVISED):
+        return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), Missing(missing_message))
     depths = _depths(results)
     first, last = depths[0], depths[-1]
     return {
         DEEPER: paired_difference(
-            _over_sets(results, last, "strong"), _over_sets(results, first, "strong")
+            _mean_of_sets(results, last, "strong"), _mean_of_sets(results, first, "strong")
         ),
         SPREAD: paired_difference(
             *(
-                _over([_of(results, each, depth, "strong") for depth in depths])
-                for each in SETS[::-1]
+                _mean_by_seed([_shares(results, name, depth, "strong") for depth in depths])
+                for name in SETS[::-1]
             )
         ),
-        CEILING: mean_of(_over_sets(results, last, "result")),
+        CEILING: mean_of(_mean_of_sets(results, last, "result")),
         LABELS: paired_difference(
-            _over_sets(results, first, "label"),
-            _over_sets(results, first, "label", PUBLISHED_LABELS),
+            _mean_of_sets(results, first, "label"),
+            _mean_of_sets(results, first, "label", PUBLISHED_LABELS),
         ),
     }
 
 
 def _depths(results: Results) -> list[int]:
-    return [int(each) for each in results.levels("blocks", SUPERVISED)]
+    return [int(blocks) for blocks in results.levels("blocks", SUPERVISED)]
 
 
 def _runs(results: Results, name: str, blocks: int, labels: str) -> list[TrainedRun]:
     return results.where(SUPERVISED, set=name, blocks=blocks, labels=labels)
 
 
-def _of(results: Results, name: str, blocks: int, measure: str, labels: str = RIGHT) -> list[float]:
-    """Return a share of the test set, one per seed."""
-    return [getattr(_test(run), measure) for run in _runs(results, name, blocks, labels)]
+def _shares(
+    results: Results, name: str, blocks: int, measure: str, labels: str = RIGHT
+) -> list[float]:
+    """Return the final share `measure` of the test set, for each seed."""
+    final_records = (
+        [record for record in run.of(SupervisedRecord) if record.part == "test"][-1]
+        for run in _runs(results, name, blocks, labels)
+    )
+    return [getattr(record, measure) for record in final_records]
 
 
-def _test(run: TrainedRun) -> SupervisedRecord:
-    """Return the record of the finished network on the test set."""
-    last: SupervisedRecord
-    *_, last = (each for each in run.of(SupervisedRecord) if each.part == "test")
-    return last
+def _mean_of_sets(results: Results, blocks: int, measure: str, labels: str = RIGHT) -> list[float]:
+    """Return the mean share over both sets, for each seed."""
+    return _mean_by_seed([_shares(results, name, blocks, measure, labels) for name in SETS])
 
 
-def _over_sets(results: Results, blocks: int, measure: str, labels: str = RIGHT) -> list[float]:
-    """Return the mean of both sets, one per seed."""
-    return _over([_of(results, each, blocks, measure, labels) for each in SETS])
-
-
-def _over(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the mean of several numbers, one per seed."""
-    return [sum(each) / len(each) for each in zip(*columns, strict=True)]
+def _mean_by_seed(columns: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean over `columns`, for each seed."""
+    return [sum(row) / len(row) for row in zip(*columns, strict=True)]
 
 
 def supervised_blocks(results: Results) -> Iterator[Block]:
-    """Yield figures and tables of learning from solved positions."""
+    """Yield the figures and tables on learning from solved positions."""
     if not results.where(SUPERVISED):
         return
     yield Heading("Learning from solved positions")
     yield Paragraph(
-        "Half of the plies that lead to the positions are perfect and half random; v1 has every"
-        " position of a game, v2 one per game. A tenth of the games is held out as the test set."
-        " The published labels call losses of the first player draws [ClausenCode], so that the"
-        " published shares of wins are no ceiling for right labels."
+        "The positions come from games in which half of the plies are perfect and half random. Set"
+        " v1 contains every position of each game, set v2 one position per game. A tenth of the"
+        " games forms the test set. In the published labels, losses of the first player are draws"
+        " [ClausenCode], so the published accuracies are not an upper bound for correct labels."
     )
     yield _table(results)
     yield from _bars(results)
@@ -128,20 +127,20 @@ def _table(results: Results) -> Table:
     rows: list[list[Cell]] = []
     for depth in _depths(results):
         for name in SETS:
-            known = PUBLISHED.get((name, depth))
+            published = PUBLISHED.get((name, depth))
             row: list[Cell] = [name, depth, len(_runs(results, name, depth, RIGHT))]
             row += [
-                _cell(_of(results, name, depth, "strong")),
-                known.move if known else None,
-                _cell(_of(results, name, depth, "weak")),
-                _cell(_of(results, name, depth, "result")),
-                _cell(_of(results, name, depth, "label", PUBLISHED_LABELS)),
-                known.win if known else None,
+                _cell(_shares(results, name, depth, "strong")),
+                published.move if published else None,
+                _cell(_shares(results, name, depth, "weak")),
+                _cell(_shares(results, name, depth, "result")),
+                _cell(_shares(results, name, depth, "label", PUBLISHED_LABELS)),
+                published.win if published else None,
             ]
             rows.append(row)
     return Table(
         "supervised",
-        "Shares of the test set, as Table 1 of [Clausen2021]; intervals are over seeds",
+        "Shares of the test set, with intervals over seeds (compare Table 1 of [Clausen2021])",
         [
             "set",
             "blocks",
@@ -167,7 +166,7 @@ def _bars(results: Results) -> Iterator[Block]:
         groups = {
             f"{depth} blocks": {
                 name: sample_of_runs(
-                    _of(results, name, depth, measure),
+                    _shares(results, name, depth, measure),
                     published=_published_move(name, depth) if measure == "strong" else None,
                 )
                 for name in SETS
@@ -177,14 +176,18 @@ def _bars(results: Results) -> Iterator[Block]:
         yield Picture(
             f"supervised-{measure}",
             draw_bars(groups, f"Test set: {axis}", f"share of positions, {axis}"),
-            "A dot is a run, the line the mean with its 95 % interval over runs."
-            + (" Diamonds are published." if measure == "strong" else " Right labels."),
+            "Each dot is a run, and each line the mean with its 95 % interval over runs. "
+            + (
+                "Diamonds are published values."
+                if measure == "strong"
+                else "The networks are trained on correct labels."
+            ),
         )
 
 
 def _published_move(name: str, depth: int) -> float | None:
-    known = PUBLISHED.get((name, depth))
-    return known.move if known else None
+    published = PUBLISHED.get((name, depth))
+    return published.move if published else None
 
 
 def _validation(results: Results) -> Iterator[Block]:
@@ -192,7 +195,11 @@ def _validation(results: Results) -> Iterator[Block]:
     for name in SETS:
         for depth in _depths(results):
             curves = [
-                [each.strong for each in run.of(SupervisedRecord) if each.part == "validation"]
+                [
+                    record.strong
+                    for record in run.of(SupervisedRecord)
+                    if record.part == "validation"
+                ]
                 for run in _runs(results, name, depth, RIGHT)
             ]
             if curves:
@@ -201,24 +208,25 @@ def _validation(results: Results) -> Iterator[Block]:
     if panels:
         yield Picture(
             "supervised-validation",
-            draw_curves(panels, "Validation while learning", "passes", "strong accuracy"),
-            "After every pass over the positions; the band is one standard deviation between runs.",
+            draw_curves(panels, "Validation accuracy", "passes", "strong accuracy"),
+            "Strong accuracy after each pass over the positions. The band is one standard deviation"
+            " between runs.",
         )
 
 
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
-"""Strong accuracy of search in percent [Clausen2021]."""
+"""Published strong accuracy of search, in percent [Clausen2021]."""
 
 ByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
 
 
 def measure_easy(results: Results) -> dict[str, dict[Cell, float]]:
-    """Measure the networks of all finished runs; none before the positions are solved."""
-    planned = next((each for each in results.design.solved if each.label == "easy"), None)
+    """Return the accuracy of the finished runs, or an empty dictionary if nothing is solved yet."""
+    planned = next((plan for plan in results.design.solved if plan.label == "easy"), None)
     if planned is None or planned.title not in results.solved:
         return {}
-    easy = _Easy(results, results.solved[planned.title], planned.game)
+    easy = _EasyPositions(results, results.solved[planned.title], planned.game)
     return {
         name: {run.factors["seed"]: easy.accuracy(run) for run in runs}
         for name in _PUBLISHED_EASY
@@ -226,8 +234,8 @@ def measure_easy(results: Results) -> dict[str, dict[Cell, float]]:
     }
 
 
-class _Easy:
-    """The easy positions, read only if a network has not been measured before."""
+class _EasyPositions:
+    """Easy positions, read from disk only if a network has no cached accuracy."""
 
     def __init__(self, results: Results, file: Path, game: str) -> None:
         self._results = results
@@ -240,29 +248,29 @@ class _Easy:
         return read_positions(self._file, parse_game(self._game))[0]
 
     def accuracy(self, run: TrainedRun) -> float:
-        """Return the strong accuracy of the best network's search, as in training.
+        """Return the strong accuracy of search with the best network, as measured in training.
 
-        The result is cached on disk, because measuring takes hours at scale `paper`.
+        The result is cached on disk because the measurement takes hours at scale `paper`.
         """
-        opened = RunFolder.open(run.path)
-        weights = opened.weights_digest(opened.progress.best)
+        folder = RunFolder.open(run.path)
+        weights = folder.weights_digest(folder.progress.best)
         facts = {"run": run.planned.key, "weights": weights, "positions": self._digest}
-        found = self._results.once("easy positions", facts, lambda: self._measured(opened, run))
-        return found["strong"]
+        numbers = self._results.once("easy positions", facts, lambda: self._measure(folder, run))
+        return numbers["strong"]
 
-    def _measured(self, opened: RunFolder, run: TrainedRun) -> dict[str, float]:
-        agent = run_agent(opened, opened.progress.best)
+    def _measure(self, folder: RunFolder, run: TrainedRun) -> dict[str, float]:
+        agent = run_agent(folder, folder.progress.best)
         choices = player_choices(agent, self._positions, run.planned.settings.seed)
         strong = accuracy_report("search", self._positions, choices).all.strong
         if strong is None:
-            raise UserError(f"{run.path}: no easy positions to measure it on")
+            raise UserError(f"{run.path}: the set of easy positions is empty")
         return {"strong": strong.interval.value}
 
 
 def easy_findings(results: Results, accuracies: ByVariant) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of the claim about easy positions."""
-    if missing := results.missing(TRAINING):
-        return {EASY_CLAIM: Missing(missing)}
+    """Return the statistic of the claim about easy positions, or why it is missing."""
+    if missing_message := results.missing_message(TRAINING):
+        return {EASY_CLAIM: Missing(missing_message)}
     if not _PUBLISHED_EASY.keys() <= accuracies.keys():
         return {EASY_CLAIM: Missing("the easy positions are not solved")}
     extended, baseline = accuracies[EXTENDED], accuracies[BASELINE]
@@ -271,10 +279,13 @@ def easy_findings(results: Results, accuracies: ByVariant) -> dict[Claim, Estima
 
 
 def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
-    """Yield a table of easy and hard positions."""
+    """Yield a table of accuracy on easy and hard positions."""
     rows: list[list[Cell]] = []
     for name, by_seed in accuracies.items():
-        hard = [_final_hard(run) for run in results.where(TRAINING, variant=name)]
+        hard = [
+            run.of(AccuracyRecord)[-1].search_strong
+            for run in results.where(TRAINING, variant=name)
+        ]
         rows.append(
             [
                 VARIANTS[name].title, len(by_seed), mean_of(list(by_seed.values())).interval,
@@ -284,8 +295,8 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
     if rows:
         yield Table(
             "easy",
-            "Strong accuracy of search with the best network of a whole run, on easy positions (of"
-            " games in which nine plies in ten are perfect) and on the hard ones of the figures",
+            "Strong accuracy of search with each run's best network, on easy positions (from games"
+            " with 90 % perfect plies) and on the hard positions of the figures",
             [
                 "variant",
                 "runs",
@@ -295,8 +306,3 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
             ],
             rows,
         )
-
-
-def _final_hard(run: TrainedRun) -> float:
-    last: AccuracyRecord = run.of(AccuracyRecord)[-1]
-    return last.search_strong

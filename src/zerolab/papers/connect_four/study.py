@@ -1,4 +1,4 @@
-"""Cheap training on Connect Four [Clausen2021]."""
+"""Efficient training on Connect Four [Clausen2021]."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _SOLVED: Mapping[Scale, int] = {
     "small": 200_000,
     "paper": 1_000_000,
 }
-"""Positions in each set to learn from."""
+"""Number of positions in each supervised data set."""
 _MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "paper": 10_000}
-"""Positions that measure training after every iteration."""
+"""Number of positions on which accuracy is measured after each iteration."""
 _SECONDS = {False: 0.015, True: 0.055}
-"""Time of solving a position, by whether a game gives only one."""
+"""Seconds to solve a position, by `DatasetSettings.one_per_game`."""
 _PERFECT = 0.9
-"""Share of perfect plies in the games of easy positions."""
-_SECONDS_EASY = 0.1  # most of the plies before a position have to be solved, too
+"""Share of perfect plies in the games that produce easy positions."""
+_SECONDS_EASY = 0.1  # most plies before an easy position must be solved too
 
 _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
     "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
 }
-"""Variants at scales that leave some out."""
+"""Variants at scales that omit some of them."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
@@ -78,7 +78,7 @@ _FITTED: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Changes to the preset of learning from solved positions."""
+"""Changes to the preset `supervised`, by dotted key."""
 
 _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
@@ -95,28 +95,29 @@ _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Changes to the presets of training."""
+"""Changes to the self-play presets, by dotted key."""
 
 
 class _Length(NamedTuple):
-    """Length of runs, in iterations of the baseline and of the extended version."""
+    """Length of training runs and of their schedules."""
 
     iterations: int
-    """Of the baseline; the extended version has 5/3 as many."""
+    """Iterations of the baseline. The extended version has 5/3 of this number."""
     plies: int
-    """Of the baseline, per lane and iteration; the extended version has 3/5 as many."""
+    """Plies per lane and baseline iteration. The extended version plays 3/5 of this number."""
     steps: tuple[int, int]
-    """Iterations at which the baseline's learning rate falls. [Clausen2021]: 7 and 14."""
+    """Baseline iterations at which the learning rate drops (7 and 14 in [Clausen2021])."""
     window: tuple[int, int]
-    """Iterations between which the slow window grows. [Clausen2021]: 5 and 15."""
+    """Iterations between which the slow window grows (5 and 15 in [Clausen2021])."""
     cycle: int
-    """Iteration by which the cycle of the learning rate has shrunk. [Clausen2021]: 20."""
+    """Iteration at which learning-rate cycles stop shrinking (20 in [Clausen2021])."""
 
 
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
-"""Games per iteration of modes that play whole games: about as many positions as the others.
+"""Games per iteration in self-play modes that play whole games.
 
-Retries begin in the middle of games and so search fewer."""
+They yield about the same number of positions as the continuous mode. Retries search fewer positions
+because they start in the middle of a game."""
 
 _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -129,10 +130,10 @@ _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {"stop": {"name": "spent", "evaluations": 900_000_000}},
 }  # fmt: skip
-"""The small network, in proportion to the others.
+"""Size and training budget of the small network, scaled like those of the other networks.
 
-It searches about a quarter as many positions, in about a tenth of the time: [Clausen2021] trained
-it for 2 hours, and the others for 13 to 27."""
+It searches about a quarter of the positions in about a tenth of the time. [Clausen2021] trained the
+small network for 2 hours and the others for 13 to 27 hours."""
 
 _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -145,7 +146,7 @@ _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Clocks in proportion to the simulations of the others, and at least about ten generations."""
+"""League clocks, scaled with the simulations of other variants, for ten or more generations."""
 
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},
@@ -153,16 +154,16 @@ _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "small": {"network.filters": 4, "growth.after": [3, 8, 20]},
     "paper": {"network.filters": 16},
 }
-"""Filters of the first network, and iterations after which they double.
+"""Filters of the first network, and iterations after which their number doubles.
 
-The last network is as large as those of the others; at the published size, twice as large."""
+The final network is as large as those of the other variants, or twice as large at scale `paper`."""
 _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"growth.epochs": 2},
     "mini": {"growth.epochs": 4},
     "small": {"growth.epochs": 4},
     "paper": {},
 }
-"""Passes over the window by a network with new weights, at scales with small windows."""
+"""Passes over the window after a network is reinitialised, at scales with small windows."""
 
 _PUBLISHED = Lengths(
     baseline={
@@ -177,7 +178,7 @@ _PUBLISHED = Lengths(
         "learn.schedule": {"name": "cycle", "anneal_iterations": 20},
     },
 )  # fmt: skip
-"""Settings of the presets; variants combine parts of both."""
+"""Settings of the two presets, which some variants combine."""
 
 _LENGTHS: Mapping[Scale, _Length] = {
     "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
@@ -190,10 +191,10 @@ _LENGTHS: Mapping[Scale, _Length] = {
 class Connect4Efficiency(Study):
     """Compare ways to train cheaply on Connect Four: accuracy against a solver, and its cost.
 
-    Networks of 5, 10 and 20 blocks learn from solved positions, which shows the limits of a
-    network. Then training by self-play: the baseline, its extended version, the latter without each
-    of its ingredients in turn, and the other methods of the paper, measured on solved positions
-    after every iteration and compared at equal cost.
+    Train networks of 5, 10 and 20 blocks on solved positions to find the limits of a network. Then
+    train by self-play with the baseline, its extended version, the extended version without each of
+    its ingredients in turn, and the other methods of the paper. Measure accuracy on solved
+    positions after each iteration and compare the variants at equal cost.
 
     Examples:
       zerolab study connect4-efficiency
@@ -218,19 +219,19 @@ class Connect4Efficiency(Study):
 
 
 def _positions(scale: Scale, label: str, count: int, **settings: Any) -> PlannedPositions:
-    chosen = DatasetSettings(**settings)
-    seconds = count * _SECONDS[chosen.one_per_game]
-    return PlannedPositions(label, _BOARD[scale], count, chosen, seconds)
+    dataset = DatasetSettings(**settings)
+    seconds = count * _SECONDS[dataset.one_per_game]
+    return PlannedPositions(label, _BOARD[scale], count, dataset, seconds)
 
 
 def easy_positions(game: str, count: int) -> PlannedPositions:
-    """Return the easy positions on which the report measures networks."""
+    """Return the set of easy positions on which the report measures accuracy."""
     settings = DatasetSettings(perfect=_PERFECT, one_per_game=True, seed=1)
     return PlannedPositions("easy", game, count, settings, count * _SECONDS_EASY, TRAINING)
 
 
 def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
-    """Return the sets of Table 1: every position of a game (v1), and one per game (v2)."""
+    """Return the sets of Table 1: every position of each game (v1), or one per game (v2)."""
     count = _SOLVED[scale]
     return {
         "v1": _positions(scale, "v1", count),
@@ -239,11 +240,11 @@ def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
 
 
 def _fitted(scale: Scale) -> Iterator[PlannedRun]:
-    """Yield the runs of Table 1, and those that learn from the published labels."""
+    """Yield the runs of Table 1 and the runs trained on the published labels."""
     fewest = _BLOCKS[scale][0]
     for name, positions in _solved_sets(scale).items():
         for blocks in _BLOCKS[scale]:
-            is_relabelled = blocks == fewest or scale != "mini"  # where the largest take too long
+            is_relabelled = blocks == fewest or scale != "mini"  # too slow for deep networks
             for labels in ("right", "published") if is_relabelled else ("right",):
                 for seed in range(_SEEDS[scale]):
                     changes = {**_FITTED[scale], "network.blocks": blocks}
@@ -261,7 +262,7 @@ def _fitted(scale: Scale) -> Iterator[PlannedRun]:
 
 
 def _trained(scale: Scale) -> Iterator[PlannedRun]:
-    """Yield the runs that train by self-play."""
+    """Yield the self-play training runs."""
     hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     small: dict[int, PlannedRun] = {}
     lengths = _lengths(scale)
@@ -290,7 +291,7 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
 
 
 def _size(scale: Scale, name: str) -> dict[str, Any]:
-    """Return the changes that fit a variant to the scale: games of an iteration, first filters."""
+    """Return changes that adapt a variant's games per iteration or network size to the scale."""
     if name in TREES:
         return {"selfplay.episodes": _EPISODES[scale]}
     if name in LEAGUE:
@@ -303,13 +304,13 @@ def _size(scale: Scale, name: str) -> dict[str, Any]:
 
 
 def _lengths(scale: Scale) -> Lengths:
-    """Return the length of runs.
+    """Return the changes that set the length of runs.
 
-    The baseline plays 5 positions per iteration where the extended version plays 3 [Clausen2021];
-    the number of iterations makes both play equally many.
+    An iteration of the extended version plays 3/5 of the positions that the baseline plays
+    [Clausen2021]. It runs 5/3 of the iterations, so both play the same number of positions.
     """
     if scale == "paper":
-        return Lengths(*({"stop": "no_gain", **each} for each in _PUBLISHED))
+        return Lengths(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
     length = _LENGTHS[scale]
     unit = length.plies * _PLAYED[scale]["selfplay.parallel_games"]
     begin, end = length.window

@@ -1,4 +1,4 @@
-"""Compared variants of training, and their published results [Clausen2021]."""
+"""Training variants and their published results [Clausen2021]."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ BASELINE_PRESET = "connect4-baseline"
 _EXTENDED_PRESET = "connect4-extended"
 
 Changes = Mapping[str, Any]
-"""Settings by dotted keys."""
+"""Settings by dotted key."""
 
 
 class Published(NamedTuple):
-    """Hours of an RTX 2070S to an accuracy, read off the figures of [Clausen2021]."""
+    """Published results on an RTX 2070S, read off the figures of [Clausen2021]."""
 
     hours: Mapping[int, float]
     """Hours of self-play by strong accuracy of search on the hard set, in percent."""
     peak: float
-    """The highest accuracy, in percent."""
+    """Highest accuracy, in percent."""
 
 
 class Lengths(NamedTuple):
-    """Changes that set the length of runs, with windows and learning-rate schedules to match."""
+    """Changes that set the length of runs, with matching windows and learning-rate schedules."""
 
     baseline: Changes
     extended: Changes
 
 
 class Variant(NamedTuple):
-    """A variant of training."""
+    """Training variant."""
 
     title: str
     preset: str = _EXTENDED_PRESET
@@ -43,19 +43,20 @@ class Variant(NamedTuple):
     """Changes to the preset."""
     published: Published | None = None
     is_ablation: bool = False
-    """True if it leaves an ingredient out of the extended version."""
+    """True if the variant removes an ingredient from the extended version."""
 
 
 def _longer_iterations(lengths: Lengths) -> Changes:
-    """Return the extended version in 3/5 as many iterations, each as long as the baseline's.
+    """Return changes that give the extended version the iterations of the baseline.
 
-    Its window and cycle are rescaled, so that they change after as many positions as before.
+    The window and the learning-rate cycle are rescaled to change after the same number of positions
+    as before.
     """
-    own = ("iterations", "selfplay.mode")
+    baseline_keys = ("iterations", "selfplay.mode")
     window, cycle = (lengths.extended[f"learn.{key}"] for key in ("window", "schedule"))
     ends = {key: _fewer(window[key]) for key in ("begin", "end")}
     return {
-        **{key: value for key, value in lengths.baseline.items() if key in own},
+        **{key: value for key, value in lengths.baseline.items() if key in baseline_keys},
         "learn.window": {**window, **ends},
         "learn.schedule": {**cycle, "anneal_iterations": _fewer(cycle["anneal_iterations"])},
     }
@@ -74,7 +75,7 @@ LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner")
 """Leagues of search settings, by the fitness of players."""
 
 SMALL, FEATURES = "small", "features"
-"""A small network, and a larger one that learns its features."""
+"""Small network, and a larger network that learns its features."""
 
 VARIANTS: Mapping[str, Variant] = {
     BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
@@ -138,7 +139,7 @@ VARIANTS: Mapping[str, Variant] = {
         is_ablation=True,
     ),
 }
-"""By level of the factor ``variant``."""
+"""Training variants by level of the factor ``variant``."""
 
 
 def _big_tree(c: float) -> Changes:
@@ -154,5 +155,6 @@ def _league(fitness: str) -> Changes:
 
 
 def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the baseline's learning-rate schedule in iterations of the extended version."""
-    return {**schedule, "iterations": [5 * each // 3 for each in schedule["iterations"]]}
+    """Convert the baseline's learning-rate schedule to iterations of the extended version."""
+    steps = [5 * iteration // 3 for iteration in schedule["iterations"]]
+    return {**schedule, "iterations": steps}

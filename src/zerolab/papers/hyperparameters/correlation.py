@@ -1,8 +1,8 @@
-"""Report on the grid: heat maps of Elo, and Elo against time [Wang2020a, Figs 4 to 6]."""
+"""Report on the full grid: heat maps of Elo, and Elo against time [Wang2020a, Figs 4 to 6]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
@@ -39,43 +39,52 @@ if TYPE_CHECKING:
 
 
 Cost = Callable[[GridRun], float]
-"""Seconds of a run."""
+"""Function that returns a time of a run in seconds."""
 
-ANCHOR = "Elo is above Random's, which is 0 in every tournament: only networks of one seed met."
-_LUCK = "A front picks the best of many noisy points: some are there by luck; it lies too high."
+ANCHOR = (
+    "Elo is relative to Random in each tournament because networks with different seeds do not play"
+    " each other."
+)
+_SELECTION_BIAS = (
+    "The front selects the best of many noisy points, so it contains lucky points and is biased"
+    " upwards."
+)
 
 
 def heat_blocks(grid: Grid) -> Iterator[Block]:
-    """Yield maps of Elo over simulations and epochs, one per I and E."""
+    """Yield heat maps of Elo over simulations and epochs, one for each I and E."""
     yield Heading("Elo of all combinations")
-    outer, games = grid.levels["I"], grid.levels["E"]
-    maps = {f"I = {i}, E = {e}": _map(grid, i, e) for i, e in product(outer, games)}
+    iterations, games = grid.levels["I"], grid.levels["E"]
+    maps = {f"I = {i}, E = {e}": _map(grid, i, e) for i, e in product(iterations, games)}
     yield Picture(
         "elo",
         draw_heat(
-            maps, "Elo of final networks above Random's", "m, simulations", "ep, epochs", "Elo",
+            maps, "Elo of final networks relative to Random", "m, simulations", "ep, epochs", "Elo",
             columns=len(games),
         ),
-        f"A map for every number of iterations (I, down) and of games of an iteration (E, across)."
-        f" {ANCHOR} {_scale_words(grid)} {search_words(grid)} The standard deviation between runs"
-        " includes that of Random's rating between tournaments. As Fig. 4 of [Wang2020a].",
+        "One map for each number of iterations (I, down) and games per iteration (E, across)."
+        f" {ANCHOR} {_scale_note(grid)} {search_note(grid)} The standard deviation between runs"
+        " includes the variation of Random's rating between tournaments. Compare Fig. 4 of"
+        " [Wang2020a].",
     )  # fmt: skip
 
 
-def search_words(grid: Grid) -> str:
-    """Describe the search of networks in tournaments."""
-    found = ", ".join(dict.fromkeys(each.options for each in grid.results.design.tournaments))
+def search_note(grid: Grid) -> str:
+    """Return a note on the search settings in tournaments."""
+    planned = grid.results.design.tournaments
+    options = ", ".join(dict.fromkeys(tournament.options for tournament in planned))
     return (
-        f"In tournaments all networks search alike ({found}), independently of the m of their"
-        " training: the effect of m is its effect on learning."
+        f"All networks use the same search settings in tournaments ({options}), whatever m they"
+        " were trained with, so the effect of m is its effect on training."
     )
 
 
-def _scale_words(grid: Grid) -> str:
+def _scale_note(grid: Grid) -> str:
     low, high = f"{grid.scales[0]:.3f}", f"{grid.scales[-1]:.3f}"
     return (
-        "It is on the model's own scale, the same in all tournaments; BayesElo would multiply it by"
-        f" {low}" + (f" to {high}, by tournament." if high != low else ".")
+        "The Elo scale is that of the model, which is the same in all tournaments. BayesElo would"
+        f" multiply it by {low}"
+        + (f" to {high}, depending on the tournament." if high != low else ".")
     )
 
 
@@ -95,70 +104,70 @@ def _map(grid: Grid, i: int, e: int) -> Heat:
 
 
 def time_blocks(grid: Grid) -> Iterator[Block]:
-    """Yield Elo against the time of self-play, of learning, and of both."""
+    """Yield Elo against self-play time, learning time and total time."""
     yield Heading("Elo against time")
+    combinations = grid.combinations()
     for name, title, stage in (
-        ("elo-selfplay-time", "Elo against the time of self-play", "selfplay"),
-        ("elo-learning-time", "Elo against the time of learning", "learn"),
+        ("elo-selfplay-time", "Elo against self-play time", "selfplay"),
+        ("elo-learning-time", "Elo against learning time", "learn"),
     ):
         yield Picture(
             name,
-            _scatter(grid.combinations().values(), OUTER, title, _stage(stage)),
-            f"A point is a combination of I, E, m and ep. {ANCHOR} {_LUCK} As Fig. 5 of"
-            " [Wang2020a].",
+            _scatter(combinations.values(), OUTER, title, _stage_seconds(stage)),
+            f"Each point is a combination of I, E, m and ep. {ANCHOR} {_SELECTION_BIAS} Compare"
+            " Fig. 5 of [Wang2020a].",
         )
-    most = {symbol: grid.levels[symbol][-1] for symbol in ("I", "E")}
-    chosen = [runs for runs in grid.combinations().values() if _has(runs[0], most)]
-    if chosen:
-        named = " and ".join(f"{symbol} = {level}" for symbol, level in most.items())
+    largest = {symbol: grid.levels[symbol][-1] for symbol in ("I", "E")}
+    subset = [
+        runs
+        for runs in combinations.values()
+        if all(runs[0].level(symbol) == level for symbol, level in largest.items())
+    ]
+    if subset:
+        levels = " and ".join(f"{symbol} = {level}" for symbol, level in largest.items())
         yield Picture(
             "front-most",
-            _scatter(chosen, "m", f"Elo against time with {named}", _total),
-            f"All combinations of m and ep with the most iterations and games. {ANCHOR} {_LUCK} As"
-            " Fig. 6 of [Wang2020a].",
+            _scatter(subset, "m", f"Elo against time with {levels}", _total_seconds),
+            "All combinations of m and ep with the largest numbers of iterations and games."
+            f" {ANCHOR} {_SELECTION_BIAS} Compare Fig. 6 of [Wang2020a].",
         )
     yield Picture(
         "front",
-        _scatter(grid.combinations().values(), OUTER, "Elo against time", _total),
-        f"All combinations, by their means. {ANCHOR} {_LUCK} The table below shows how often each"
-        " combination is on it.",
+        _scatter(combinations.values(), OUTER, "Elo against time", _total_seconds),
+        f"Means of all combinations. {ANCHOR} {_SELECTION_BIAS} The table below shows how often"
+        " each combination is on the front.",
     )
-    yield Paragraph(_drawn_words(grid))
+    yield Paragraph(_bootstrap_note(grid))
     yield front_table(grid)
 
 
-def _drawn_words(grid: Grid) -> str:
-    repeated = run_spread(grid) is not None
-    drawn = (
-        "every mean gets residuals of Elo and time drawn from those of all runs, which include both"
-        " the difference between runs and the error of measuring"
-        if repeated
-        else "every Elo gets its error of measuring; one run per combination does not show how far"
-        " runs differ, so these shares are overconfident"
+def _bootstrap_note(grid: Grid) -> str:
+    resampling = (
+        "Each draw adds resampled residuals of Elo and time to the means. The residuals of all runs"
+        " are pooled and include both variation between runs and measurement error."
+        if run_spread(grid) is not None
+        else "Each draw adds measurement error to Elo. With one run per combination, the variation"
+        " between runs is unknown, so these shares are overconfident."
     )
     return (
-        "Share of draws: the share of bootstrap draws in which a combination is on the front of Elo"
-        f" and total time; in a draw, {drawn}. Where the share is well between 0 and 1, chance"
-        " decided whether the combination is on the front as drawn."
+        "The share of draws is the share of bootstrap draws in which a combination is on the front"
+        f" of Elo and total time. {resampling} If the share is far from both 0 and 1, the place of"
+        " the combination on or off the plotted front is due to chance."
     )
 
 
-def _stage(name: str) -> Cost:
+def _stage_seconds(name: str) -> Cost:
     return lambda run: run.run.seconds[name]
 
 
-def _total(run: GridRun) -> float:
+def _total_seconds(run: GridRun) -> float:
     return run.seconds
-
-
-def _has(run: GridRun, levels: Mapping[str, int]) -> bool:
-    return all(run.level(symbol) == level for symbol, level in levels.items())
 
 
 def _scatter(
     combinations: Iterable[Sequence[GridRun]], symbol: str, title: str, cost: Cost
 ) -> Figure:
-    """Draw the means of combinations, coloured by the level of one factor."""
+    """Draw the means of combinations, coloured by level of the factor `symbol`."""
     combinations = list(combinations)
     unit = time_unit(cost(run) for runs in combinations for run in runs)
     series: dict[str, list[Point]] = {}
@@ -168,67 +177,67 @@ def _scatter(
     return draw_scatter(series, title, f"time ({unit.name})", "Elo, Random = 0")
 
 
-_WHAT = "whether time is better spent on iterations than on the work within them"
+_SUBJECT = "whether time is better spent on more iterations or on more work within each iteration"
 
 
 def correlation_report(results: Results) -> Document:
-    """Return the report on the finished work."""
+    """Return the report on all finished work."""
     grid = read_grid(results)
-    missing = results.missing()
+    missing_message = results.missing_message()
     blocks: list[Block] = [
-        *([Paragraph(f"Not everything is finished: {missing}.")] if missing else []),
+        *([Paragraph(f"The study is not finished: {missing_message}.")] if missing_message else []),
         Heading("Findings"),
         ClaimTable(judge(grid_findings(grid))),
     ]
     if grid.runs:
-        blocks += [*regression_blocks(grid), *heat_blocks(grid), Paragraph(_spread_words(grid))]
+        blocks += [*regression_blocks(grid), *heat_blocks(grid), Paragraph(_spread_note(grid))]
         blocks += time_blocks(grid)
     else:
-        blocks.append(Paragraph("No tournament of a seed is finished: there is no Elo yet."))
+        blocks.append(Paragraph("There is no Elo yet because no tournament is finished."))
     if results.runs:
-        blocks += [Heading("Every run"), _every_run(grid)]
-    scale = scale_caveats(results.scale, len(results.levels("seed")), _WHAT)
-    limited = f"{scale} {search_words(grid)} {TIMES_CAVEAT}"
+        blocks += [Heading("All runs"), _runs_table(grid)]
+    scale = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
+    caveats = f"{scale} {search_note(grid)} {TIMES_CAVEAT}"
     title = "Iterations, games, simulations and epochs together"
-    return Document(title, limited, blocks, provenance(results))
+    return Document(title, caveats, blocks, provenance(results))
 
 
-def _spread_words(grid: Grid) -> str:
-    found = run_spread(grid)
-    if found is None:
+def _spread_note(grid: Grid) -> str:
+    components = run_spread(grid)
+    if components is None:
         return (
-            "Every combination has one run, so the spread between runs of one combination is not"
-            " known. A fit over all of them averages over it; a single cell does not."
+            "Each combination has one run, so the variation between runs of a combination is"
+            " unknown. A fit over all runs averages over this variation, a single cell does not."
         )
     return (
-        f"{ANCHOR} Runs of one combination differ by a standard deviation of"
-        f" {found.observed:.0f} Elo. This leaves out shifts of all networks of a tournament, such"
-        " as the error of Random's own rating, for which fits have a constant."
-        f" {cell_text(found.explained, '.0%')} of that variance is error of measuring"
-        f" ({found.measurement:.0f} Elo a run)."
+        f"{ANCHOR} Runs of a combination vary with a standard deviation of"
+        f" {components.observed:.0f} Elo. This excludes common shifts of all networks in a"
+        " tournament, such as the error of Random's own rating, which the constants of the fits"
+        f" absorb. Measurement error accounts for {cell_text(components.explained, '.0%')} of that"
+        f" variance ({components.measurement:.0f} Elo per run)."
     )
 
 
-def _every_run(grid: Grid) -> Table:
-    elos = {run.run.planned.key: run for run in grid.runs}
+def _runs_table(grid: Grid) -> Table:
+    rated_runs = {run.run.planned.key: run for run in grid.runs}
     rows: list[list[Cell]] = []
     for run in grid.results.runs:
         key = run.planned.key
-        known = elos.get(key)
-        rows.append([*_facts(run), known and known.elo, known and known.error, key])
+        rated = rated_runs.get(key)
+        rows.append([*_run_cells(run), rated and rated.elo, rated and rated.error, key])
     columns = [
         "seed", *SYMBOLS, "self-play (s)", "learning (s)", "total (s)",
         "simulations", "examples seen", "positions", "last policy loss", "last value loss",
         "Elo above Random", "its standard error", "run",
     ]  # fmt: skip
-    return Table("runs", "Every run", columns, rows)
+    return Table("runs", "All runs", columns, rows)
 
 
-def _facts(run: TrainedRun) -> list[Cell]:
+def _run_cells(run: TrainedRun) -> list[Cell]:
     levels = [int(run.factors[symbol]) for symbol in SYMBOLS]
-    last, done = run.final_losses[-1], work(run)
+    losses, run_work = run.final_losses[-1], work(run)
     return [
-        run.factors["seed"], *levels, run.seconds["selfplay"],
-        run.seconds["learn"], run.total_seconds, done.simulations, done.examples, run.positions,
-        last["policy"], last["value"],
+        run.factors["seed"], *levels, run.seconds["selfplay"], run.seconds["learn"],
+        run.total_seconds, run_work.simulations, run_work.examples, run.positions,
+        losses["policy"], losses["value"],
     ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Findings of [Wang2020a] as claims, with their statistics and thresholds.
+"""Claims of [Wang2020a] and their statistics.
 
-Of the sweep, only the hours of Table 3 can be tested: losses are published as figures, and
-importance by judgement.
+For the sweep, only the hours in Table 3 can be tested. The paper publishes losses only as figures,
+and ranks importance by judgement.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from zerolab.studies.statistics import Estimate, linear_regression
 _TABLE_3, _ABSTRACT = "[Wang2020a, Table 3]", "[Wang2020a, abstract]"
 
 COSTLY = ("I", "E", "m", "rs", "ep", "n")
-"""Hyper-parameters whose larger values cost more time."""
+"""Hyper-parameters that increase training time."""
 FREE = ("T'", "c", "lr", "d", "u")
-"""Hyper-parameters that hardly change the time: by up to 18 % of the default's published hours."""
+"""Hyper-parameters that change the published time by at most 18 % of the default."""
 MOST = "E"
-"""The hyper-parameter whose published hours differ most, by a factor of 5; the next is I, 2.5."""
+"""Hyper-parameter with the largest published effect on time, a factor of 5 (next is I with 2.5)."""
 
 
 def _exponent_claim(symbol: str, text: str, below: bool = False) -> Claim:
@@ -38,7 +38,7 @@ def _exponent_claim(symbol: str, text: str, below: bool = False) -> Claim:
         f"time-{symbol}",
         text,
         _TABLE_3,
-        f"b in time ~ {symbol}^b, fitted to the logarithms over the runs of its three values",
+        f"b in time ~ {symbol}^b, fitted to the logarithms over the runs with its three values",
         0.0,
         "below" if below else "above",
     )
@@ -51,20 +51,21 @@ EXPONENTS = {
 BATCHES = _exponent_claim("bs", "Larger batches (bs) cost less time.", below=True)
 FREE_CLAIM = Claim(
     "time-free",
-    f"{', '.join(FREE)} hardly change the time.",
+    f"{', '.join(FREE)} hardly change the training time.",
     _TABLE_3,
-    "largest difference, up or down, between the mean time of a value and that of the default,"
-    " relative to the latter; the spread between runs is pooled over these values",
+    "largest absolute difference between the mean time of a value and that of the default, relative"
+    " to the default (variation between runs pooled over these values)",
     0.25,
     "below",
 )
 MOST_CLAIM = Claim(
     "time-most",
-    "Of the twelve parameters, the number of games of an iteration (E) changes the time most.",
+    "Among the twelve hyper-parameters, the number of games per iteration (E) has the largest"
+    " effect on training time.",
     _TABLE_3,
-    "doublings of time (mean of log2) from the least to the greatest value of E, minus the largest"
-    " difference between two values of another parameter; the spread between runs is pooled over"
-    " all settings",
+    "doublings of time (mean of log2) from the smallest to the largest value of E minus the largest"
+    " difference between two values of another hyper-parameter (variation between runs pooled over"
+    " all settings)",
     0.0,
     "above",
 )
@@ -73,26 +74,27 @@ MORE_CLAIM = Claim(
     "more-iterations",
     "More iterations train stronger players.",
     _ABSTRACT,
-    "Elo per doubling of I, all others equal, from a fit over all runs with E, m and ep",
+    "Elo per doubling of I with E, m and ep unchanged, from a fit over all runs",
     0.0,
     "above",
 )
 OUTER_CLAIM = Claim(
     "iterations-at-equal-time",
-    "Time is well spent on iterations: at equal time, more of them train stronger players.",
+    "Time is well spent on iterations. At equal time, more iterations train stronger players.",
     _ABSTRACT,
-    f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the time of"
-    " counted work and a constant per tournament",
+    f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the counted"
+    " time and a constant per tournament",
     0.0,
     "above",
 )
 LEAD_CLAIMS = {
     symbol: Claim(
         f"iterations-above-{symbol}",
-        f"Iterations subsume {FACTORS[symbol].title}: at equal time, more iterations are worth more"
+        f"Iterations subsume {FACTORS[symbol].title}. At equal time, more iterations are worth more"
         f" than more {FACTORS[symbol].title}.",
         _ABSTRACT,
-        f"Elo per doubling of {OUTER}, minus that of {symbol}, both at equal time by counted work",
+        f"Elo per doubling of {OUTER} minus Elo per doubling of {symbol}, both at equal counted"
+        " time",
         0.0,
         "above",
     )
@@ -101,35 +103,36 @@ LEAD_CLAIMS = {
 
 
 def sweep_findings(sweep: Sweep) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim about the sweep."""
-    found: dict[Claim, Estimate | Missing] = {
-        claim: time_exponent(sweep, symbol) for symbol, claim in EXPONENTS.items()
+    """Return the statistic of each claim about the sweep, or the reason why it is missing."""
+    return {
+        **{claim: time_exponent(sweep, symbol) for symbol, claim in EXPONENTS.items()},
+        BATCHES: time_exponent(sweep, "bs"),
+        FREE_CLAIM: _largest_deviation(sweep),
+        MOST_CLAIM: _lead(sweep),
     }
-    found[BATCHES] = time_exponent(sweep, "bs")
-    found[FREE_CLAIM] = _largest_deviation(sweep)
-    found[MOST_CLAIM] = _lead(sweep)
-    return found
 
 
 def time_exponent(sweep: Sweep, symbol: str) -> Estimate | Missing:
-    """Return b of time ~ value^b, with an interval over the runs of three values."""
+    """Return the exponent b in time ~ value^b, with a confidence interval over runs."""
     settings = sweep.by_symbol[symbol]
-    if not all(each.runs for each in settings):
-        return Missing(sweep.results.missing())
-    pairs = [(each.value, seconds(run)) for each in settings for run in each.runs]
+    if not all(setting.runs for setting in settings):
+        return Missing(sweep.results.missing_message())
+    pairs = [(setting.value, seconds(run)) for setting in settings for run in setting.runs]
     x, y = np.log2(np.array(pairs)).T
     return linear_regression(x, y, [symbol])[symbol]
 
 
 def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
-    """Return the largest deviation, in either direction; which value it is was not known."""
-    settings = [each for symbol in FREE for each in sweep.by_symbol[symbol] if each.place != 1]
-    if not sweep.default or not all(each.runs for each in settings):
-        return Missing(sweep.results.missing())
+    """Return the largest relative change in time for `FREE`, selected after the fact."""
+    settings = [
+        setting for symbol in FREE for setting in sweep.by_symbol[symbol] if setting.place != 1
+    ]
+    if not sweep.default or not all(setting.runs for setting in settings):
+        return Missing(sweep.results.missing_message())
     mean_default = mean(map(seconds, sweep.default))
     default, *others = (
         [seconds(run) / mean_default for run in runs]
-        for runs in [sweep.default, *(each.runs for each in settings)]
+        for runs in [sweep.default, *(setting.runs for setting in settings)]
     )
     return largest(
         [
@@ -140,36 +143,37 @@ def _largest_deviation(sweep: Sweep) -> Estimate | Missing:
 
 
 def _lead(sweep: Sweep) -> Estimate | Missing:
-    """Return the lead of E over the largest difference, up or down, within another parameter.
+    """Return the effect of E on time minus the largest effect of another hyper-parameter.
 
-    In logarithms, because their spread is the same for all settings; that of times is not.
+    The effects are differences in log2(time), because the variation between runs is about the same
+    for all settings on a logarithmic scale.
     """
     if not sweep.complete:
-        return Missing(sweep.results.missing())
-    alike = [_doublings(runs) for runs in sweep.settings]
-    least, *_, greatest = (_doublings(each.runs) for each in sweep.by_symbol[MOST])
+        return Missing(sweep.results.missing_message())
+    pooled = [_log2_seconds(runs) for runs in sweep.settings]
+    low, *_, high = (_log2_seconds(setting.runs) for setting in sweep.by_symbol[MOST])
     return smallest(
         [
-            contrast([(1.0, greatest), (-1.0, least), (-1.0, one), (1.0, other)], alike)
+            contrast([(1.0, high), (-1.0, low), (-1.0, one), (1.0, other)], pooled)
             for symbol, settings in sweep.by_symbol.items() if symbol != MOST
-            for one, other in permutations([_doublings(each.runs) for each in settings], 2)
+            for one, other in permutations([_log2_seconds(each.runs) for each in settings], 2)
         ]
     )  # fmt: skip
 
 
-def _doublings(runs: Sequence[TrainedRun]) -> list[float]:
+def _log2_seconds(runs: Sequence[TrainedRun]) -> list[float]:
     return [math.log2(seconds(run)) for run in runs]
 
 
 def grid_findings(grid: Grid) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim about the grid."""
+    """Return the statistic of each claim about the grid, or the reason why it is missing."""
     claims = [MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values()]
-    missing = grid.results.missing()
-    if missing or not grid.runs:
-        return dict.fromkeys(claims, Missing(missing or "nothing is planned"))
-    found = fit(grid)
+    missing_message = grid.results.missing_message()
+    if missing_message or not grid.runs:
+        return dict.fromkeys(claims, Missing(missing_message or "nothing is planned"))
+    fits = fit(grid)
     return {
-        MORE_CLAIM: found.elo[OUTER],
-        OUTER_CLAIM: found.equal_work[OUTER],
+        MORE_CLAIM: fits.elo[OUTER],
+        OUTER_CLAIM: fits.equal_work[OUTER],
         **{claim: lead(grid, symbol) for symbol, claim in LEAD_CLAIMS.items()},
     }

@@ -1,7 +1,8 @@
-"""Runs of the full grid: their levels, Elo, work and time.
+"""Levels, Elo, work and time of the runs of the full grid.
 
-Measured times belong to one machine, and are noisy because runs share it. In a fit, noise in a
-regressor pulls its coefficient towards 0 and distorts the others; counts of work have no noise.
+Measured times depend on the machine and are noisy because several runs share it. In a fit, noise in
+a regressor biases its coefficient towards 0 and distorts the other coefficients. Counts of work
+have no noise.
 """
 
 from __future__ import annotations
@@ -28,41 +29,41 @@ class TimeUnit(NamedTuple):
 
 
 _UNITS = (TimeUnit("s", 1.0), TimeUnit("min", 60.0), TimeUnit("h", 3600.0))
-_FEWEST = 3.0
+_SMALLEST_NUMBER = 3.0
 
 
 def time_unit(seconds: Iterable[float]) -> TimeUnit:
-    """Return the largest unit in which the longest time is 3 or more, else seconds."""
+    """Return the largest unit in which the longest time is at least 3, by default seconds."""
     longest = max(seconds, default=0.0)
-    fitting = [unit for unit in _UNITS if longest >= _FEWEST * unit.seconds]
-    return fitting[-1] if fitting else _UNITS[0]
+    suitable = [unit for unit in _UNITS if longest >= _SMALLEST_NUMBER * unit.seconds]
+    return suitable[-1] if suitable else _UNITS[0]
 
 
 class Prices(NamedTuple):
-    """Seconds per unit of work."""
+    """Time per unit of work, in seconds."""
 
     simulation: float
     example: float
     iteration: float
-    """Fixed time of an iteration, its gate included."""
+    """Fixed time per iteration, including its gate."""
 
 
 class Work(NamedTuple):
-    """Work of a run in all its iterations."""
+    """Total work of a run."""
 
     simulations: int
-    """Simulations of all searches of self-play."""
+    """Simulations of all self-play searches."""
     examples: int
-    """Examples seen by learning, repetitions included."""
+    """Training examples, including repetitions."""
     iterations: int
 
     def seconds(self, prices: Prices) -> float:
-        """Return the time of the work at fixed prices."""
+        """Return the time that the work takes at `prices`."""
         return sum(count * price for count, price in zip(self, prices, strict=True))
 
 
 def work(run: TrainedRun) -> Work:
-    """Return the work of a run, without the games of gates."""
+    """Return the work of a run, without gate games."""
     return Work(
         sum(record.simulations for record in run.of(SelfPlayRecord)),
         sum(record.examples_seen for record in run.of(LearnRecord)),
@@ -71,18 +72,19 @@ def work(run: TrainedRun) -> Work:
 
 
 def prices(runs: Sequence[TrainedRun]) -> Prices:
-    """Return the non-negative prices that fit the work of runs to their times best.
+    """Fit non-negative prices of work to the training times of `runs`.
 
-    Self-play and learning each have a price per unit and one per iteration, fitted by least squares
-    of relative errors, so that short runs count as much as long ones. Without runs, all are 0.
+    Self-play and learning each have a price per unit and a price per iteration. They minimise the
+    squared relative errors, so short and long runs have equal weight. All prices are 0 if there are
+    no runs.
     """
     if not runs:
         return Prices(0.0, 0.0, 0.0)
-    done = [work(run) for run in runs]
-    iterations = [each.iterations for each in done]
-    simulation, selfplay = _fit([each.simulations for each in done], iterations,
+    works = [work(run) for run in runs]
+    iterations = [each.iterations for each in works]
+    simulation, selfplay = _fit([each.simulations for each in works], iterations,
                                 [run.seconds["selfplay"] for run in runs])  # fmt: skip
-    example, learning = _fit([each.examples for each in done], iterations,
+    example, learning = _fit([each.examples for each in works], iterations,
                             [run.seconds["learn"] for run in runs])  # fmt: skip
     gates = sum(run.total_seconds - run.seconds["selfplay"] - run.seconds["learn"] for run in runs)
     return Prices(simulation, example, selfplay + learning + max(0.0, gates) / sum(iterations))
@@ -91,48 +93,48 @@ def prices(runs: Sequence[TrainedRun]) -> Prices:
 def _fit(
     units: Sequence[int], iterations: Sequence[int], seconds: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the prices of a unit and of an iteration."""
+    """Return the fitted price per unit and per iteration."""
     from scipy.optimize import nnls
 
     counts = np.array([units, iterations], np.float64).T
     scale = counts.max(axis=0, initial=1.0)
-    times = np.maximum(seconds, 1e-9)  # of a stage that was skipped
+    times = np.maximum(seconds, 1e-9)  # skipped stages take no time
     (unit, iteration), _ = nnls(counts / scale / times[:, None], np.ones(len(times)))
     return float(unit / scale[0]), float(iteration / scale[1])
 
 
 def disagreement(runs: Sequence[TrainedRun], prices: Prices) -> float:
-    """Return the standard deviation of log2 of measured time over that of counted work."""
-    every = [math.log2(run.total_seconds / work(run).seconds(prices)) for run in runs]
-    return stdev(every) if len(every) > 1 else 0.0
+    """Return the standard deviation of log2(measured time / counted time)."""
+    ratios = [math.log2(run.total_seconds / work(run).seconds(prices)) for run in runs]
+    return stdev(ratios) if len(ratios) > 1 else 0.0
 
 
 SYMBOLS = ("I", "E", "m", "ep")
 """Symbols of the four hyper-parameters [Wang2020a, Table 2]."""
 
 OUTER, INNER = "I", ("E", "m", "ep")
-"""Iterations, and the hyper-parameters of the work within one."""
+"""Number of iterations, and the hyper-parameters of the work within an iteration."""
 
 RANDOM = "random"
 
 
 class GridRun(NamedTuple):
-    """Run whose network has played in a tournament."""
+    """Run with a tournament rating."""
 
     run: TrainedRun
     tournament: str
-    """Key of the tournament. Each seed has its own, and runs of a seed share nothing else."""
+    """Key of the tournament. There is one per seed; runs with the same seed share nothing else."""
     levels: tuple[int, ...]
-    """In the order of `SYMBOLS`."""
+    """Levels in the order of `SYMBOLS`."""
     elo: float
-    """Elo above Random's in the same tournament, on the scale of the model."""
+    """Elo relative to Random in the same tournament, on the scale of the model."""
     error: float
-    """Standard error of `elo`, without that of Random's rating."""
+    """Standard error of `elo`, excluding the error of Random's rating."""
     work: Work
 
     @property
     def seconds(self) -> float:
-        """Training time."""
+        """Training time in seconds."""
         return self.run.total_seconds
 
     def level(self, symbol: str) -> int:
@@ -145,38 +147,40 @@ class Grid(NamedTuple):
 
     results: Results
     levels: Mapping[str, Sequence[int]]
-    """Levels by symbol, in increasing order."""
+    """Levels by symbol, in ascending order."""
     runs: Sequence[GridRun]
-    """Runs with an Elo."""
+    """Runs with a tournament rating."""
     prices: Prices
-    """Prices of counted work, fitted to all finished runs."""
+    """Prices of work, fitted to all finished runs."""
 
     @property
     def by_tournament(self) -> list[list[GridRun]]:
-        """Runs by tournament, for tournaments with runs."""
+        """Runs grouped by tournament."""
         names = dict.fromkeys(run.tournament for run in self.runs)
         return [[run for run in self.runs if run.tournament == name] for name in names]
 
     def at(self, **levels: int) -> list[GridRun]:
-        """Return the runs at some levels."""
+        """Return the runs with the given levels."""
         return [
             run for run in self.runs
             if all(run.level(symbol) == level for symbol, level in levels.items())
         ]  # fmt: skip
 
     def combinations(self) -> dict[tuple[int, ...], list[GridRun]]:
-        """Return the runs by combination of levels, for combinations with runs."""
-        every = product(*self.levels.values())
-        found = {levels: self.at(**dict(zip(SYMBOLS, levels, strict=True))) for levels in every}
-        return {levels: runs for levels, runs in found.items() if runs}
+        """Return the runs by combination of levels, for combinations that have runs."""
+        return {
+            levels: runs
+            for levels in product(*self.levels.values())
+            if (runs := self.at(**dict(zip(SYMBOLS, levels, strict=True))))
+        }
 
     def counted_seconds(self, run: GridRun) -> float:
-        """Return the time of a run's counted work at the prices of all runs."""
+        """Return the counted time of a run, which is the time of its work at `prices`."""
         return run.work.seconds(self.prices)
 
     @property
     def scales(self) -> list[float]:
-        """Factors by which BayesElo scales the Elo of the tournaments, the least first."""
+        """Factors by which BayesElo scales the Elo of each tournament, smallest first."""
         return sorted(
             self.results.tournaments[name].ratings.model.scale
             for name in dict.fromkeys(run.tournament for run in self.runs)
@@ -184,32 +188,35 @@ class Grid(NamedTuple):
 
 
 def read_grid(results: Results) -> Grid:
-    """Return the finished runs; there is one tournament per seed, in the part of that seed."""
+    """Read the finished runs and their ratings from the tournament of each seed."""
     levels = {symbol: sorted(int(level) for level in results.levels(symbol)) for symbol in SYMBOLS}
     return Grid(results, levels, [*_runs(results)], prices(results.runs))
 
 
 def _runs(results: Results) -> Iterable[GridRun]:
     for run in results.runs:
-        played = results.tournaments.get(run.planned.part)
-        if played is not None:
+        tournament = results.tournaments.get(run.planned.part)
+        if tournament is not None:
             levels = tuple(int(run.factors[symbol]) for symbol in SYMBOLS)
-            yield GridRun(run, run.planned.part, levels, *_elo(played, run), work(run))
+            yield GridRun(run, run.planned.part, levels, *_elo(tournament, run), work(run))
 
 
-def _elo(played: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
-    """Return Elo above Random's and its standard error.
+def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
+    """Return the Elo of a run relative to Random and its standard error, on the model's scale.
 
-    BayesElo's scale depends on the share of draws in a tournament; the model's own scale is the
-    same in all tournaments.
+    The model's scale is the same in all tournaments, unlike BayesElo's scale, which depends on the
+    share of draws.
     """
-    rating = played.rating(run)
-    elo = rating.elo_model - played.by_name[RANDOM].elo_model
-    return elo, standard_error(rating) / played.ratings.model.scale
+    rating = tournament.rating(run)
+    elo = rating.elo_model - tournament.by_name[RANDOM].elo_model
+    return elo, standard_error(rating) / tournament.ratings.model.scale
 
 
 def mean_point(runs: Sequence[GridRun], costs: Sequence[float], unit: TimeUnit) -> Point:
-    """Return the mean of the runs of one combination; costs are in seconds."""
+    """Return the mean cost and Elo of the runs of one combination.
+
+    `costs` are in seconds, the cost of the point is in `unit`.
+    """
     elos = [run.elo for run in runs]
     return Point(
         fmean(costs) / unit.seconds,

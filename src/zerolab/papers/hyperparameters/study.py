@@ -1,4 +1,4 @@
-"""Twelve hyper-parameters one at a time, and four of them together [Wang2020a]."""
+"""Sweep of twelve hyper-parameters, and full grid of four of them [Wang2020a]."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Factor(NamedTuple):
-    """A hyper-parameter of [Wang2020a, Table 1]."""
+    """Hyper-parameter of [Wang2020a, Table 1]."""
 
     setting: str
     paper: tuple[float, float, float]
-    """Least, default and greatest value."""
+    """Smallest, default and largest value."""
     hours: tuple[float, float]
-    """Published hours with the least and the greatest value [Wang2020a, Table 3]."""
+    """Published hours with the smallest and the largest value [Wang2020a, Table 3]."""
     title: str
 
 
@@ -38,21 +38,21 @@ DEFAULT_HOURS = 44.0
 
 FACTORS: Mapping[str, Factor] = {
     "I": Factor("iterations", (50, 100, 150), (23.8, 60.3), "iterations"),
-    "E": Factor("selfplay.episodes", (10, 50, 100), (17.4, 87.7), "games of an iteration"),
+    "E": Factor("selfplay.episodes", (10, 50, 100), (17.4, 87.7), "games per iteration"),
     "T'": Factor("selfplay.temperature_plies", (10, 15, 20), (41.6, 40.4), "first greedy ply"),
-    "m": Factor("search.simulations", (25, 100, 200), (26.0, 64.8), "simulations of a move"),
+    "m": Factor("search.simulations", (25, 100, 200), (26.0, 64.8), "simulations per move"),
     "c": Factor("search.selection.c", (0.5, 1.0, 2.0), (50.7, 49.1), "exploration"),
-    "rs": Factor("learn.window", (1, 20, 40), (26.5, 50.7), "iterations to learn from"),
+    "rs": Factor("learn.window", (1, 20, 40), (26.5, 50.7), "iterations in the replay buffer"),
     "ep": Factor("learn.epochs", (5, 10, 15), (43.4, 55.7), "epochs"),
     "bs": Factor("learn.batch_size", (32, 64, 96), (47.7, 37.7), "batch size"),
     "lr": Factor("learn.learning_rate", (0.001, 0.005, 0.01), (47.8, 40.3), "learning rate"),
     "d": Factor("network.dropout", (0.2, 0.3, 0.4), (51.9, 51.4), "dropout"),
-    "n": Factor("gate.games", (20, 40, 100), (33.5, 57.4), "games of a gate"),
-    "u": Factor("gate.threshold", (0.5, 0.6, 0.7), (39.7, 40.4), "threshold of the gate"),
+    "n": Factor("gate.games", (20, 40, 100), (33.5, 57.4), "games per gate"),
+    "u": Factor("gate.threshold", (0.5, 0.6, 0.7), (39.7, 40.4), "gate threshold"),
 }
-"""Hyper-parameters by the paper's symbols.
+"""Hyper-parameters by symbol in the paper.
 
-T' counts plies from 1, so that T' - 1 plies are sampled."""
+T' counts plies from 1, so the moves of T' - 1 plies are sampled."""
 
 _REDUCED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
     "smoke": {
@@ -68,7 +68,7 @@ _REDUCED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Values at smaller scales that differ from the published ones, in about the same proportions."""
+"""Values that differ from the published ones at smaller scales, in about the same proportions."""
 
 LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
     "smoke": {"I": (1, 2), "E": (2, 3), "m": (2, 4), "ep": (1, 2)},
@@ -76,12 +76,12 @@ LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
     "small": {"I": (8, 16, 24), "E": (10, 20, 30), "m": (16, 32, 48), "ep": (5, 10, 15)},
     "paper": {"I": (25, 50, 75), "E": (10, 20, 30), "m": (25, 50, 75), "ep": (5, 10, 15)},
 }
-"""Levels of the full grid: [Wang2020a, Table 2], and in the same proportions."""
+"""Levels of the full grid [Wang2020a, Table 2], reduced at smaller scales."""
 
 DEFAULT = "default"
-"""Level of the factor ``changed`` of runs with all defaults."""
+"""Level of the factor ``changed`` for runs with default settings."""
 TOURNAMENT = "tournament"
-"""Part with the tournament of the sweep; the other parts are named by the changed parameter."""
+"""Part with the tournament of the sweep. Other parts are named after the changed parameter."""
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "othello:4x4",
@@ -96,15 +96,15 @@ _GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper":
 
 
 def levels(scale: str, symbol: str) -> tuple[float, float, float]:
-    """Return the least, the default and the greatest value of a hyper-parameter at a scale.
+    """Return the smallest, default and largest value of a hyper-parameter at a scale.
 
-    Two of them may be equal at `smoke`.
+    Two of them can be equal at scale `smoke`.
     """
     return _REDUCED[scale].get(symbol, FACTORS[symbol].paper)
 
 
 def changed(scale: str, symbol: str, value: Level) -> str:
-    """Return the change of a run with this value, such as ``m=200``, or `DEFAULT`."""
+    """Return the level of the factor ``changed`` for a value, such as ``m=200`` or `DEFAULT`."""
     return DEFAULT if value == levels(scale, symbol)[1] else f"{symbol}={value:g}"
 
 
@@ -112,9 +112,10 @@ def changed(scale: str, symbol: str, value: Level) -> str:
 class HyperparameterSweep(Study):
     """Sweep twelve hyper-parameters of self-play one at a time: losses, hours and strength.
 
-    6x6 Othello with three values of each of twelve hyper-parameters, the others at their defaults.
-    Losses of every epoch, hours of every stage beside the published ones, and the importance of
-    each parameter: its effect on losses, time and the Elo of a tournament of all final networks.
+    Train on 6x6 Othello with three values of each of twelve hyper-parameters, keeping the others at
+    their defaults. Report the losses of each epoch, the hours of each stage and the published
+    hours. Rank the hyper-parameters by their effect on losses, time and Elo in a tournament between
+    all final networks.
 
     Examples:
       zerolab study hyperparameter-sweep
@@ -126,10 +127,10 @@ class HyperparameterSweep(Study):
 
     def design(self, scale: Scale) -> Design:
         values = {symbol: levels(scale, symbol) for symbol in FACTORS}
-        default = {symbol: each[1] for symbol, each in values.items()}
+        default = {symbol: three_values[1] for symbol, three_values in values.items()}
         runs = [
-            _sweep_run(scale, chosen, seed, number)
-            for number, chosen in enumerate(one_at_a_time(values, default))
+            _sweep_run(scale, combination, seed, number)
+            for number, combination in enumerate(one_at_a_time(values, default))
             for seed in range(_SEEDS[scale])
         ]
         tournament = PlannedTournament(
@@ -148,13 +149,13 @@ class HyperparameterSweep(Study):
         return sweep_report(results)
 
 
-def _sweep_run(scale: Scale, chosen: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
-    """Return a run, in the part named by the changed parameter."""
-    names = (changed(scale, symbol, value) for symbol, value in chosen.items())
+def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
+    """Return a run in the part named after its changed hyper-parameter."""
+    names = (changed(scale, symbol, value) for symbol, value in values.items())
     name = next((name for name in names if name != DEFAULT), DEFAULT)
-    settings = {FACTORS[symbol].setting: value for symbol, value in chosen.items()}
-    sampled = FACTORS["T'"].setting
-    changes = {**CHANGES[scale], **settings, sampled: int(settings[sampled]) - 1}
+    settings = {FACTORS[symbol].setting: value for symbol, value in values.items()}
+    sampled_plies = FACTORS["T'"].setting
+    changes = {**CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
     return planned_run(
         name.partition("=")[0],
         _BOARD[scale],
@@ -170,9 +171,10 @@ def _sweep_run(scale: Scale, chosen: Mapping[str, Level], seed: int, group: int)
 class HyperparameterCorrelation(Study):
     """Vary iterations, episodes, simulations and epochs together: Elo against time, Pareto fronts.
 
-    6x6 Othello with three values each of I, E, m and ep in all 81 combinations, without gates. The
-    final networks and Random play a tournament. Heat maps of Elo, Elo against the time of self-play
-    and learning, and the worth of iterations against that of the work within them.
+    Train on 6x6 Othello with all 81 combinations of three values each of I, E, m and ep, without
+    gates. Random and all final networks play a tournament. The report shows heat maps of Elo, Elo
+    against self-play time and learning time, and whether more iterations are worth more than more
+    work within each iteration.
 
     Examples:
       zerolab study hyperparameter-correlation
@@ -192,12 +194,12 @@ class HyperparameterCorrelation(Study):
                     part,
                     _BOARD[scale],
                     "wang2020a",
-                    chosen,
-                    _grid_changes(scale, chosen),
+                    combination,
+                    _grid_changes(scale, combination),
                     seed,
                     group=number,
                 )
-                for number, chosen in enumerate(full_product(LEVELS[scale]))
+                for number, combination in enumerate(full_product(LEVELS[scale]))
             ]
             runs += trained
             tournaments.append(
@@ -218,7 +220,7 @@ class HyperparameterCorrelation(Study):
         return correlation_report(results)
 
 
-def _grid_changes(scale: Scale, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
     reduced = {key: value for key, value in CHANGES[scale].items() if not key.startswith("gate")}
-    changes = {FACTORS[symbol].setting: value for symbol, value in chosen.items()}
+    changes = {FACTORS[symbol].setting: value for symbol, value in values.items()}
     return {**reduced, "gate": "always", **changes}

@@ -1,4 +1,4 @@
-"""Report on the sweep: importance, strength, hours, losses by epoch."""
+"""Report on the sweep: importance, strength, training time and losses by epoch."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from zerolab.studies.statistics import Spread
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
 _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
-    "losses": ("Loss of policy and value together", ("policy", "value")),
-    "losses-policy": ("Loss of the policy", ("policy",)),
-    "losses-value": ("Loss of the value", ("value",)),
+    "losses": ("Sum of policy loss and value loss", ("policy", "value")),
+    "losses-policy": ("Policy loss", ("policy",)),
+    "losses-value": ("Value loss", ("value",)),
 }
-"""Titles and terms by name of the picture."""
+"""Title and terms of the loss in each picture, by name of the picture."""
 
 
 def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield one picture per loss, with a panel per hyper-parameter and a line per value."""
-    yield Heading("Losses of every epoch")
+    """Yield a picture of each loss, with a panel per hyper-parameter and a line per value."""
+    yield Heading("Losses by epoch")
     if not sweep.results.where():
-        yield Paragraph(f"No run is finished: {sweep.results.missing()}.")
+        yield Paragraph(f"No run is finished: {sweep.results.missing_message()}.")
         return
     for name, (title, terms) in _LOSSES.items():
         panels = {
             _loss_heading(settings): {
                 **dict.fromkeys(PLACES, Curve([], [])),  # keeps colours the same
                 **{
-                    PLACES[each.place]: loss_curve(each.runs, terms)
-                    for each in settings
-                    if each.runs
+                    PLACES[setting.place]: loss_curve(setting.runs, terms)
+                    for setting in settings
+                    if setting.runs
                 },
             }
             for settings in sweep.by_symbol.values()
@@ -53,22 +53,23 @@ def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
         yield Picture(
             name,
             draw_curves(panels, title, "iteration", "loss", columns=3),
-            "One point per epoch: those of iteration i lie between i - 1 and i. The title of a"
-            " panel is its hyper-parameter with its least, default and greatest value; all other"
-            " parameters are at their defaults. The runs of each value have separate random"
-            " streams, so lines differ by chance from the start; those with all defaults are the"
-            " same in all panels. As Figs 2 and 3 of [Wang2020a].",
+            "Each point is an epoch. The epochs of iteration i are plotted between i - 1 and i. The"
+            " title of each panel gives the hyper-parameter with its smallest, default and largest"
+            " value, and all other hyper-parameters are at their defaults. Runs with different"
+            " values use different random numbers, so the lines differ by chance from the start."
+            " The runs with default settings are the same in all panels. Compare Figs 2 and 3 of"
+            " [Wang2020a].",
         )
 
 
 def _loss_heading(settings: Sequence[Setting]) -> str:
-    return f"{settings[0].symbol} = {', '.join(f'{each.value:g}' for each in settings)}"
+    return f"{settings[0].symbol} = {', '.join(f'{setting.value:g}' for setting in settings)}"
 
 
 def loss_curve(runs: Sequence[TrainedRun], terms: Sequence[str]) -> Curve:
-    """Return the sum of some losses after every epoch, with the iteration as x.
+    """Return the sum of the losses `terms` after each epoch, with iterations on the x axis.
 
-    A run that learned less, such as one with iterations without examples, ends early.
+    Curves of runs with fewer epochs, such as runs with iterations that had no examples, end early.
     """
     longest = max((run.epoch_losses for run in runs), key=lambda losses: sum(map(len, losses)))
     x = [
@@ -76,54 +77,54 @@ def loss_curve(runs: Sequence[TrainedRun], terms: Sequence[str]) -> Curve:
         for iteration, losses in enumerate(longest)
         for epoch in range(len(losses))
     ]
-    every = [
+    sums = [
         [sum(losses[term] for term in terms) for epochs in run.epoch_losses for losses in epochs]
         for run in runs
     ]
-    return Curve(x, [[*each, *[float("nan")] * (len(x) - len(each))] for each in every])
+    return Curve(x, [[*curve, *[float("nan")] * (len(x) - len(curve))] for curve in sums])
 
 
 def strength_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield the figure and the table of Elo, and the spread between runs of one setting."""
+    """Yield the figure and the table of Elo, and the spread between runs of a setting."""
     yield Heading("Strength")
     if sweep.tournament is None:
-        yield Paragraph(f"The tournament is not finished: {sweep.results.missing()}.")
+        yield Paragraph(f"The tournament is not finished: {sweep.results.missing_message()}.")
         return
-    if not sweep.default or not any(each.runs for each in sweep.others):
-        yield Paragraph(f"Too few runs are finished: {sweep.results.missing()}.")
+    if not sweep.default or not any(setting.runs for setting in sweep.others):
+        yield Paragraph(f"Too few runs are finished: {sweep.results.missing_message()}.")
         return
     groups = {
         symbol: {
             **dict.fromkeys(PLACES, Sample([])),  # keeps colours the same
-            **{PLACES[each.place]: sweep.elo_sample(each.runs) for each in settings},
+            **{PLACES[setting.place]: sweep.elo_sample(setting.runs) for setting in settings},
         }
         for symbol, settings in sweep.by_symbol.items()
     }
     yield Picture(
         "elo",
-        draw_bars(groups, "Elo of final networks above Random's", "Elo, Random = 0"),
-        "One tournament of all final networks and Random. Every network searches with the default"
-        " number of simulations and the default c, so the difference is in what was learned. The"
-        " runs with all defaults are the same in all groups.",
+        draw_bars(groups, "Elo of final networks relative to Random", "Elo, Random = 0"),
+        "A single tournament between Random and all final networks. All networks search with the"
+        " default number of simulations and the default c, so differences are due to training. The"
+        " runs with default settings are the same in all groups.",
     )
-    shown = {"": {DEFAULT: sweep.elo_sample(sweep.default)}}
-    shown |= {
+    rows = {"": {DEFAULT: sweep.elo_sample(sweep.default)}}
+    rows |= {
         symbol: {
-            f"{each.value:g}": sweep.elo_sample(each.runs)
-            for each in settings
-            if each.place != 1 and each.runs
+            f"{setting.value:g}": sweep.elo_sample(setting.runs)
+            for setting in settings
+            if setting.place != 1 and setting.runs
         }
         for symbol, settings in sweep.by_symbol.items()
     }
-    yield elo_table("elo-by-setting", "Elo above Random's by setting", shown, "parameter", "value")
-    yield Paragraph(_spread_words([each for group in shown.values() for each in group.values()]))
+    title = "Elo relative to Random by setting"
+    yield elo_table("elo-by-setting", title, rows, "parameter", "value")
+    yield Paragraph(_spread_note([sample for group in rows.values() for sample in group.values()]))
 
 
 def pooled_spread(samples: Sequence[Sample]) -> Spread | None:
-    """Return the spread between runs of one setting, pooled; None if no setting has two runs.
+    """Return the pooled spread between runs of a setting, or None if all settings have one run.
 
-    By the method of moments, like `spread`, from the deviations of runs from the mean of their
-    setting.
+    Like `spread`, this uses the method of moments, applied to deviations from the setting's mean.
     """
     repeated = [sample for sample in samples if len(sample.values) > 1]
     freedom = sum(len(sample.values) - 1 for sample in repeated)
@@ -137,29 +138,31 @@ def pooled_spread(samples: Sequence[Sample]) -> Spread | None:
     )
 
 
-def _spread_words(samples: Sequence[Sample]) -> str:
-    found = pooled_spread(samples)
-    if found is None:
+def _spread_note(samples: Sequence[Sample]) -> str:
+    components = pooled_spread(samples)
+    if components is None:
         return (
-            "Every setting has one run, so the spread between runs of one setting is not known, and"
-            " no difference between settings can be distinguished from chance."
+            "Each setting has one run, so the variation between runs of a setting is unknown, and"
+            " differences between settings cannot be distinguished from chance."
         )
     return (
-        f"Runs of one setting differ by a standard deviation of {found.observed:.0f} Elo, over all"
-        f" settings. {cell_text(found.explained, '.0%')} of that variance is error of measuring"
-        f" ({found.measurement:.0f} Elo a run); true strengths differ by {found.between:.0f} Elo."
+        "Pooled over all settings, runs of a setting vary with a standard deviation of"
+        f" {components.observed:.0f} Elo. Measurement error accounts for"
+        f" {cell_text(components.explained, '.0%')} of that variance"
+        f" ({components.measurement:.0f} Elo per run). The standard deviation of the true strengths"
+        f" is {components.between:.0f} Elo."
     )
 
 
-_WHAT = "which hyper-parameters matter"
+_SUBJECT = "which hyper-parameters matter"
 
 
 def sweep_report(results: Results) -> Document:
-    """Return the report on the finished work."""
+    """Return the report on all finished work."""
     sweep = Sweep(results)
-    missing = results.missing()
+    missing_message = results.missing_message()
     blocks: list[Block] = [
-        *([Paragraph(f"Not everything is finished: {missing}.")] if missing else []),
+        *([Paragraph(f"The study is not finished: {missing_message}.")] if missing_message else []),
         Heading("Findings"),
         ClaimTable(judge(sweep_findings(sweep))),
         *importance_blocks(sweep),
@@ -168,26 +171,26 @@ def sweep_report(results: Results) -> Document:
         *epoch_blocks(sweep),
     ]
     if results.runs:
-        blocks += [Heading("Every run"), _every_run(sweep)]
-    limited = f"{scale_caveats(results.scale, len(results.levels('seed')), _WHAT)} {TIMES_CAVEAT}"
+        blocks += [Heading("All runs"), _runs_table(sweep)]
+    caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, one at a time"
-    return Document(title, limited, blocks, provenance(results))
+    return Document(title, f"{caveats} {TIMES_CAVEAT}", blocks, provenance(results))
 
 
-def _every_run(sweep: Sweep) -> Table:
+def _runs_table(sweep: Sweep) -> Table:
     columns = [
         "changed", "seed", "Elo above Random", "its standard error", "last policy loss",
         "last value loss", "last training Elo", "accepted", "positions",
         *(f"{stage} (s)" for stage in STAGES), "total (s)", "run",
     ]  # fmt: skip
-    return Table("runs", "Every run", columns, [_row(sweep, run) for run in sweep.results])
+    return Table("runs", "All runs", columns, [_run_cells(sweep, run) for run in sweep.results])
 
 
-def _row(sweep: Sweep, run: TrainedRun) -> list[Cell]:
+def _run_cells(sweep: Sweep, run: TrainedRun) -> list[Cell]:
     elo, error = sweep.elos.get(run.planned.label, (None, None))
-    last = run.final_losses[-1]
+    losses = run.final_losses[-1]
     return [
-        run.factors["changed"], run.factors["seed"], elo, error, last["policy"], last["value"],
+        run.factors["changed"], run.factors["seed"], elo, error, losses["policy"], losses["value"],
         run.training_elo[-1], run.accepted, run.positions,
         *(run.seconds[stage] for stage in STAGES), seconds(run), run.planned.key,
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs of the sweep by hyper-parameter and value."""
+"""Runs of the sweep, by hyper-parameter and value."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PLACES = ("least value", "default", "greatest value")
 
 
 class Setting(NamedTuple):
-    """One value of a hyper-parameter, all others being at their defaults."""
+    """Value of one hyper-parameter, with all others at their defaults."""
 
     symbol: str
     place: int
-    """0, 1 or 2, as in `PLACES`."""
+    """Index in `PLACES`."""
     value: float
     runs: list[TrainedRun]
-    """Finished ones; those of the default belong to all hyper-parameters."""
+    """Finished runs. The default setting of each hyper-parameter has the same runs."""
 
     @property
     def name(self) -> str:
@@ -42,89 +42,96 @@ class Setting(NamedTuple):
 
     @property
     def published_hours(self) -> float:
-        """Hours in [Wang2020a, Table 3]."""
-        least, greatest = FACTORS[self.symbol].hours
-        return (least, DEFAULT_HOURS, greatest)[self.place]
+        """Published hours [Wang2020a, Table 3]."""
+        low, high = FACTORS[self.symbol].hours
+        return (low, DEFAULT_HOURS, high)[self.place]
 
     @property
     def published_ratio(self) -> float:
-        """Published hours over those of the default."""
+        """Published hours divided by the published hours of the default."""
         return self.published_hours / DEFAULT_HOURS
 
 
 class Sweep:
-    """The finished part of the sweep."""
+    """Finished runs and tournament of the sweep."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
+        scale = results.scale
         self.by_symbol = {
             symbol: [
-                Setting(symbol, place, value, self._runs(symbol, value))
-                for place, value in enumerate(levels(results.scale, symbol))
-                if place == 1 or value != levels(results.scale, symbol)[1]
+                Setting(symbol, place, value, results.where(changed=changed(scale, symbol, value)))
+                for place, value in enumerate(levels(scale, symbol))
+                if place == 1 or value != levels(scale, symbol)[1]
             ]
             for symbol in FACTORS
         }
 
-    def _runs(self, symbol: str, value: float) -> list[TrainedRun]:
-        return self.results.where(changed=changed(self.results.scale, symbol, value))
-
     @property
     def default(self) -> list[TrainedRun]:
-        """The runs with all defaults."""
+        """Runs with default settings."""
         return self.results.where(changed=DEFAULT)
 
     @property
     def others(self) -> list[Setting]:
-        """The settings that differ from the defaults."""
-        return [each for three in self.by_symbol.values() for each in three if each.place != 1]
+        """Settings that differ from the defaults."""
+        return [
+            setting
+            for settings in self.by_symbol.values()
+            for setting in settings
+            if setting.place != 1
+        ]
 
     @property
     def settings(self) -> list[list[TrainedRun]]:
-        """The finished runs of every setting, those with all defaults once."""
-        return [self.default, *(each.runs for each in self.others)]
+        """Finished runs of each setting, starting with the default."""
+        return [self.default, *(setting.runs for setting in self.others)]
 
     @property
     def tournament(self) -> PlayedTournament | None:
-        """The tournament of all final networks, if it is finished."""
+        """Tournament between all final networks, or None if it is not finished."""
         return self.results.tournaments.get(TOURNAMENT)
 
     @property
     def complete(self) -> bool:
-        """True if every setting has a finished run."""
-        return bool(self.default) and all(each.runs for each in self.others)
+        """True if each setting has a finished run."""
+        return bool(self.default) and all(setting.runs for setting in self.others)
 
     @cached_property
     def elos(self) -> dict[str, tuple[float, float]]:
-        """Elo above Random's and its standard error, by label of the run; {} before the games.
+        """Elo relative to Random and its standard error, by run label.
 
-        The error of Random's own rating, which all runs share, is left out.
+        The dictionary is empty if the tournament is not finished. The errors exclude the error of
+        Random's own rating, which is common to all runs.
         """
-        played = self.tournament
-        if played is None:
+        tournament = self.tournament
+        if tournament is None:
             return {}
-        lowest = played.by_name[RANDOM].elo
-        ratings = {run.planned.label: played.rating(run) for run in self.results.where()}
-        return {label: (each.elo - lowest, standard_error(each)) for label, each in ratings.items()}
+        random_elo = tournament.by_name[RANDOM].elo
+        ratings = {run.planned.label: tournament.rating(run) for run in self.results.where()}
+        return {
+            label: (rating.elo - random_elo, standard_error(rating))
+            for label, rating in ratings.items()
+        }
 
     def elo(self, run: TrainedRun) -> float:
-        """Return a run's Elo above Random's; raise KeyError before the games."""
+        """Return a run's Elo relative to Random; unrated runs raise KeyError."""
         return self.elos[run.planned.label][0]
 
     def elo_sample(self, runs: Sequence[TrainedRun]) -> Sample:
-        """Return the Elo of some runs above Random's."""
-        known = [self.elos[run.planned.label] for run in runs]
-        return sample_of_runs([elo for elo, _ in known], [error for _, error in known])
+        """Return the Elo of `runs` relative to Random."""
+        elos = [self.elos[run.planned.label] for run in runs]
+        return sample_of_runs([elo for elo, _ in elos], [error for _, error in elos])
 
 
 def final_loss(run: TrainedRun) -> float:
-    """Return the loss of policy plus that of value in the last epoch of the last iteration."""
-    last = run.final_losses[-1]
-    return last["policy"] + last["value"]
+    """Return policy loss plus value loss in the last epoch of the last iteration."""
+    losses = run.final_losses[-1]
+    return losses["policy"] + losses["value"]
 
 
 def seconds(run: TrainedRun) -> float:
-    """Return the training time of a run."""
+    """Return the training time of a run in seconds."""
     return run.total_seconds
 
 

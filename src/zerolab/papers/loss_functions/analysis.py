@@ -1,4 +1,4 @@
-"""Report on loss functions: four losses while one is minimised, and two kinds of Elo."""
+"""Report on loss functions: loss curves, training Elo and tournament Elo."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zerolab.report.figures import Sample
 from zerolab.report.interval_plots import draw_bars
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import judge
-from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.results import Results, provenance
 from zerolab.studies.statistics import sample_of_runs
 from zerolab.studies.study import scale_caveats
 
 
 def loss_report(results: Results) -> Document:
-    """Return the report on the runs and tournaments that are finished."""
+    """Return the report on all finished runs and tournaments."""
     subject = (
-        "which loss is best for networks of another size or after longer training: a loss that"
-        " learns slowly looks weak in short runs"
+        "which loss is best for networks of other sizes or after longer training, because a loss"
+        " that learns slowly looks weak in short runs"
     )
     blocks: list[Block] = [
         Heading("Findings"),
@@ -43,12 +43,15 @@ def loss_report(results: Results) -> Document:
 def _above_random(
     results: Results, part: str, target: str, published: Sequence[float] | None
 ) -> Sample:
-    """Return the Elo of runs above Random's; `published` are all means of the game and size."""
-    played = results.tournaments[part]
-    lowest = played.by_name["random"].elo
-    found = elo_sample(played, results.where(part, loss=target))
-    known = published[list(TARGETS).index(target)] - published[-1] if published else None
-    return sample_of_runs([elo - lowest for elo in found.values], found.errors, known)
+    """Return the Elo of runs relative to Random.
+
+    `published` holds the published means for the game and board size, with Random's last.
+    """
+    tournament = results.tournaments[part]
+    random_elo = tournament.by_name["random"].elo
+    elos = elo_sample(tournament, results.where(part, loss=target))
+    published_mean = published[list(TARGETS).index(target)] - published[-1] if published else None
+    return sample_of_runs([elo - random_elo for elo in elos.values], elos.errors, published_mean)
 
 
 def _tournaments(results: Results) -> Iterator[Block]:
@@ -62,17 +65,18 @@ def _tournaments(results: Results) -> Iterator[Block]:
         if part in results.tournaments
     }
     if not groups:
-        yield Paragraph(f"No tournament is finished: {results.missing()}.")
+        yield Paragraph(f"No tournament is finished: {results.missing_message()}.")
         return
     yield Picture(
         "tournament-elo",
-        draw_bars(groups, "Elo of final networks by the loss that was minimised",
+        draw_bars(groups, "Elo of final networks by minimised loss",
                   "tournament Elo above Random's", baseline=0.0),
-        "A round robin of all final networks of a game and size and Random. As Fig. 11 of"
-        " [Wang2020a], but above Random's: there the mean of all players is 0, and our runs are"
-        " fewer. The error of Random's own rating, which shifts all runs of a game alike, is left"
-        " out. Published means stand beside, above the published Random's; they come from larger"
-        " networks and longer runs, and two bugs of the published code shaped them.",
+        "Round robin between Random and all final networks for a game and board size. Compare"
+        " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
+        " more runs. Here Elo is relative to Random. The intervals exclude the error of Random's"
+        " own rating, which shifts all runs of a game equally. Published means are shown relative"
+        " to the published Elo of Random. They were obtained with larger networks and longer runs,"
+        " and were affected by two bugs in the published code.",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
@@ -87,21 +91,27 @@ def _training_elo(results: Results) -> Iterator[Block]:
         for part in results.design.parts
     }
     panels = {
-        title: {symbol: _training_curve(runs) for symbol, runs in each.items()}
-        for title, each in trained.items()
-        if each
+        title: {
+            symbol: _curve(
+                [run.training_elo for run in runs], [training_elo_errors(run) for run in runs]
+            )
+            for symbol, runs in by_loss.items()
+        }
+        for title, by_loss in trained.items()
+        if by_loss
     }
     if not panels:
         return
     yield Heading("Training Elo")
     yield Picture(
         "training-elo",
-        draw_curves(panels, "Training Elo by the loss that is minimised", "iteration",
+        draw_curves(panels, "Training Elo by minimised loss", "iteration",
                     "training Elo", columns=2),
-        "Elo of the best network after every iteration, from the games of the gates; the untrained"
-        " network has 0. As Fig. 10 of [Wang2020a]. Every candidate meets only its predecessor, so"
-        " the errors of all gates add up, as thin bars show. They show neither the bias of gates"
-        " towards lucky candidates nor that of networks that learn to beat themselves.",
+        "Elo of the best network after each iteration, estimated from gate games. The untrained"
+        " network has Elo 0. Compare Fig. 10 of [Wang2020a]. Each candidate plays only its"
+        " predecessor, so the errors of successive gates add up (thin bars). The bars include"
+        " neither the bias of gates towards lucky candidates nor the bias from networks that learn"
+        " to exploit their predecessors.",
     )  # fmt: skip
     groups = {
         title: {
@@ -109,27 +119,23 @@ def _training_elo(results: Results) -> Iterator[Block]:
                 [run.training_elo[-1] for run in runs],
                 [training_elo_errors(run)[-1] for run in runs],
             )
-            for symbol, runs in each.items()
+            for symbol, runs in by_loss.items()
         }
-        for title, each in trained.items()
-        if each
+        for title, by_loss in trained.items()
+        if by_loss
     }
     yield Picture(
         "training-elo-final",
         draw_bars(groups, "Training Elo after the last iteration", "training Elo"),
-        "For comparison with the tournament Elo above, by which the paper judges.",
+        "For comparison with the tournament Elo above, on which the paper's conclusions rest.",
     )
-
-
-def _training_curve(runs: Sequence[TrainedRun]) -> Curve:
-    return _curve([run.training_elo for run in runs], [training_elo_errors(run) for run in runs])
 
 
 def _curve(runs: Sequence[Sequence[float]], errors: Sequence[Sequence[float]] = ()) -> Curve:
     longest = max(map(len, runs))
     padded, padded_errors = (
-        [[*each, *[float("nan")] * (longest - len(each))] for each in rows]
-        for rows in (runs, errors)
+        [[*curve, *[float("nan")] * (longest - len(curve))] for curve in curves]
+        for curves in (runs, errors)
     )
     return Curve(range(1, longest + 1), padded, padded_errors)
 
@@ -152,31 +158,31 @@ def _losses(results: Results) -> Iterator[Block]:
                 draw_curves(
                     panels, f"Losses of {GAME_TITLES[game]}", "iteration", "loss", columns=4
                 ),
-                "Means over the last epoch of every iteration; the band is one standard deviation"
-                " between runs. They cover all examples learned from, so they have no error of"
-                " measuring. As Figs 7 to 9 of [Wang2020a].",
+                "Mean losses over the last epoch of each iteration. The band is one standard"
+                " deviation between runs. The means include every training example, so they have no"
+                " sampling error. Compare Figs 7 to 9 of [Wang2020a].",
             )
 
 
 def _grid(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, Sample]] = {}
     for part in results.design.parts:
-        played = results.tournaments.get(f"{part}-{LAMBDA}")
-        if played is None:
+        tournament = results.tournaments.get(f"{part}-{LAMBDA}")
+        if tournament is None:
             continue
         weights = [str(level).partition("=")[2] for level in results.levels("loss", part)]
         levels = {"0": "value", "1": "policy"} | {
             weight: f"{LAMBDA}={weight}" for weight in weights if weight
         }
-        for weight, level in sorted(levels.items(), key=lambda each: float(each[0])):
-            sample = elo_sample(played, results.where(part, loss=level))
+        for weight, level in sorted(levels.items(), key=lambda item: float(item[0])):
+            sample = elo_sample(tournament, results.where(part, loss=level))
             groups.setdefault(f"{LAMBDA} = {weight}", {})[part_title(part)] = sample
     if groups:
-        yield Heading("Weights between policy and value")
+        yield Heading("Weighting of policy and value")
         yield Picture(
             "lambda",
-            draw_bars(groups, "Elo by the weight of the policy's loss", "tournament Elo"),
-            "l = lambda l_p + (1 - lambda) l_v [Wang2019]: 0 is the loss of the value alone, 1 that"
-            " of the policy. One tournament per game.",
+            draw_bars(groups, "Elo by weight of the policy loss", "tournament Elo"),
+            "l = lambda l_p + (1 - lambda) l_v [Wang2019]. With lambda = 0 only the value loss"
+            " counts, with lambda = 1 only the policy loss. One tournament per game.",
         )
         yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")

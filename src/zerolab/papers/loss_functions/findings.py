@@ -1,4 +1,4 @@
-"""Findings of [Wang2019] and [Wang2020a] on losses as claims with statistics and thresholds."""
+"""Claims of [Wang2019] and [Wang2020a] about loss functions, and their statistics."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
 }
 """Mean tournament Elo of l_p, l_v, l_+, l_x and the random player [Wang2019], [Wang2020a, Fig. 11].
 
-Only a rough guide: Connect Four's policies were not mirrored with the board, and all runs of a loss
-played with the network of the last one [WangCode]; see the study ``published-bugs``.
+These are only a rough guide. In [WangCode], Connect Four policies were not mirrored with the board,
+and all runs of a loss played with the last run's network. See the study ``published-bugs``.
 """
 
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
 
 
 def part_title(part: str) -> str:
-    """Return the game and size of a part: ``Othello 5x5``."""
+    """Return the game and board size of a part, such as ``Othello 5x5``."""
     game, size = part.rsplit("-", 1)
     return f"{GAME_TITLES[game]} {size}"
 
@@ -46,10 +46,10 @@ def part_title(part: str) -> str:
 VALUE_CLAIMS = {
     part: Claim(
         f"value-{part}",
-        f"Minimising the loss of the value alone trains stronger players of {part_title(part)} than"
+        f"In {part_title(part)}, minimising the value loss alone trains stronger players than"
         " minimising the sum.",
         _FIGURE,
-        "mean tournament Elo of runs with l_v, minus that with l_+",
+        "mean tournament Elo of runs with l_v minus that of runs with l_+",
         0.0,
         "above",
     )
@@ -57,9 +57,9 @@ VALUE_CLAIMS = {
 }
 POLICY_CLAIM = Claim(
     "policy-gobang-6x6",
-    "In Gobang 6x6 minimising the loss of the policy alone is better than minimising the sum.",
+    "In Gobang 6x6, minimising the policy loss alone is better than minimising the sum.",
     "[Wang2020a, section 6.3]",
-    "mean tournament Elo of runs with l_p, minus that with l_+",
+    "mean tournament Elo of runs with l_p minus that of runs with l_+",
     0.0,
     "above",
 )
@@ -67,7 +67,7 @@ LEARNING_CLAIM = Claim(
     "all-learn",
     "With every loss, players become stronger than Random.",
     _FIGURE,
-    "mean Elo above Random's of the weakest combination of game, size and loss",
+    "mean Elo relative to Random of the weakest combination of game, size and loss",
     0.0,
     "above",
 )
@@ -75,49 +75,51 @@ BIAS_CLAIM = Claim(
     "training-elo-biased",
     "Training Elo does not predict which run is the strongest in a tournament.",
     "[Wang2019]",
-    "rank correlation of training Elo and tournament Elo over the runs of a game and size, mean"
-    " over games and sizes, corrected for the errors of measuring both",
+    "rank correlation between training Elo and tournament Elo over the runs of a game and size,"
+    " averaged over games and sizes and corrected for measurement error in both",
     0.5,
     "below",
 )
 
 
 def loss_findings(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    found: dict[Claim, Estimate | Missing] = {
+    """Return the statistic of each claim, or the reason why it is missing."""
+    statistics: dict[Claim, Estimate | Missing] = {
         claim: elo_difference(results, part, "loss", "value", "sum")
         for part, claim in VALUE_CLAIMS.items()
     }
-    found[POLICY_CLAIM] = elo_difference(results, "gobang-6x6", "loss", "policy", "sum")
-    found[LEARNING_CLAIM] = weakest(results)
-    found[BIAS_CLAIM] = training_elo_correlation(results)
-    return found
+    statistics[POLICY_CLAIM] = elo_difference(results, "gobang-6x6", "loss", "policy", "sum")
+    statistics[LEARNING_CLAIM] = weakest(results)
+    statistics[BIAS_CLAIM] = training_elo_correlation(results)
+    return statistics
 
 
 def weakest(results: Results) -> Estimate | Missing:
-    """Return the Elo above Random's of the weakest combination, which was not known beforehand.
+    """Return the Elo, relative to Random, of the weakest combination of game, size and loss.
 
-    The error of Random's own rating adds to each of them. Its correlation with the errors of the
-    runs is left out: dozens of ratings have the sum 0, so any two are hardly correlated.
+    The estimate accounts for selecting the weakest combination after the fact. Each difference
+    includes the error of Random's own rating. The correlation between that error and those of the
+    runs is neglected, because the constraint that dozens of ratings sum to 0 hardly correlates any
+    two of them.
     """
     parts = list(results.design.parts)
     if missing := unfinished(results, parts):
         return missing
     above = []
     for part in parts:
-        played = results.tournaments[part]
-        lowest = played.by_name["random"]
-        known = StudentEstimate(lowest.elo, standard_error(lowest), math.inf)
+        tournament = results.tournaments[part]
+        random_rating = tournament.by_name["random"]
+        random_elo = StudentEstimate(random_rating.elo, standard_error(random_rating), math.inf)
         for target in TARGETS:
-            elos = elo_sample(played, results.where(part, loss=target)).values
+            elos = elo_sample(tournament, results.where(part, loss=target)).values
             if not elos:
                 return removed_runs(results, part)
-            above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, known)]))
+            above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, random_elo)]))
     return smallest(above)
 
 
 def training_elo_correlation(results: Results) -> Estimate | Missing:
-    """Return the correlation of training Elo and tournament Elo, from all runs of all parts."""
+    """Return the correlation between training Elo and tournament Elo over all runs."""
     parts = list(results.design.parts)
     if missing := unfinished(results, parts):
         return missing

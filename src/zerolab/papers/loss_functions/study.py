@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from zerolab.studies.results import Results
 
 TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
-"""Minimised losses, with the papers' symbols."""
+"""Symbols used in the papers, by name of the minimised loss."""
 GAMES = ("othello", "connect_four", "gobang")
 SIZES = ("5x5", "6x6")
 LAMBDA = "lambda"
-"""Name of the tournaments of the grid of weights, and of its factor."""
+"""Name of the weight grid's factor and tournaments."""
 BALANCES = (0.25, 0.5, 0.75)
-"""Values of lambda in the grid; 0 and 1 are the losses of value and policy alone."""
+"""Values of lambda in the grid; 0 and 1 are the value loss and the policy loss alone."""
 
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
@@ -42,10 +42,11 @@ _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
 class LossFunctions(Study):
     """Compare four loss functions on three games of two sizes, by training Elo and by tournament.
 
-    Othello, Connect Four and Gobang on 5x5 and 6x6; learning minimises the loss of the policy, of
-    the value, their sum or their product, several runs each, and all losses are logged. Training
-    Elo stands beside the Elo of a tournament between all final networks: the paper judges by the
-    latter, because the former is biased. A grid of weights between both losses follows.
+    Train several runs per loss on Othello, Connect Four and Gobang, on 5x5 and 6x6 boards. Training
+    minimises the policy loss, the value loss, their sum or their product, and logs all four. The
+    report compares training Elo with Elo in a tournament between all final networks. The paper
+    bases its conclusions on the latter because training Elo is biased. A further grid varies the
+    relative weight of the two losses.
 
     Examples:
       zerolab study loss-functions
@@ -65,7 +66,7 @@ class LossFunctions(Study):
                 runs += [*trained, *grid]
                 tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
                 if grid:
-                    ends = trained[: 2 * WANG2019_SEEDS[scale]]  # policy alone, value alone
+                    ends = trained[: 2 * WANG2019_SEEDS[scale]]  # policy and value
                     tournaments.append(
                         _tournament(scale, part, f"{game}:{size}", [*ends, *grid], LAMBDA)
                     )

@@ -1,4 +1,4 @@
-"""Report on bugs of published code: each conclusion with the bug and without."""
+"""Report on bugs in published code: each conclusion with and without the bug."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ from zerolab.studies.study import scale_caveats
 OWN, SHARED = "own networks", "the last run's network"
 
 _BUGS = {
-    MIRROR: "Connect Four's mirrored boards come with the policy of the original board [WangCode]."
-    " Conflicting targets for the policy should favour learning the value alone.",
-    WINNER: "Gobang's results are read as if they were the mover's: the first player's positions"
-    " are labelled lost, whichever side won [AZG]. The value is then easy to learn and worthless,"
-    " which should favour learning the policy alone.",
-    OPTIMIZER: "Adam is made anew in every iteration, at its own rate of 0.001 [AZG]. A sweep of"
-    " learning rates then compares equal runs.",
-    CLOSURE: "All runs of a loss play with the network of the last one [WangCode]. The published"
-    " spread is then that of games, not of training.",
-    LABELS: "Positions that the first player, to move, has lost are labelled drawn [ClausenCode]."
-    " The published share of right predictions is then a share of labels.",
+    MIRROR: "In Connect Four, mirrored boards are paired with the policy of the original board"
+    " [WangCode]. The conflicting policy targets should favour learning the value alone.",
+    WINNER: "Gobang results are interpreted as if they were relative to the side to move, so every"
+    " position of the first player is labelled a loss, regardless of the winner [AZG]. The value is"
+    " then easy to learn but worthless, which should favour learning the policy alone.",
+    OPTIMIZER: "Adam is re-created in every iteration with its default learning rate of 0.001"
+    " [AZG]. A sweep over learning rates then compares identical runs.",
+    CLOSURE: "All runs of a loss play with the last run's network [WangCode]. The published spread"
+    " then reflects variation between games, not between training runs.",
+    LABELS: "Lost positions with the first player to move are labelled draws [ClausenCode]. The"
+    " published accuracy then measures agreement with wrong labels.",
 }
 
 
 def bug_report(results: Results) -> Document:
-    """Return the report on the runs, tournaments and computations that are finished."""
+    """Return the report on all finished runs, tournaments and computations."""
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         Heading("Findings"),
@@ -76,7 +76,7 @@ def bug_report(results: Results) -> Document:
         *_labelled(results),
     ]
     return Document(
-        "Bugs of published code, switched on and off",
+        "Bugs in published code, switched on and off",
         scale_caveats(results.scale, len(results.levels("seed")), subject),
         blocks,
         provenance(results),
@@ -84,7 +84,7 @@ def bug_report(results: Results) -> Document:
 
 
 def _rates(results: Results) -> Iterator[Block]:
-    """Show the effects of the learning rate and of the bug, which no paper reports."""
+    """Yield the effects of the learning rate and of the bug, which no paper reports."""
     if OPTIMIZER not in results.tournaments:
         return
     published = f"{DEFAULT_RATE:g}"
@@ -108,25 +108,25 @@ def _rates(results: Results) -> Iterator[Block]:
     if not rows:
         return
     yield Paragraph(
-        f"With the bug every rate is 0.001, so its runs appear at the published rate, {published},"
-        " only. No paper reports these differences; they are shown without a verdict."
+        "With the bug, every learning rate is 0.001, so these runs appear only at the published"
+        f" rate of {published}. No paper reports these differences, so they have no verdict."
     )
     columns: list[str | Column] = ["difference", Column("Elo", "+.0f")]
     yield Table("rate-differences", "Effects of the learning rate and of the bug", columns, rows)
 
 
 def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
-    """Show the Elo of runs with and without a bug, by the factor of the conclusion."""
+    """Yield the Elo of runs with and without a bug, by level of `factor`."""
     yield Heading(_title(part))
     yield Paragraph(_BUGS[part])
-    played = results.tournaments.get(part)
-    if played is None:
-        yield Paragraph(f"Not finished: {results.missing(part)}.")
+    tournament = results.tournaments.get(part)
+    if tournament is None:
+        yield Paragraph(f"Not finished: {results.missing_message(part)}.")
         return
     groups: dict[str, dict[str, Sample]] = {}
     for level in results.levels(factor, part):
         groups[f"{factor} {level}"] = {
-            code: elo_sample(played, results.where(part, code=code, **{factor: level}))
+            code: elo_sample(tournament, results.where(part, code=code, **{factor: level}))
             for code in (RIGHT, DEFECTIVE)
             if results.where(part, code=code, **{factor: level})
         }
@@ -137,9 +137,10 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
     yield Picture(
         part,
         draw_bars(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
-        "All runs, with and without the bug, and Random, in one tournament without bugs.",
+        "A single tournament, itself free of bugs, between Random and all runs with and without the"
+        " bug.",
     )
-    groups["random"] = {RIGHT: random_sample(played)}
+    groups["random"] = {RIGHT: random_sample(tournament)}
     yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")
 
 
@@ -160,10 +161,10 @@ def _closed(results: Results) -> Iterator[Block]:
         draw_bars(
             {f"loss {loss}": {name: rated_sample(rated[name][loss]) for name in names}
              for loss in LOSSES},
-            "Elo of the runs of a loss, by whose network plays", "tournament Elo",
+            "Elo of the runs of each loss, by network used", "tournament Elo",
         ),
-        "With the last run's network, the dots of a loss are one player under several names: their"
-        " box shows the variation of games, and nothing about other runs.",
+        "When all runs play with the last run's network, the dots of a loss are one player under"
+        " several names. Their box then shows variation between games, not between runs.",
     )  # fmt: skip
     rows: list[list[Cell]] = []
     for loss in LOSSES:
@@ -174,30 +175,30 @@ def _closed(results: Results) -> Iterator[Block]:
         "loss", "networks", "runs", Column("Elo", "+.0f"), Column("SD between players", ".0f"),
         Column("error of measuring a player", ".0f"),
     ]  # fmt: skip
-    yield Table(f"{CLOSURE}-elo", "Tournament Elo by whose network plays", columns, rows)
+    yield Table(f"{CLOSURE}-elo", "Tournament Elo by network used", columns, rows)
 
 
 def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
-    """Return the mean of some Elos, their standard deviation and the error of measuring one."""
+    """Return the mean Elo, its standard deviation and the standard error of one rating."""
     sample = rated_sample(ratings)
-    error = sqrt(mean(each**2 for each in sample.errors))
-    return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, error
+    rms_error = sqrt(mean(error**2 for error in sample.errors))
+    return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, rms_error
 
 
 def _labelled(results: Results) -> Iterator[Block]:
     yield Heading(_title(LABELS))
     yield Paragraph(_BUGS[LABELS])
     titles = {
-        "on_labels": "right by the labels",
-        "on_outcomes": "right by the true outcome",
-        "ceiling": "a perfect predictor, by the labels",
+        "on_labels": "accuracy on the labels",
+        "on_outcomes": "accuracy on the true outcomes",
+        "ceiling": "perfect predictor on the labels",
     }
     groups = {
         title: {
-            code: sample_of_runs([100 * share for share, _ in found],
-                         [100 * sqrt(share * (1 - share) / count) for share, count in found])
+            code: sample_of_runs([100 * share for share, _ in shares],
+                         [100 * sqrt(share * (1 - share) / count) for share, count in shares])
             for code in (RIGHT, DEFECTIVE)
-            if (found := computed_labels(results, code, [name, "held_out"]))
+            if (shares := computed_labels(results, code, [name, "held_out"]))
         }
         for name, title in titles.items()
     }  # fmt: skip
@@ -207,7 +208,7 @@ def _labelled(results: Results) -> Iterator[Block]:
     yield Picture(
         LABELS,
         draw_bars(groups, "Predicting win, draw or loss", "held-out positions, %"),
-        "A small network learns the outcomes of solved positions, from the published labels or from"
-        " right ones. It is smaller than those of [Clausen2021] at every scale, and learns with"
-        " other settings; only a perfect predictor's limit can be compared.",
+        "Accuracy of a small network trained on solved positions with either the published or the"
+        " correct labels. At every scale it is smaller than the networks of [Clausen2021] and"
+        " trained with different settings, so only the limit of a perfect predictor is comparable.",
     )

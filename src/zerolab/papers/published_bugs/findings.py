@@ -1,4 +1,4 @@
-"""Effects that published bugs should have, as claims with their statistics and thresholds."""
+"""Claims about the effects of published bugs, and their statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import BinomialEstimate, Estimate, bootstrap
 
 CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")
-"""The tournaments of the closure: with the runs' own networks, and with shared ones."""
+"""Tournaments of the part `CLOSURE`: with each run's own network, and with shared networks."""
 
 
 def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
@@ -32,8 +32,8 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
         f"{part}-favours-{loss}",
         text,
         source,
-        f"Elo of runs that minimise {loss} above those that minimise the sum: with the bug, minus"
-        " without it",
+        f"Elo of runs that minimise {loss} relative to runs that minimise the sum, with the bug"
+        " minus without it",
         0.0,
         "above",
     )
@@ -47,10 +47,9 @@ WINNER_CLAIM = _interaction(
 )
 EASY_CLAIM = Claim(
     "absolute-winner-loss",
-    "Absolute winners make the loss of the value less than half as large.",
+    "Absolute winners make the value loss less than half as large.",
     "[Wang2020a]",
-    "loss of the value in the last epoch of runs that minimise the sum: with the bug, divided by"
-    " without it",
+    "value loss in the last epoch of runs that minimise the sum: with the bug divided by without",
     0.5,
     "below",
 )
@@ -58,7 +57,7 @@ CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
     "Sharing the last run's network hides the spread between runs.",
     "[WangCode]",
-    "standard deviation of Elo within a loss, pooled over losses: between the names of one network,"
+    "standard deviation of Elo within a loss, pooled over losses, between copies of one network"
     " divided by that between runs with their own networks",
     1.0,
     "below",
@@ -75,7 +74,7 @@ LABEL_CLAIM = Claim(
 
 
 def bug_findings(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
+    """Return the statistic of each claim, or the reason why it is missing."""
     return {
         MIRROR_CLAIM: interaction(results, MIRROR, "value"),
         WINNER_CLAIM: interaction(results, WINNER, "policy"),
@@ -86,13 +85,13 @@ def bug_findings(results: Results) -> dict[Claim, Estimate | Missing]:
 
 
 def interaction(results: Results, part: str, loss: str) -> Estimate | Missing:
-    """Return how much more a loss gains over the sum with the bug than without, in Elo."""
+    """Return the Elo gain of `loss` over the sum with the bug, minus the gain without it."""
     if missing := unfinished(results, [part]):
         return missing
     groups = [
-        elo_sample(results.tournaments[part], results.where(part, code=code, loss=each)).values
+        elo_sample(results.tournaments[part], results.where(part, code=code, loss=level)).values
         for code in (DEFECTIVE, RIGHT)
-        for each in (loss, "sum")
+        for level in (loss, "sum")
     ]
     if not all(groups):
         return removed_runs(results, part)
@@ -101,16 +100,16 @@ def interaction(results: Results, part: str, loss: str) -> Estimate | Missing:
 
 def _loss_ratio(results: Results) -> Estimate | Missing:
     groups = [
-        [run.final_losses[-1]["value"] for run in results.where(WINNER, code=each, loss="sum")]
-        for each in (DEFECTIVE, RIGHT)
+        [run.final_losses[-1]["value"] for run in results.where(WINNER, code=code, loss="sum")]
+        for code in (DEFECTIVE, RIGHT)
     ]
     if not all(groups):
-        return Missing(results.missing(WINNER))
+        return Missing(results.missing_message(WINNER))
     return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
 
 
 def closure_ratings(results: Results, key: str) -> dict[str, list[Rating]]:
-    """Return the ratings of the players of a tournament of the closure, by loss."""
+    """Return the ratings of the players of a tournament in `CLOSURES`, by loss."""
     rated = results.tournaments[key].by_name
     return {
         loss: [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
@@ -119,10 +118,10 @@ def closure_ratings(results: Results, key: str) -> dict[str, list[Rating]]:
 
 
 def closure_spread(results: Results) -> Estimate | Missing:
-    """Return the spread between the names of one network over that between runs.
+    """Return the Elo spread between copies of one network, divided by the spread between runs.
 
-    Names of one network are not runs. Each of them has played all of its games, so their Elos are a
-    sample of what games alone make of one strength.
+    Copies of a network have the same strength and play separate games, so the spread of their Elo
+    is due to the games alone.
     """
     if missing := unfinished(results, CLOSURES):
         return missing
@@ -130,30 +129,33 @@ def closure_spread(results: Results) -> Estimate | Missing:
         [[rating.elo for rating in ratings] for ratings in closure_ratings(results, key).values()]
         for key in CLOSURES
     )
-    found = spread_ratio(shared, own)
-    return Missing("one run per loss: no spread to compare") if found is None else found
+    ratio = spread_ratio(shared, own)
+    return Missing("one run per loss: no spread to compare") if ratio is None else ratio
 
 
 def computed_labels(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
-    """Return some results of every computation that has them all, in order of seeds."""
+    """Return the numbers called `names` of each computation that has all of them, by seed."""
     prefix = f"{LABELS}: {code}/"
     return [
-        [each[name] for name in names]
-        for label, each in results.computed.items()
-        if label.startswith(prefix) and set(names) <= each.keys()
+        [numbers[name] for name in names]
+        for label, numbers in results.computed.items()
+        if label.startswith(prefix) and set(names) <= numbers.keys()
     ]
 
 
 def uncomputed_labels(results: Results) -> Missing:
     """Return the reason why there are no numbers for the labels."""
-    left = results.missing(LABELS)
-    stale = "they were computed by an earlier version, without some numbers: remove"
-    keys = [each.key for each in results.design.computations if each.part == LABELS]
-    return Missing(left or f"{stale} {', '.join(f'computed/{key}.json' for key in keys)}")
+    stale = "some numbers are missing because an earlier version computed them: remove"
+    keys = [planned.key for planned in results.design.computations if planned.part == LABELS]
+    files = ", ".join(f"computed/{key}.json" for key in keys)
+    return Missing(results.missing_message(LABELS) or f"{stale} {files}")
 
 
 def label_ceiling(results: Results) -> Estimate | Missing:
-    """Return the share of true labels in one data set: two would have positions in common."""
+    """Return the share of true labels in the first data set.
+
+    The other data sets share positions with it, so they cannot be pooled.
+    """
     counts = computed_labels(results, DEFECTIVE, ["true_labels", "distinct"])
     if not counts:
         return uncomputed_labels(results)

@@ -1,4 +1,4 @@
-"""Bugs of published code, switched on and off: the effect of each on a published conclusion."""
+"""Effects of bugs in published code on published conclusions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ CLOSURE = "tournament-closure"
 LABELS = "win-labels"
 """Parts of the study, one per bug."""
 RIGHT, DEFECTIVE = "right", "defective"
-"""Levels of the factor ``code``: without the bug, and with it."""
+"""Levels of the factor ``code``, without and with the bug."""
 CLOSED = "closed"
-"""Tournament in which all runs of a loss share the network of the last one."""
+"""Name of the tournament in which all runs of a loss share the last run's network."""
 LOSSES = ("policy", "value", "sum")
 RATES = (0.001, 0.005, 0.01)
 DEFAULT_RATE = 0.005
-"""The published learning rate, which the defective code replaces by 0.001."""
+"""Published learning rate, which the defective code replaces with 0.001."""
 
 _GAMES: Mapping[str, str] = {
     MIRROR: "connect_four:6x6",
@@ -44,14 +44,14 @@ _SETTINGS: Mapping[str, str] = {
     WINNER: "absolute_winner",
     OPTIMIZER: "fresh_optimizer",
 }
-"""Values of the setting `published_bugs`."""
+"""Value of the setting `published_bugs`, by part."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
     "smoke": ("connect_four:4x4", 300, 1),
     "mini": ("connect_four:5x5", 4000, 10),
     "small": ("connect_four:5x6", 20_000, 20),
     "paper": ("connect_four:6x7", 1_000_000, 10),
 }
-"""Game, positions and epochs of the supervised set of [Clausen2021]."""
+"""Game, positions and epochs for supervised learning as in [Clausen2021]."""
 _LABEL_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 
 
@@ -59,9 +59,9 @@ _LABEL_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper":
 class PublishedBugs(Study):
     """Switch five bugs of published code on and off, and measure their effect on conclusions.
 
-    Unmirrored policies in Connect Four, absolute winners in Gobang and an optimizer made anew in
-    every iteration act in training; a tournament in which all runs of a family play with the last
-    one's network, and labels that call losses draws, act in measurement.
+    Three bugs affect training: unmirrored policies in Connect Four, absolute winners in Gobang, and
+    an optimizer re-created in every iteration. Two affect measurement: a tournament in which all
+    runs of a family play with the last run's network, and labels that turn losses into draws.
 
     Examples:
       zerolab study published-bugs
@@ -95,12 +95,12 @@ class PublishedBugs(Study):
 
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
-    """Return a run; those without a bug are runs of the study of loss functions, too."""
-    chosen = {**wang2019_changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
+    """Return a planned run, which the study ``loss-functions`` shares if it has no bug."""
+    changes = {**wang2019_changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
     if code == DEFECTIVE:
-        chosen["published_bugs"] = [_SETTINGS[part]]
+        changes["published_bugs"] = [_SETTINGS[part]]
     factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
-    return planned_run(part, _GAMES[part], "wang2019", factors, chosen, seed)
+    return planned_run(part, _GAMES[part], "wang2019", factors, changes, seed)
 
 
 def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
@@ -111,15 +111,14 @@ def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
 
 
 def _rates(scale: Scale) -> Iterator[PlannedRun]:
-    """Yield runs of several learning rates; with the bug they would all be the same run."""
-    chosen = [(RIGHT, rate) for rate in RATES] + [(DEFECTIVE, DEFAULT_RATE)]
-    for code, rate in chosen:
+    """Yield runs with several learning rates, but only one with the bug, which ignores the rate."""
+    for code, rate in [*((RIGHT, rate) for rate in RATES), (DEFECTIVE, DEFAULT_RATE)]:
         for seed in range(WANG2019_SEEDS[scale]):
             yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 
 
 def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
-    """Return the runs of the tournament, and the runs that play under their names with the bug."""
+    """Return the tournament's runs, and the run that plays under each label with the bug."""
     runs = [
         planned_run(
             CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},

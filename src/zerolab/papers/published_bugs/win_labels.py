@@ -1,4 +1,4 @@
-"""Supervised learning of game results, from the labels of [ClausenCode] or from right ones."""
+"""Supervised learning of game outcomes from the labels of [ClausenCode] or correct labels."""
 
 from __future__ import annotations
 
@@ -20,32 +20,37 @@ from zerolab.training.published_bugs import losses_as_draws
 
 _BATCH = 64
 _TEST_SHARE = 0.2
-_CLASSES = {1: 0, 0: 1, -1: 2}  # win, draw, loss: the outputs of the head
+_CLASSES = {1: 0, 0: 1, -1: 2}  # outputs of the head: win, draw, loss
 
 
 class _Data(NamedTuple):
     planes: torch.Tensor
-    """float32[N, planes, rows, columns]"""
+    """Encoded positions, float32[N, planes, rows, columns]."""
     outcomes: NDArray[np.int8]
-    """int8[N]: the mover's result under perfect play."""
+    """Results for the side to move under perfect play, int8[N]."""
     labels: NDArray[np.int8]
-    """int8[N]: the label learned in its place."""
+    """Training labels, int8[N]."""
 
-    def rows(self, chosen: slice) -> _Data:
-        """Return some of the positions."""
-        return _Data(self.planes[chosen], self.outcomes[chosen], self.labels[chosen])
+    def rows(self, rows: slice) -> _Data:
+        """Return the data of a slice of positions."""
+        return _Data(self.planes[rows], self.outcomes[rows], self.labels[rows])
 
 
 def learn_outcomes(
     *, game: str, positions: int, epochs: int, bug: bool, seed: int
 ) -> dict[str, float]:
-    """Train a small network to predict win, draw or loss; return shares of held-out positions.
+    """Train a small network to predict win, draw or loss, and return its held-out accuracy.
 
-    Half of the plies that lead to the positions are perfect and half random, as in [Clausen2021].
-    `on_labels` is the share in which the network predicts the label, `on_outcomes` the true
-    outcome; `ceiling` is the share whose label is the true outcome, the score of a perfect network.
-    `held_out` counts the held-out positions, `distinct` the different ones among them, and
-    `true_labels` those of the latter whose label is the true outcome.
+    Positions are reached by an even mix of perfect and random plies, as in [Clausen2021]. The
+    returned shares and counts refer to held-out positions, except `positions`:
+
+    - `positions`: number of positions, held out or not.
+    - `on_labels`: share for which the network predicts the label.
+    - `on_outcomes`: share for which the network predicts the true outcome.
+    - `ceiling`: share with a true label, which is the accuracy of a perfect network.
+    - `held_out`: number of held-out positions.
+    - `distinct`: number of distinct held-out positions.
+    - `true_labels`: number of distinct held-out positions with a true label.
     """
     data = _data(game, positions, bug, seed)
     held_out = round(_TEST_SHARE * len(data.outcomes))
@@ -58,12 +63,12 @@ def learn_outcomes(
         "on_outcomes": float((predicted == _classes(test.outcomes)).mean()),
         "ceiling": float((test.labels == test.outcomes).mean()),
         "held_out": float(held_out),
-        **_distinct(test),
+        **_distinct_counts(test),
     }
 
 
-def _distinct(test: _Data) -> dict[str, float]:
-    """Count different positions: repeated ones are no further evidence about the labels."""
+def _distinct_counts(test: _Data) -> dict[str, float]:
+    """Count distinct positions, because repeated ones add no evidence about the labels."""
     planes = test.planes.numpy().reshape(len(test.outcomes), -1)
     first = np.unique(planes, axis=0, return_index=True)[1]
     is_true = (test.labels == test.outcomes)[first]
@@ -71,13 +76,13 @@ def _distinct(test: _Data) -> dict[str, float]:
 
 
 def _data(name: str, count: int, bug: bool, seed: int) -> _Data:
-    """Collect solved positions in random order, so that games are mixed."""
+    """Collect solved positions and shuffle them so that games are mixed."""
     game = parse_game(name)
-    found = collect_in_memory(game, count, DatasetSettings(seed=seed), oracle_for(game)).positions
-    found = found.take(np.random.default_rng(seed).permutation(len(found)))
-    outcomes = np.sign(found.best).astype(np.int8)
-    labels = losses_as_draws(outcomes, found.plies % 2 == 0) if bug else outcomes
-    return _Data(torch.from_numpy(python.encode_batch(game, found.states)), outcomes, labels)
+    ordered = collect_in_memory(game, count, DatasetSettings(seed=seed), oracle_for(game)).positions
+    shuffled = ordered.take(np.random.default_rng(seed).permutation(len(ordered)))
+    outcomes = np.sign(shuffled.best).astype(np.int8)
+    labels = losses_as_draws(outcomes, shuffled.plies % 2 == 0) if bug else outcomes
+    return _Data(torch.from_numpy(python.encode_batch(game, shuffled.states)), outcomes, labels)
 
 
 def _classes(labels: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -85,7 +90,7 @@ def _classes(labels: NDArray[np.int8]) -> NDArray[np.int64]:
 
 
 def _predictions(game: str, train: _Data, test: _Data, epochs: int, seed: int) -> NDArray[np.int64]:
-    """Train on the labels; return the class of every test position, int64[N]."""
+    """Train on the labels and return the predicted class of each test position, int64[N]."""
     settings = NETWORKS["conv"].model_validate(
         {"channels": 16, "hidden": [64, 32], "dropout": 0.1, "heads": ["policy", "outcome"]}
     )
@@ -98,11 +103,9 @@ def _predictions(game: str, train: _Data, test: _Data, epochs: int, seed: int) -
         for rows in torch.split(order, _BATCH):
             if len(rows) < _BATCH:
                 continue
-            error = cross_entropy(
-                network(train.planes[rows], ["outcome"])["outcome"], targets[rows]
-            )
+            loss = cross_entropy(network(train.planes[rows], ["outcome"])["outcome"], targets[rows])
             optimizer.zero_grad()
-            error.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     network.eval()
     with torch.no_grad():

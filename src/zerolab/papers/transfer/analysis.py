@@ -1,4 +1,4 @@
-"""Report on transfer: learning curves, time saved, tournaments."""
+"""Report on transfer: learning curves, time saved and tournament Elo."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from zerolab.papers.transfer.measures import (
     early,
     elo_gains,
     gains,
+    halfway_accuracy,
     iterations_to,
     late,
-    level,
     pairs,
     rating,
     runs_of,
@@ -46,69 +46,75 @@ _MEASURES: Mapping[str, Measure] = {"first quarter": early, "all": whole, "last 
 
 
 def learning_blocks(results: Results) -> Iterator[Block]:
-    """Yield figures and tables of learning curves."""
-    every = pairs(results.design)
-    panels = _panels(results, every, accuracies)
+    """Yield the figures and tables on learning curves."""
+    board_pairs = pairs(results.design)
+    panels = _panels(results, board_pairs, accuracies)
     if not panels:
         return
     yield Heading("Learning curves")
     yield Paragraph(
-        "Strong accuracy on solved positions of the target board, measured after every iteration:"
-        " the share of positions in which the chosen move keeps the exact score. It is that of the"
-        " policy alone, which shows what a network has learned; one more figure is of its search."
-        " Runs of equal seeds are compared: they have the same random numbers, and new heads start"
-        " alike. The training of the source is not counted."
+        "Strong accuracy is the share of solved positions of the target board in which the chosen"
+        " move preserves the exact score, measured after each iteration. Most figures show the"
+        " accuracy of the policy alone, which reflects the network's knowledge best. One figure"
+        " shows the accuracy of search. Comparisons pair runs with the same seed, which share"
+        " random numbers and the initial weights of new heads. The cost of training the source is"
+        " not included."
     )
     yield Picture(
         "accuracy",
-        draw_curves(panels, "Accuracy by way of transfer", "iteration", "strong accuracy",
+        draw_curves(panels, "Accuracy by transfer method", "iteration", "strong accuracy",
                     columns=3),
-        "A panel per source and target; the lines from scratch and with a random trunk are the"
-        " target's. The line is the mean over runs, the band one standard deviation between them.",
+        "One panel per source and target board. Runs from scratch and with a random trunk have no"
+        " source, so they are the same in all panels of a target. Mean over runs, with a band of"
+        " one standard deviation between runs.",
     )  # fmt: skip
     yield Picture(
         "accuracy-of-search",
-        draw_curves(_panels(results, every, search_accuracies),
-                    "Accuracy of the search by way of transfer", "iteration",
+        draw_curves(_panels(results, board_pairs, search_accuracies),
+                    "Search accuracy by transfer method", "iteration",
                     "strong accuracy", columns=3),
-        "The same with the search of training; even that of an untrained network finds wins.",
+        "Accuracy of search with the training settings. Even with an untrained network, search"
+        " finds wins.",
     )  # fmt: skip
-    yield from _gains(results, every)
-    yield from _times(results, every)
+    yield from _gains(results, board_pairs)
+    yield from _times(results, board_pairs)
 
 
 def _panels(
-    results: Results, every: Sequence[Pair], accuracy: Callable[[TrainedRun], list[float]]
+    results: Results, board_pairs: Sequence[Pair], accuracy: Callable[[TrainedRun], list[float]]
 ) -> dict[str, dict[str, Curve]]:
-    panels = {pair.title: _accuracy_curves(results, pair, accuracy) for pair in every}
+    panels = {pair.title: _accuracy_curves(results, pair, accuracy) for pair in board_pairs}
     return {title: curves for title, curves in panels.items() if curves}
 
 
 def _accuracy_curves(
     results: Results, pair: Pair, accuracy: Callable[[TrainedRun], list[float]]
 ) -> dict[str, Curve]:
-    """Return the curves of a pair by way, where a run of the pair itself is finished."""
-    found = {
+    """Return the curves of a pair by transfer method, or an empty dictionary if none is finished.
+
+    Runs without a source do not count as finished runs of the pair.
+    """
+    curves_by_title = {
         WAY_TITLES[way]: [accuracy(run) for run in runs_of(results, pair, way).values()]
         for way in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN)
     }
-    if not any(found[WAY_TITLES[way]] for way in TRANSFERRED):
+    if not any(curves_by_title[WAY_TITLES[way]] for way in TRANSFERRED):
         return {}
     return {
         title: Curve(range(1, len(curves[0]) + 1), curves)
-        for title, curves in found.items()
+        for title, curves in curves_by_title.items()
         if curves
     }
 
 
-def _gains(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
+def _gains(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
     for name, measure, title in (
         ("gain-early", early, "Accuracy gained by a fine-tuned trunk in the first quarter"),
         ("gain", whole, "Area between the learning curves, fine-tuned and from scratch"),
     ):
         lines = {
             pair.title: _row(by_seed)
-            for pair in every
+            for pair in board_pairs
             if (by_seed := gains(results, pair, FINE_TUNED, measure))
         }
         if lines:
@@ -116,49 +122,52 @@ def _gains(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
                 name,
                 draw_intervals(lines, title, "difference in strong accuracy per iteration",
                                threshold=0.0, number_format="+.3f"),
-                "Fine-tuned minus from scratch; a dot is two runs of one seed.",
+                "Fine-tuned minus from scratch. Each dot is a pair of runs with the same seed.",
             )  # fmt: skip
-    rows = [row for pair in every for way in TRANSFERRED for row in _gain_row(results, pair, way)]
-    for pair in {each.target: each for each in every}.values():
+    rows = [
+        row for pair in board_pairs for way in TRANSFERRED for row in _gain_row(results, pair, way)
+    ]
+    for pair in {pair.target: pair for pair in board_pairs}.values():
         rows += _gain_row(results, pair, RANDOM_FROZEN)
     if rows:
         yield Table(
             "gains",
-            "Strong accuracy above that of runs from scratch, by iterations",
+            "Strong accuracy relative to runs from scratch, by range of iterations",
             ["boards", "way", "seeds", *(Column(title, "+.3f") for title in _MEASURES)],
             rows,
         )
 
 
 def _row(by_seed: Mapping[Level, float]) -> Row:
-    """Return the numbers of all seeds, and their mean."""
+    """Return a plot row with the numbers of all seeds and their mean."""
     numbers = list(by_seed.values())
     return Row(mean_of(numbers).interval, numbers)
 
 
 def _gain_row(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
-    """Yield the gain of a way over scratch, if runs of equal seeds are finished."""
-    measured = [gains(results, pair, way, each) for each in _MEASURES.values()]
-    if all(measured):
+    """Yield the gain of a method over training from scratch, if runs with equal seeds exist."""
+    by_measure = [gains(results, pair, way, measure) for measure in _MEASURES.values()]
+    if all(by_measure):
         boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
-        means = (mean_of(list(by_seed.values())).interval for by_seed in measured)
-        yield [boards, WAY_TITLES[way], len(measured[0]), *means]
+        means = (mean_of(list(by_seed.values())).interval for by_seed in by_measure)
+        yield [boards, WAY_TITLES[way], len(by_measure[0]), *means]
 
 
-def _times(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
-    """Show iterations and seconds to the halfway accuracy of runs from scratch."""
+def _times(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+    """Yield the iterations and seconds to reach the halfway accuracy of runs from scratch."""
     rows: list[list[Cell]] = []
     lines: dict[str, Row] = {}
-    for pair in every:
-        wanted = level(results, pair.target)
+    for pair in board_pairs:
+        target_accuracy = halfway_accuracy(results, pair.target)
         for way in (SCRATCH, *TRANSFERRED):
             runs = runs_of(results, pair, way)
-            if wanted is None or not runs:
+            if target_accuracy is None or not runs:
                 continue
             by_seed = saved(results, pair, way) if way != SCRATCH else {}
             rows.append(
                 [
-                    pair.title, WAY_TITLES[way], wanted, *_taken(results, pair, way, wanted),
+                    pair.title, WAY_TITLES[way], target_accuracy,
+                    *_time_cells(list(runs.values()), target_accuracy),
                     _row(by_seed).estimate if by_seed else None,
                 ]
             )  # fmt: skip
@@ -169,8 +178,8 @@ def _times(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
             "saved",
             draw_intervals(lines, "Iterations saved by a fine-tuned trunk", "iterations",
                            threshold=0.0, number_format="+.1f"),
-            "To the accuracy that runs from scratch have, on average, after half of their"
-            " iterations. Runs that never reach it count with all of theirs.",
+            "Iterations saved in reaching the mean accuracy of runs from scratch after half of"
+            " their iterations. Runs that never reach it count with all of their iterations.",
         )  # fmt: skip
     if rows:
         columns: list[str | Column] = [
@@ -181,89 +190,96 @@ def _times(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
         yield Table("times", "Time to a fixed accuracy", columns, rows)
 
 
-def _taken(results: Results, pair: Pair, way: str, wanted: float) -> list[Cell]:
+def _time_cells(runs: Sequence[TrainedRun], accuracy: float) -> list[Cell]:
     """Return the number of runs that reach an accuracy, and their median iterations and seconds."""
-    runs = list(runs_of(results, pair, way).values())
-    taken = [(run, iterations_to(accuracies(run), wanted)) for run in runs]
-    reached = [(run, iterations) for run, iterations in taken if iterations is not None]
+    reached = [
+        (run, iterations)
+        for run in runs
+        if (iterations := iterations_to(accuracies(run), accuracy)) is not None
+    ]
     count = f"{len(reached)} of {len(runs)}"
     if not reached:
         return [count, None, None]
     seconds = [seconds_to(run, iterations) for run, iterations in reached]
-    iterations = [each for _, each in reached]
-    return [count, float(np.median(iterations)), float(np.median(seconds))]
+    return [
+        count,
+        float(np.median([iterations for _, iterations in reached])),
+        float(np.median(seconds)),
+    ]
 
 
 def strength_blocks(results: Results) -> Iterator[Block]:
-    """Yield figures and tables of strength in games."""
-    every = [pair for pair in pairs(results.design) if pair.target in results.tournaments]
-    panels = {pair.title: _elo_curves(results, pair) for pair in every}
+    """Yield the figures and tables on playing strength."""
+    board_pairs = [pair for pair in pairs(results.design) if pair.target in results.tournaments]
+    panels = {pair.title: _elo_curves(results, pair) for pair in board_pairs}
     panels = {title: curves for title, curves in panels.items() if curves}
     if not panels:
         return
-    yield Heading("Strength in games")
+    yield Heading("Playing strength")
     yield Paragraph(
-        "One tournament per board: the best networks of all its runs after some iterations, and"
-        " Random. Before any training, only runs from scratch and mapped ones play, because the"
-        " others still have the heads of the former. Of frozen trunks, only the last networks play."
+        "Each board has one tournament between Random and the best networks of all runs after"
+        " several iterations. At iteration 0, only networks from scratch and mapped networks play,"
+        " because the others still have the same untrained heads as networks from scratch. For runs"
+        " with a frozen trunk, only the final networks play."
     )
     yield Picture(
         "elo",
-        draw_curves(panels, "Tournament Elo by way of transfer", "iteration",
+        draw_curves(panels, "Tournament Elo by transfer method", "iteration",
                     "tournament Elo", columns=3),
-        "Elo of a board's tournament, in which the mean of all players is 0. The line is the mean"
-        " over runs, the band one standard deviation, a bar the error of measuring the mean.",
+        "Elo in the board's tournament, relative to the mean of all players. Mean over runs, with a"
+        " band of one standard deviation between runs. The bars show the standard error of the mean"
+        " rating.",
     )  # fmt: skip
-    yield from _intervals(results, every)
-    yield from _table(results, every)
+    yield from _intervals(results, board_pairs)
+    yield from _table(results, board_pairs)
 
 
 def _elo_curves(results: Results, pair: Pair) -> dict[str, Curve]:
-    found: dict[str, Curve] = {}
+    curves_by_title: dict[str, Curve] = {}
     for way in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN):
         runs = list(runs_of(results, pair, way).values())
         points, elos, errors = [], [], []
         for stage in stages(results, pair.target):
-            ratings = [rating(results, run, stage) for run in runs]
-            known = [each for each in ratings if each is not None]
-            if known and len(known) == len(runs):
+            ratings = [rated for run in runs if (rated := rating(results, run, stage)) is not None]
+            if ratings and len(ratings) == len(runs):
                 points.append(stage)
-                elos.append([each.elo for each in known])
-                errors.append([standard_error(each) for each in known])
+                elos.append([rated.elo for rated in ratings])
+                errors.append([standard_error(rated) for rated in ratings])
         if points:
             by_run = [list(row) for row in zip(*elos, strict=True)]
             error_by_run = [list(row) for row in zip(*errors, strict=True)]
-            found[WAY_TITLES[way]] = Curve(points, by_run, error_by_run)
-    return found
+            curves_by_title[WAY_TITLES[way]] = Curve(points, by_run, error_by_run)
+    return curves_by_title
 
 
-def _intervals(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
-    for name, way, title, place in (
-        ("elo-at-once", MAPPED, "Elo of mapped networks before any learning", 0),
-        ("elo-in-the-end", FINE_TUNED, "Elo of fine-tuned networks in the end", -1),
+def _intervals(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+    for name, way, title, index in (
+        ("elo-at-once", MAPPED, "Elo of mapped networks before training", 0),
+        ("elo-in-the-end", FINE_TUNED, "Elo of fine-tuned networks after training", -1),
     ):
         lines = {
             pair.title: _row(by_seed)
-            for pair in every
-            if (by_seed := elo_gains(results, pair, way, stages(results, pair.target)[place]))
+            for pair in board_pairs
+            if (by_seed := elo_gains(results, pair, way, stages(results, pair.target)[index]))
         }
         if lines:
             yield Picture(
                 name,
-                draw_intervals(lines, title, "Elo above the network from scratch of equal seed",
+                draw_intervals(lines, title, "Elo relative to the network from scratch",
                                threshold=0.0, number_format="+.0f"),
-                "A dot is two networks of one seed after equally many iterations.",
+                "Each dot is a pair of networks with the same seed after the same number of"
+                " iterations.",
             )  # fmt: skip
 
 
-def _table(results: Results, every: Sequence[Pair]) -> Iterator[Block]:
-    rows = [row for pair in every for way in TRANSFERRED for row in _rows(results, pair, way)]
-    for pair in {each.target: each for each in every}.values():
+def _table(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+    rows = [row for pair in board_pairs for way in TRANSFERRED for row in _rows(results, pair, way)]
+    for pair in {pair.target: pair for pair in board_pairs}.values():
         rows += _rows(results, pair, RANDOM_FROZEN)
     if rows:
         yield Table(
             "elo-gains",
-            "Tournament Elo above that of runs from scratch, after equally many iterations",
+            "Tournament Elo relative to runs from scratch after the same number of iterations",
             ["boards", "way", "iteration", "seeds", Column("Elo gained", "+.0f")],
             rows,
         )
@@ -277,8 +293,8 @@ def _rows(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
 
 
 def transfer_report(results: Results) -> Document:
-    """Return the report on the finished work."""
-    what = "the benefit of networks that are larger or have learned for longer"
+    """Return the report on all finished work."""
+    subject = "the benefit of transferring networks that are larger or were trained for longer"
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
         Heading("Findings"),
@@ -288,8 +304,8 @@ def transfer_report(results: Results) -> Document:
         *similarity.similarity_blocks(results, trunks),
     ]
     return Document(
-        "Transfer between games and sizes of boards",
-        scale_caveats(results.scale, len(results.levels("seed")), what),
+        "Transfer between games and board sizes",
+        scale_caveats(results.scale, len(results.levels("seed")), subject),
         blocks,
         provenance(results),
     )

@@ -1,12 +1,13 @@
-"""Findings on transfer as claims that can be tested, with the statistic of each.
+"""Claims on transfer and their statistics.
 
-[Hongcharoen2018] publishes a method without results, so its claims are its aims. Claims of
-``zerolab`` were fixed before anything was measured.
+[Hongcharoen2018] publishes a method without results, so its claims are the aims of the method. The
+claims with source ``zerolab`` were fixed before any measurement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
 
 from zerolab.papers.elo import unfinished
 from zerolab.papers.transfer.measures import (
@@ -29,78 +30,79 @@ from zerolab.studies.claims import Missing
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import Estimate
 
-_LITTLE = 25.0
-"""Elo below which a lead counts as nothing: 53.6 % of the points."""
+_NEGLIGIBLE = 25.0
+"""Largest Elo lead that counts as nothing, equal to a score rate of 53.6 %."""
 
-_BY_SEED = "mean over all pairs of boards, by seed"
+_BY_SEED = "averaged over all pairs of boards, by seed"
 _ACCURACY = "strong accuracy of the policy on solved positions"
 
 EARLY = Claim(
     "helps-early",
-    "A trunk trained on another board makes training better at first.",
+    "A trunk trained on another board improves the early part of training.",
     "[Hongcharoen2018]",
-    f"{_ACCURACY}, mean over the first quarter of the iterations, fine-tuned minus from scratch,"
+    f"{_ACCURACY} in the first quarter of the iterations, fine-tuned minus from scratch,"
     f" {_BY_SEED}",
     0.0,
     "above",
 )
 SAVES = Claim(
     "saves-iterations",
-    "Such a trunk takes fewer iterations to the halfway accuracy of training from scratch.",
+    "With a trunk trained on another board, training takes fewer iterations to reach the halfway"
+    " accuracy of training from scratch.",
     "[Hongcharoen2018]",
-    f"iterations to the {_ACCURACY} that runs from scratch have, on average, after half of their"
-    f" iterations: from scratch minus fine-tuned, {_BY_SEED}",
+    f"iterations to reach the mean {_ACCURACY} of runs from scratch after half of their iterations,"
+    f" from scratch minus fine-tuned, {_BY_SEED}",
     0.0,
     "above",
 )
 FROZEN_WORSE = Claim(
     "frozen-worse-late",
-    "In the end a frozen trunk is worse than a fine-tuned one.",
+    "After training, a frozen trunk is worse than a fine-tuned trunk.",
     "[Yosinski2014]",
-    f"tournament Elo of the last networks, fine-tuned minus frozen, {_BY_SEED}",
+    f"tournament Elo of the final networks, fine-tuned minus frozen, {_BY_SEED}",
     0.0,
     "above",
 )
 NEAR = Claim(
     "near-helps-more",
-    "Another size of the same game helps more than other games.",
+    "Transfer from another size of the same game helps more than transfer from other games.",
     "[Yosinski2014]",
-    f"{_ACCURACY}, mean over all iterations, of fine-tuned runs: from another size minus from other"
-    " games, mean over the boards that have both, by seed",
+    f"{_ACCURACY} of fine-tuned runs over all iterations, from another size minus from other games,"
+    " averaged over the boards that have both, by seed",
     0.0,
     "above",
 )
 NOTHING_LEFT = Claim(
     "nothing-left",
-    "In the end nothing is left of the lead over training from scratch.",
+    "After training, the lead over training from scratch has disappeared.",
     "zerolab",
-    f"tournament Elo of the last networks, fine-tuned minus from scratch, {_BY_SEED}; less than"
-    f" {_LITTLE:g} counts as nothing",
-    _LITTLE,
+    f"tournament Elo of the final networks, fine-tuned minus from scratch, {_BY_SEED} (less than"
+    f" {_NEGLIGIBLE:g} counts as nothing)",
+    _NEGLIGIBLE,
     "below",
 )
 NOT_RANDOM = Claim(
     "frozen-not-random",
-    "A frozen trunk trained on another board is better than a frozen random one.",
+    "A frozen trunk trained on another board is better than a frozen random trunk.",
     "zerolab",
-    f"tournament Elo of the last networks, frozen minus random frozen, {_BY_SEED}",
+    f"tournament Elo of the final networks, frozen minus random frozen, {_BY_SEED}",
     0.0,
     "above",
 )
 ZERO_SHOT = Claim(
     "mapped-plays-at-once",
-    "A network mapped by meaning plays better than an untrained one before it learns.",
+    "Before training, a network mapped by meaning plays better than an untrained network.",
     "[Soemers2023]",
-    f"tournament Elo of networks 0, mapped minus from scratch, {_BY_SEED}",
+    f"tournament Elo of the networks before training, mapped minus from scratch, {_BY_SEED}",
     0.0,
     "above",
 )
 LAYERS = Claim(
     "first-layers-stay",
-    "Fine-tuning changes the first layer less than the last one of the trunk.",
+    "Fine-tuning changes the first layer of the trunk less than the last layer.",
     "[Yosinski2014]",
-    "linear CKA of the trunk after training with that of the source, first layer minus last one,"
-    f" {_BY_SEED}",
+    "linear CKA between the trunk after training and the source's trunk, first layer minus last"
+    f" layer, {_BY_SEED}",
     0.0,
     "above",
 )
@@ -109,42 +111,47 @@ CLAIMS = (EARLY, SAVES, FROZEN_WORSE, NEAR, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT,
 
 
 def transfer_findings(results: Results, trunks: LayerByLayer) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim."""
-    every = pairs(results.design)
-    return {claim: _statistic(results, every, trunks, claim) for claim in CLAIMS}
+    """Return the statistic of each claim, or the reason why it is missing."""
+    board_pairs = pairs(results.design)
+    return {claim: _statistic(results, board_pairs, trunks, claim) for claim in CLAIMS}
 
 
 def _statistic(
-    results: Results, every: Sequence[Pair], trunks: LayerByLayer, claim: Claim
+    results: Results, board_pairs: Sequence[Pair], trunks: LayerByLayer, claim: Claim
 ) -> Estimate | Missing:
-    targets = list(dict.fromkeys(pair.target for pair in every))
-    is_of_games = claim in (FROZEN_WORSE, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT)
-    missing = unfinished(results, targets) if is_of_games else None
-    if missing := missing or _untrained(results):
+    targets = list(dict.fromkeys(pair.target for pair in board_pairs))
+    uses_elo = claim in (FROZEN_WORSE, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT)
+    missing = unfinished(results, targets) if uses_elo else None
+    if missing := missing or _unfinished_runs(results):
         return missing
     if claim is NEAR:
-        return seed_means(_near_less_far(results, every))
+        return seed_means(_near_minus_far(results, board_pairs))
     if claim is LAYERS:
-        return seed_means([trunks.drop(pair) for pair in every])
-    return seed_means([_BY_PAIR[claim](results, pair) for pair in every])
+        return seed_means([trunks.drop(pair) for pair in board_pairs])
+    return seed_means([_BY_PAIR[claim](results, pair) for pair in board_pairs])
 
 
-def _untrained(results: Results) -> Missing | None:
-    left = len(results.design.runs) - len(results.runs)
-    if not left:
+def _unfinished_runs(results: Results) -> Missing | None:
+    unfinished_runs = len(results.design.runs) - len(results.runs)
+    if not unfinished_runs:
         return None
-    return Missing(f"{left} of {len(results.design.runs)} runs are not finished")
+    return Missing(f"{unfinished_runs} of {len(results.design.runs)} runs are not finished")
 
 
-def _near_less_far(results: Results, every: Sequence[Pair]) -> list[BySeed]:
-    """Return, by target, the mean gain from near sources minus that from far ones, by seed."""
-    found: list[BySeed] = []
-    for near, far in targets_of_both_kinds(every).values():
-        kinds = [[gains(results, pair, FINE_TUNED, whole) for pair in kind] for kind in (near, far)]
-        seeds = set.intersection(*(set(each) for kind in kinds for each in kind))
-        means = [{seed: sum(e[seed] for e in kind) / len(kind) for seed in seeds} for kind in kinds]
-        found.append({seed: means[0][seed] - means[1][seed] for seed in seeds})
-    return found
+def _near_minus_far(results: Results, board_pairs: Sequence[Pair]) -> list[BySeed]:
+    """Return the mean gain from near sources minus the gain from far ones, for each target."""
+    differences: list[BySeed] = []
+    for kinds in targets_of_both_kinds(board_pairs).values():
+        near, far = ([gains(results, pair, FINE_TUNED, whole) for pair in kind] for kind in kinds)
+        seeds = set.intersection(*(set(by_seed) for by_seed in (*near, *far)))
+        differences.append(
+            {
+                seed: mean(by_seed[seed] for by_seed in near)
+                - mean(by_seed[seed] for by_seed in far)
+                for seed in seeds
+            }
+        )
+    return differences
 
 
 def _last_elo(way: str, base: str) -> Callable[[Results, Pair], BySeed]:

@@ -1,7 +1,7 @@
-"""Accuracy, time and Elo that a transfer gains, by seed.
+"""Gains in accuracy, time and Elo from transfer, by seed.
 
-Runs of equal seed are compared: they have the same source and, if they learn from scratch or start
-from a trunk, the same first heads.
+Comparisons pair runs with the same seed. Such runs have the same source and, unless their networks
+are mapped, the same initial heads.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ WAY_TITLES: Mapping[str, str] = {
     MAPPED: "mapped",
     RANDOM_FROZEN: "random frozen trunk",
 }
-"""By level of the factor ``way``."""
+"""Titles of transfer methods, by level of the factor ``way``."""
 
 QUARTER = 0.25
-"""Share of the iterations that counts as early, and as late."""
+"""Share of the iterations averaged by `early` and by `late`."""
 HALF = 0.5
-"""Share of the iterations of runs from scratch after which their accuracy is the one to reach."""
+"""Share of the iterations after which runs from scratch define the accuracy to reach."""
 
 BySeed = Mapping[Level, float]
 Curve = Sequence[float]
@@ -48,19 +48,19 @@ Measure = Callable[[Curve], float]
 
 
 class Pair(NamedTuple):
-    """Two boards, by the names of their parts."""
+    """Source and target board, identified by part."""
 
     source: str
     target: str
 
     @property
     def is_near(self) -> bool:
-        """True for two sizes of one game."""
+        """True if both boards belong to the same game."""
         return _game(self.source) == _game(self.target)
 
     @property
     def title(self) -> str:
-        """Both boards, such as ``Gobang 5x5 to Gobang 6x6``."""
+        """Titles of both boards, such as ``Gobang 5x5 to Gobang 6x6``."""
         return f"{board_title(self.source)} to {board_title(self.target)}"
 
 
@@ -74,54 +74,60 @@ def _game(part: str) -> str:
 
 
 def pairs(design: Design) -> list[Pair]:
-    """Return the pairs of a design, by target, in the order of its parts."""
-    found = dict.fromkeys(
+    """Return the pairs of a design, ordered by target as in `design.parts`."""
+    distinct = dict.fromkeys(
         Pair(str(run.factors["source"]), run.part) for run in design.runs if "source" in run.factors
     )
-    return sorted(found, key=lambda pair: design.parts.index(pair.target))
+    return sorted(distinct, key=lambda pair: design.parts.index(pair.target))
 
 
-def targets_of_both_kinds(every: Iterable[Pair]) -> dict[str, tuple[list[Pair], list[Pair]]]:
-    """Return the pairs of near and of far sources, of every target that has both kinds."""
-    found: dict[str, tuple[list[Pair], list[Pair]]] = {}
-    for pair in every:
-        near, far = found.setdefault(pair.target, ([], []))
+def targets_of_both_kinds(board_pairs: Iterable[Pair]) -> dict[str, tuple[list[Pair], list[Pair]]]:
+    """Return the near pairs and the far pairs of each target that has both."""
+    by_target: dict[str, tuple[list[Pair], list[Pair]]] = {}
+    for pair in board_pairs:
+        near, far = by_target.setdefault(pair.target, ([], []))
         (near if pair.is_near else far).append(pair)
-    return {target: kinds for target, kinds in found.items() if all(kinds)}
+    return {target: kinds for target, kinds in by_target.items() if all(kinds)}
 
 
 def runs_of(results: Results, pair: Pair, way: str) -> dict[Level, TrainedRun]:
-    """Return the finished runs of a way by seed; ways without a source belong to the target."""
-    of_source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
-    found = results.where(pair.target, way=way, **of_source)
-    return {run.factors["seed"]: run for run in found}
+    """Return the finished runs of a pair with one transfer method, by seed.
+
+    For methods without a source, these are runs of the target.
+    """
+    source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
+    runs = results.where(pair.target, way=way, **source)
+    return {run.factors["seed"]: run for run in runs}
 
 
 def accuracies(run: TrainedRun) -> list[float]:
-    """Return the strong accuracy of the policy after every iteration.
+    """Return the strong accuracy of the policy after each iteration.
 
-    Without search, because a search of few simulations hides what a network has learned.
+    Search would obscure differences between networks, even with few simulations.
     """
     return [record.network_strong for record in run.of(AccuracyRecord)]
 
 
 def search_accuracies(run: TrainedRun) -> list[float]:
-    """Return the strong accuracy of the search after every iteration."""
+    """Return the strong accuracy of search after each iteration."""
     return [record.search_strong for record in run.of(AccuracyRecord)]
 
 
 def early(curve: Curve) -> float:
-    """Return the mean of the first quarter."""
+    """Return the mean over the first quarter of a curve."""
     return float(np.mean(curve[: _quarter(curve)]))
 
 
 def late(curve: Curve) -> float:
-    """Return the mean of the last quarter."""
+    """Return the mean over the last quarter of a curve."""
     return float(np.mean(curve[-_quarter(curve) :]))
 
 
 def whole(curve: Curve) -> float:
-    """Return the mean; its difference between two curves is the area between them per iteration."""
+    """Return the mean of a curve.
+
+    The difference between the means of two curves is the area between them per iteration.
+    """
     return float(np.mean(curve))
 
 
@@ -132,102 +138,101 @@ def _quarter(curve: Curve) -> int:
 def gains(
     results: Results, pair: Pair, way: str, measure: Measure, base: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return the accuracy of runs of a way above that of another way, by seed."""
-    ours, theirs = (runs_of(results, pair, each) for each in (way, base))
+    """Return the accuracy of runs with method `way` relative to runs with `base`, by seed."""
+    runs, base_runs = (runs_of(results, pair, level) for level in (way, base))
     return {
-        seed: measure(accuracies(run)) - measure(accuracies(theirs[seed]))
-        for seed, run in ours.items()
-        if seed in theirs
+        seed: measure(accuracies(run)) - measure(accuracies(base_runs[seed]))
+        for seed, run in runs.items()
+        if seed in base_runs
     }
 
 
-def level(results: Results, target: str) -> float | None:
-    """Return the accuracy to reach: that of runs from scratch after half of their iterations.
+def halfway_accuracy(results: Results, target: str) -> float | None:
+    """Return the mean accuracy of runs from scratch after half of their iterations.
 
-    It is the mean over seeds; None if no run is finished.
+    Return None if no such run is finished.
     """
     curves = [accuracies(run) for run in results.where(target, way=SCRATCH)]
-    return float(np.mean([_at_half(curve) for curve in curves])) if curves else None
+    halfway = [curve[max(1, round(HALF * len(curve))) - 1] for curve in curves]
+    return float(np.mean(halfway)) if halfway else None
 
 
-def _at_half(curve: Curve) -> float:
-    return curve[max(1, round(HALF * len(curve))) - 1]
+def iterations_to(curve: Curve, accuracy: float) -> float | None:
+    """Return the number of iterations to reach an accuracy, or None if it is never reached.
 
-
-def iterations_to(curve: Curve, wanted: float) -> float | None:
-    """Return the iterations that a run takes to an accuracy; None if it never reaches it.
-
-    The curve is linear between iterations. Nothing is measured before the first one.
+    The curve is interpolated linearly between iterations. The result is at least 1.
     """
-    if curve[0] >= wanted:
+    if curve[0] >= accuracy:
         return 1.0
-    for place in range(1, len(curve)):
-        before, after = curve[place - 1], curve[place]
-        if after >= wanted:
-            return place + (wanted - before) / (after - before)
+    for index in range(1, len(curve)):
+        before, after = curve[index - 1], curve[index]
+        if after >= accuracy:
+            return index + (accuracy - before) / (after - before)
     return None
 
 
 def seconds_to(run: TrainedRun, iterations: float) -> float:
-    """Return the seconds of training up to an iteration, which may be fractional."""
+    """Return the training time up to an iteration in seconds, without accuracy measurements.
+
+    A fractional iteration is interpolated linearly.
+    """
     count = run.planned.settings.iterations
-    spent = [0.0] * count
+    seconds = [0.0] * count
     for record in run.records:
         if record.stage != "accuracy" and record.iteration <= count:
-            spent[record.iteration - 1] += record.wall_seconds
-    return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(spent)]))
+            seconds[record.iteration - 1] += record.wall_seconds
+    return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
 def saved(results: Results, pair: Pair, way: str) -> dict[Level, float]:
-    """Return the iterations that runs save on the way to the level of `level`, by seed.
+    """Return the iterations saved in reaching `halfway_accuracy`, by seed.
 
     Runs that never reach it count with all of their iterations, which favours them.
     """
-    wanted = level(results, pair.target)
-    if wanted is None:
+    accuracy = halfway_accuracy(results, pair.target)
+    if accuracy is None:
         return {}
 
-    def taken(curve: Curve) -> float:
-        reached = iterations_to(curve, wanted)
-        return float(len(curve)) if reached is None else reached
+    def iterations_used(curve: Curve) -> float:
+        iterations = iterations_to(curve, accuracy)
+        return float(len(curve)) if iterations is None else iterations
 
-    return {seed: -more for seed, more in gains(results, pair, way, taken).items()}
+    return {seed: -extra for seed, extra in gains(results, pair, way, iterations_used).items()}
 
 
 def rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
-    """Return a rating in the tournament of the run's board; None before that is finished."""
-    played = results.tournaments.get(run.planned.part)
-    return played.by_name.get(player_name(run.planned, iteration)) if played else None
+    """Return a network's rating in its board's tournament, or None if there is none."""
+    tournament = results.tournaments.get(run.planned.part)
+    return tournament.by_name.get(player_name(run.planned, iteration)) if tournament else None
 
 
 def elo_gains(
     results: Results, pair: Pair, way: str, iteration: int, base: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return the Elo of runs of a way above that of another after an iteration, by seed."""
-    ours, theirs = (runs_of(results, pair, each) for each in (way, base))
-    found: dict[Level, float] = {}
-    for seed, run in ours.items():
-        if seed in theirs:
-            mine, other = (rating(results, each, iteration) for each in (run, theirs[seed]))
-            if mine is not None and other is not None:
-                found[seed] = mine.elo - other.elo
-    return found
+    """Return the Elo of method `way` relative to `base` after an iteration, by seed."""
+    runs, base_runs = (runs_of(results, pair, level) for level in (way, base))
+    gained: dict[Level, float] = {}
+    for seed in (seed for seed in runs if seed in base_runs):
+        one, other = (rating(results, by_seed[seed], iteration) for by_seed in (runs, base_runs))
+        if one is not None and other is not None:
+            gained[seed] = one.elo - other.elo
+    return gained
 
 
 def stages(results: Results, target: str) -> list[int]:
-    """Return the iterations after which networks play a board's tournament, in order."""
-    planned = next(each for each in results.design.tournaments if each.key == target)
+    """Return the iterations whose networks play a board's tournament, in ascending order."""
+    planned = next(plan for plan in results.design.tournaments if plan.key == target)
     return sorted(set(planned.after.values()))
 
 
 def seed_means(by_pair: Sequence[BySeed]) -> StudentEstimate | Missing:
-    """Return the mean over pairs, with an interval over seeds.
+    """Return the mean over pairs with a confidence interval over seeds.
 
-    A source and a baseline serve several pairs, so pairs are not independent; seeds are. Seeds
-    missing from some pair are left out.
+    Seeds are independent, unlike pairs, because several pairs share a source or a baseline. Seeds
+    that are missing from any pair are ignored.
     """
-    seeds = set.intersection(*(set(each) for each in by_pair)) if by_pair else set()
+    seeds = set.intersection(*(set(by_seed) for by_seed in by_pair)) if by_pair else set()
     if not seeds:
-        return Missing("no seed of all pairs is finished")
+        return Missing("no seed is finished for all pairs")
     ordered = sorted(seeds, key=str)
-    return mean_of([float(np.mean([each[seed] for each in by_pair])) for seed in ordered])
+    return mean_of([float(np.mean([by_seed[seed] for by_seed in by_pair])) for seed in ordered])

@@ -1,4 +1,4 @@
-"""Similarity of trunks, layer by layer: linear CKA [Kornblith2019]."""
+"""Layer-by-layer similarity of trunks with linear CKA [Kornblith2019]."""
 
 from __future__ import annotations
 
@@ -31,63 +31,63 @@ from zerolab.training.inputs import stored_settings
 
 _BATCH = 1024
 _FEWEST = 4
-"""Least number of positions for the unbiased estimator."""
+"""Smallest number of positions for the unbiased estimator."""
 
 
 def trunk_activations(
     network: Network, game: Game, states: NDArray[np.uint64], device: torch.device | None = None
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the activations of the layers of a residual trunk for uint64[N, words] states.
+    """Return the activations of each layer of a residual trunk for uint64[N, words] states.
 
-    They are float32[N, filters * rows * columns] by name: ``stem``, ``adapter`` if there is one,
-    ``block 1`` and so on, each after its ReLU. The board may differ in size from the one of
-    training. Raises UserError for a trunk without residual blocks.
+    The activations are float32[N, filters * rows * columns], taken after the ReLU. The layers are
+    named ``stem``, ``adapter`` (if there is one), ``block 1``, ``block 2`` and so on. The board can
+    have a different size than in training. Raise UserError if the trunk has no residual blocks.
     """
     if not isinstance(network.trunk, nn.Sequential):
         raise UserError(
-            'its network has no residual blocks to compare: expected one such as "resnet"'
+            'the network has no residual blocks to compare: expected a network such as "resnet"'
         )
     device = device or best_device()
     trunk = folded_copy(network).trunk.to(device)
-    found: dict[str, list[NDArray[np.float32]]] = {}
+    batches: dict[str, list[NDArray[np.float32]]] = {}
     for begin in range(0, len(states), _BATCH):
         planes = torch.from_numpy(python.encode_batch(game, states[begin : begin + _BATCH]))
         with torch.inference_mode():
             activations = planes.to(device)
             for name, layers in _stages(trunk).items():
                 activations = layers(activations)
-                found.setdefault(name, []).append(activations.flatten(1).cpu().numpy())
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+                batches.setdefault(name, []).append(activations.flatten(1).cpu().numpy())
+    return {name: np.concatenate(arrays) for name, arrays in batches.items()}
 
 
 def _stages(trunk: nn.Module) -> dict[str, nn.Sequential]:
-    """Return the layers of a residual trunk, grouped up to each ReLU that the next group reads."""
+    """Group the layers of a residual trunk into stages that end after a ReLU."""
     stages: dict[str, nn.Sequential] = {}
-    gathered: list[nn.Module] = []
+    current: list[nn.Module] = []
     blocks = 0
     for module in trunk.children():
-        gathered.append(module)
+        current.append(module)
         if isinstance(module, ResidualBlock):
             blocks += 1
-            stages[f"block {blocks}"] = nn.Sequential(*gathered)
+            stages[f"block {blocks}"] = nn.Sequential(*current)
         elif isinstance(module, nn.ReLU):
-            stages["adapter" if stages else "stem"] = nn.Sequential(*gathered)
+            stages["adapter" if stages else "stem"] = nn.Sequential(*current)
         else:
             continue
-        gathered = []
+        current = []
     return stages
 
 
 class Gram:
-    """Inner products of centred activations, from which linear CKA follows.
+    """Gram matrix of centred activations, for computing linear CKA.
 
-    The estimator of HSIC is the unbiased one of [Song2012], used for CKA by [Nguyen2021]: the usual
-    one calls any two networks alike that have more features than there are positions. It may be
-    slightly below 0.
+    It uses the unbiased HSIC estimator of [Song2012], as does [Nguyen2021]. The usual estimator
+    makes any two networks look similar if they have more features than there are positions. The
+    unbiased estimate can be slightly negative.
     """
 
     def __init__(self, activations: ArrayLike) -> None:
-        """Take [N, features] activations; raise ValueError for fewer than four positions."""
+        """Compute inner products of [N, features] activations; N < 4 raises ValueError."""
         features = np.asarray(activations, np.float64)
         if len(features) < _FEWEST:
             raise ValueError(f"{len(features)} positions: expected at least {_FEWEST}")
@@ -99,147 +99,155 @@ class Gram:
         self._norm = self._independence(self)
 
     def _independence(self, other: Gram) -> float:
-        """Return the unbiased HSIC, up to the factor n (n - 3), which CKA divides out."""
+        """Return the unbiased HSIC times n (n - 3), a factor that cancels in CKA."""
         count = len(self._sums)
-        # The entries are float32 to save memory; their products are summed up in float64.
-        together = float(np.einsum("ij,ij->", self._products, other._products, dtype=np.float64))
+        # The entries are float32 to save memory, but their products are summed in float64.
+        trace = float(np.einsum("ij,ij->", self._products, other._products, dtype=np.float64))
         totals = float(self._sums.sum() * other._sums.sum())
         mixed = float(self._sums @ other._sums)
-        return together + totals / ((count - 1) * (count - 2)) - 2.0 * mixed / (count - 2)
+        return trace + totals / ((count - 1) * (count - 2)) - 2.0 * mixed / (count - 2)
 
     def cka(self, other: Gram) -> float:
         """Return linear CKA with other activations on the same positions, at most 1.
 
-        NaN if either set of activations does not distinguish positions.
+        Return NaN if either set of activations is the same for all positions.
         """
         if len(self._sums) != len(other._sums):
-            raise ValueError(f"{len(self._sums)} and {len(other._sums)} positions")
+            raise ValueError(
+                f"{len(self._sums)} and {len(other._sums)} positions: expected equal numbers"
+            )
         if self._norm <= 0.0 or other._norm <= 0.0:
             return float("nan")
         return self._independence(other) / float(np.sqrt(self._norm * other._norm))
 
 
 def linear_cka(one: ArrayLike, other: ArrayLike) -> float:
-    """Return the similarity of [N, features] activations of two layers on the same N positions.
+    """Return the linear CKA of two layers from [N, features] activations on the same N positions.
 
-    It is 1 if they are equal up to an orthogonal map and a factor, and about 0 if they are
-    unrelated; the numbers of features may differ. See `Gram`.
+    CKA is 1 for activations that are equal up to an orthogonal map and a factor, and about 0 for
+    unrelated activations. The number of features can differ. See `Gram` for the estimator.
     """
     return Gram(one).cka(Gram(other))
 
 
 POSITIONS = 256
-"""Distinct positions from random games of a board, on which trunks are compared."""
+"""Number of distinct positions from random games on which trunks are compared."""
 UNTRAINED = "untrained"
-"""Networks 0 from scratch, in place of a board."""
+"""Label of untrained networks from scratch, used in place of a board."""
 _MOST_GAMES = 20 * POSITIONS
 
 Layers = Mapping[str, Gram]
-"""Activations of a network on the positions of a board, by layer."""
+"""Gram matrices of a network's activations, by layer."""
 
 
 class LayerByLayer(NamedTuple):
-    """Linear CKA between the trunks of finished runs, one number per layer."""
+    """Linear CKA between the trunks of finished runs, with one number per layer."""
 
     layers: Sequence[str]
     fine_tuned: Mapping[Pair, Mapping[Level, Sequence[float]]]
-    """Source and fine-tuned trunk, on positions of the target, by seed."""
+    """Source trunk against fine-tuned trunk, on positions of the target, by seed."""
     scratch: Mapping[Pair, Mapping[Level, Sequence[float]]]
-    """Source and unrelated trunk from scratch, by the seed of both."""
+    """Source trunk against an unrelated trunk from scratch on the target, by common seed."""
     boards: Mapping[tuple[str, str], Sequence[Sequence[float]]]
-    """All pairs of runs from scratch of two boards, on positions of the first.
+    """All pairs of runs from scratch on two boards, on positions of the first board.
 
-    Runs of the same board have different seeds. The second board may be `UNTRAINED`."""
+    Pairs on the same board have different seeds. The second board can be `UNTRAINED`."""
 
     def drop(self, pair: Pair) -> BySeed:
-        """Return the CKA of the first layer minus that of the last one, by seed."""
-        return {seed: each[0] - each[-1] for seed, each in self.fine_tuned[pair].items()}
+        """Return the CKA of the first layer minus the CKA of the last layer, by seed."""
+        return {seed: layers[0] - layers[-1] for seed, layers in self.fine_tuned[pair].items()}
 
 
 def compare_trunks(results: Results) -> LayerByLayer:
     """Compare the trunks of all finished runs."""
-    every = pairs(results.design)
-    found = LayerByLayer([], {pair: {} for pair in every}, {pair: {} for pair in every}, {})
+    board_pairs = pairs(results.design)
+    trunks = LayerByLayer(
+        [], {pair: {} for pair in board_pairs}, {pair: {} for pair in board_pairs}, {}
+    )
     for part in results.design.parts:
         if results.where(part, way=SCRATCH):
-            found = _with_board(found, results, part)
-    return found
+            trunks = _with_board(trunks, results, part)
+    return trunks
 
 
-def _with_board(found: LayerByLayer, results: Results, part: str) -> LayerByLayer:
-    """Return the comparisons with those on positions of one more board."""
-    here = results.where(part, way=SCRATCH)
-    reader = _Reader(parse_game(here[0].planned.settings.game))
+def _with_board(trunks: LayerByLayer, results: Results, part: str) -> LayerByLayer:
+    """Return `trunks` extended with the comparisons on positions of board `part`."""
+    baselines = results.where(part, way=SCRATCH)
+    reader = _Reader(parse_game(baselines[0].planned.settings.game))
     trained = {
         (run.planned.part, run.factors["seed"]): reader.layers(run)
         for run in results.where(way=SCRATCH)
     }
-    untrained = {(UNTRAINED, run.factors["seed"]): reader.layers(run, 0) for run in here}
-    fine_tuned, scratch = dict(found.fine_tuned), dict(found.scratch)
-    for pair in (each for each in fine_tuned if each.target == part):
+    untrained = {(UNTRAINED, run.factors["seed"]): reader.layers(run, 0) for run in baselines}
+    fine_tuned, scratch = dict(trunks.fine_tuned), dict(trunks.scratch)
+    for pair in (pair for pair in fine_tuned if pair.target == part):
         sources = {
             seed: layers for (board, seed), layers in trained.items() if board == pair.source
         }
         tuned = runs_of(results, pair, FINE_TUNED)
         fine_tuned[pair] = {
-            seed: _alike(layers, reader.layers(tuned[seed]))
+            seed: _cka_by_layer(layers, reader.layers(tuned[seed]))
             for seed, layers in sources.items()
             if seed in tuned
         }
         scratch[pair] = {
-            seed: _alike(layers, trained[part, seed])
+            seed: _cka_by_layer(layers, trained[part, seed])
             for seed, layers in sources.items()
             if (part, seed) in trained
         }
-    boards = {**found.boards, **_between_boards(part, {**trained, **untrained})}
+    boards = {**trunks.boards, **_between_boards(part, {**trained, **untrained})}
     return LayerByLayer(list(next(iter(trained.values()))), fine_tuned, scratch, boards)
 
 
 def _between_boards(
-    part: str, known: Mapping[tuple[str, Level], Layers]
+    part: str, networks: Mapping[tuple[str, Level], Layers]
 ) -> dict[tuple[str, str], list[Sequence[float]]]:
-    """Return the CKA of the runs of a board with all unrelated runs."""
-    found: dict[tuple[str, str], list[Sequence[float]]] = {}
-    for ((board, seed), layers), ((other, another), theirs) in permutations(known.items(), 2):
-        is_related = other in (part, UNTRAINED) and seed == another
-        is_twice = other == part and str(another) < str(seed)
-        if board == part and not is_related and not is_twice:
-            found.setdefault((part, other), []).append(_alike(layers, theirs))
-    return found
+    """Return the CKA between the runs of a board and all unrelated runs.
+
+    `networks` maps the board and seed of each run to its layers.
+    """
+    cka: dict[tuple[str, str], list[Sequence[float]]] = {}
+    for ((board, seed), layers), ((board_2, seed_2), layers_2) in permutations(networks.items(), 2):
+        is_related = board_2 in (part, UNTRAINED) and seed == seed_2
+        is_duplicate = board_2 == part and str(seed_2) < str(seed)
+        if board == part and not is_related and not is_duplicate:
+            cka.setdefault((part, board_2), []).append(_cka_by_layer(layers, layers_2))
+    return cka
 
 
-def _alike(one: Layers, other: Layers) -> list[float]:
-    """Return the CKA layer by layer; all trunks of a study have the same layers."""
+def _cka_by_layer(one: Layers, other: Layers) -> list[float]:
+    """Return the CKA of each layer; all trunks in a study have the same layers."""
     return [one[name].cka(other[name]) for name in one]
 
 
 class _Reader:
-    """Reader of the activations of networks on some positions of a board."""
+    """Reader of network activations on random positions of a board."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
         self._states = random_positions(game, POSITIONS)
 
     def layers(self, run: TrainedRun, iteration: int | None = None) -> Layers:
-        """Return the layers of a run's network, by default the best one."""
+        """Return the layers of a run's network, by default of its best network."""
         folder = RunFolder.open(run.path)
-        best = folder.progress.best if iteration is None else iteration
-        stored = read_network(folder.weights_path(best))
+        stored = read_network(
+            folder.weights_path(folder.progress.best if iteration is None else iteration)
+        )
         network = build_network(stored_settings(stored), parse_game(stored.game), seed=0)
         load_weights(network, stored.weights)
-        activations = trunk_activations(network, self._game, self._states)
-        return {name: Gram(each) for name, each in activations.items()}
+        by_layer = trunk_activations(network, self._game, self._states)
+        return {name: Gram(activations) for name, activations in by_layer.items()}
 
 
 def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
-    """Return distinct positions of random games before their end, one per game.
+    """Return distinct non-terminal positions, one from each random game, as uint64[N, words].
 
-    uint64[N, words]; fewer than `count` if the game has fewer.
+    N is less than `count` if the random games yield fewer distinct positions.
     """
     random = np.random.default_rng(0)
-    found: dict[bytes, NDArray[np.uint64]] = {}
+    positions: dict[bytes, NDArray[np.uint64]] = {}
     for _ in range(_MOST_GAMES):
-        if len(found) == count:
+        if len(positions) == count:
             break
         line = [python.start(game)]
         while True:
@@ -248,28 +256,29 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
             if python.outcome(game, state) != ONGOING:
                 break
             line.append(state)
-        chosen = line[int(random.integers(len(line)))]
-        found.setdefault(chosen.tobytes(), chosen)
-    return np.stack(list(found.values()))
+        position = line[int(random.integers(len(line)))]
+        positions.setdefault(position.tobytes(), position)
+    return np.stack(list(positions.values()))
 
 
 def similarity_blocks(results: Results, trunks: LayerByLayer) -> Iterator[Block]:
-    """Yield figures of the similarity of trunks."""
+    """Yield the figures on the similarity of trunks."""
     if not trunks.boards:
         return
     yield Heading("Similarity of trunks")
     yield Paragraph(
-        f"Linear CKA of activations on {POSITIONS} positions of random games: 1 for layers that are"
-        " equal up to an orthogonal map and a factor, 0 for unrelated ones. The estimator is the"
-        " unbiased one [Song2012]; the usual one calls any two networks alike that have more"
-        " activations than there are positions. Both networks get the same positions, encoded"
-        " alike, so even untrained trunks are somewhat similar: they are the reference."
+        f"Linear CKA of activations on {POSITIONS} positions from random games. It is 1 for layers"
+        " that are equal up to an orthogonal map and a factor, and 0 for unrelated layers. The"
+        " unbiased estimator of [Song2012] is used because the usual estimator makes any two"
+        " networks look similar if they have more activations than there are positions. Both"
+        " networks receive the same encoded positions, so even untrained trunks are somewhat"
+        " similar. They serve as the reference."
     )
-    yield from _of_pairs(trunks)
-    yield from _of_boards(results, trunks)
+    yield from _pair_maps(trunks)
+    yield from _board_maps(results, trunks)
 
 
-def _of_pairs(trunks: LayerByLayer) -> Iterator[Block]:
+def _pair_maps(trunks: LayerByLayer) -> Iterator[Block]:
     rows = [pair for pair in trunks.fine_tuned if trunks.fine_tuned[pair] and trunks.scratch[pair]]
     if not rows:
         return
@@ -277,22 +286,23 @@ def _of_pairs(trunks: LayerByLayer) -> Iterator[Block]:
         title: Heat(
             [pair.title for pair in rows],
             trunks.layers,
-            np.array([np.mean(list(of_pairs[pair].values()), axis=0) for pair in rows]),
-            np.array([_spread(list(of_pairs[pair].values())) for pair in rows]),
+            np.array([np.mean(list(by_pair[pair].values()), axis=0) for pair in rows]),
+            np.array([_spread(list(by_pair[pair].values())) for pair in rows]),
         )
-        for title, of_pairs in (("fine-tuned", trunks.fine_tuned),
+        for title, by_pair in (("fine-tuned", trunks.fine_tuned),
                                 ("from scratch", trunks.scratch))
     }  # fmt: skip
     yield Picture(
         "cka-fine-tuned",
-        draw_heat(maps, "Similarity of the source's trunk and another one", "boards", "layer",
+        draw_heat(maps, "Similarity to the trunk of the source", "boards", "layer",
                   "linear CKA", number_format=".2f"),
-        "Left: a trunk after fine-tuning and the source from which it started. Right: a trunk from"
-        " scratch on the same board and that source. Positions are of the target.",
+        "Left: fine-tuned trunk against the source trunk from which it started. Right: trunk from"
+        " scratch on the target against the same source trunk. Both are compared on positions of"
+        " the target.",
     )  # fmt: skip
 
 
-def _of_boards(results: Results, trunks: LayerByLayer) -> Iterator[Block]:
+def _board_maps(results: Results, trunks: LayerByLayer) -> Iterator[Block]:
     boards = [part for part in results.design.parts if (part, UNTRAINED) in trunks.boards]
     others = [*boards, UNTRAINED]
     if len(results.levels("seed")) < 2 or not boards:
@@ -302,17 +312,17 @@ def _of_boards(results: Results, trunks: LayerByLayer) -> Iterator[Block]:
         values = np.full((len(boards), len(others)), np.nan)
         for row, column in np.ndindex(values.shape):
             one, other = boards[row], others[column]
-            known = [*trunks.boards.get((one, other), []), *trunks.boards.get((other, one), [])]
-            if known:
-                values[row, column] = np.mean([each[number] for each in known])
+            cka = [*trunks.boards.get((one, other), []), *trunks.boards.get((other, one), [])]
+            if cka:
+                values[row, column] = np.mean([by_layer[number] for by_layer in cka])
         maps[layer] = Heat(_titles(boards), _titles(others), values)
     yield Picture(
         "cka-boards",
         draw_heat(maps, "Similarity of trunks from scratch", "trained on", "trained on",
                   "linear CKA", columns=1, number_format=".2f"),
-        "Means over all pairs of unrelated runs, on positions of both boards; on the diagonal, runs"
-        " of the board with different seeds. Untrained trunks are compared on positions of the"
-        " row's board.",
+        "Mean over all pairs of unrelated runs, on positions of both boards. The diagonal compares"
+        " runs on the same board with different seeds. Untrained trunks are compared on positions"
+        " of the row's board.",
     )  # fmt: skip
 
 
@@ -323,7 +333,7 @@ def _titles(parts: Sequence[str]) -> list[str]:
 
 
 def _spread(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Return standard deviations by layer; NaN for fewer than two rows."""
+    """Return the standard deviation of each layer, or NaN for fewer than two rows."""
     if len(rows) < 2:
         return np.full(len(rows[0]), np.nan)
     return np.asarray(np.std(rows, axis=0, ddof=1))

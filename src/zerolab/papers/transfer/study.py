@@ -1,7 +1,7 @@
 """Transfer of networks between games and board sizes [Hongcharoen2018], [Soemers2023].
 
-A part of the study is a board. Runs without a source are its baselines; all others start from a run
-of another board that was trained from scratch.
+Each part of the study is a board. Runs without a source are the baselines. All other runs start
+from a run on another board that was trained from scratch.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FINE_TUNED = "fine-tuned"
 FROZEN = "frozen"
 MAPPED = "mapped"
 TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
-"""Ways with a source, a part of the study named by the factor ``source``."""
+"""Transfer methods with a source board, which the factor ``source`` names."""
 
-PLAY_AT_ONCE = (SCRATCH, MAPPED)
-"""Ways whose network 0 plays, too; the others begin with untrained heads, like scratch."""
-PLAY_IN_THE_END = (FROZEN, RANDOM_FROZEN)
-"""Ways of which only the last network plays."""
+PLAY_AT_START = (SCRATCH, MAPPED)
+"""Methods whose initial network also plays. The others start with the same heads as scratch."""
+PLAY_AT_END = (FROZEN, RANDOM_FROZEN)
+"""Methods of which only the final network plays."""
 
 PRESET = "hongcharoen2018"
 
@@ -55,7 +55,7 @@ BOARDS: Mapping[Scale, Mapping[str, Sequence[str]]] = {
     "small": _GAMES,
     "paper": _GAMES,
 }
-"""Boards by game; games are compared on the first one."""
+"""Boards by game. Transfer between games uses the first board of each game."""
 
 SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 
@@ -77,7 +77,9 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Changes to the preset, by dotted keys. Gates of a few games would accept by chance."""
+"""Changes to the preset at each scale, by dotted key.
+
+Smaller scales always accept candidates because gates with few games would be decided by chance."""
 
 _STAGES: Mapping[Scale, Sequence[int]] = {
     "smoke": (1, 2),
@@ -85,17 +87,19 @@ _STAGES: Mapping[Scale, Sequence[int]] = {
     "small": (2, 5, 10, 20),
     "paper": (2, 5, 12, 25, 50),
 }
-"""Iterations after which networks play the tournaments, besides those that play at once."""
+"""Iterations whose networks play the tournaments, in addition to initial networks."""
 _GAMES_PER_PAIR = 2
 
 
 class _Solved(NamedTuple):
-    """Collection of positions of a board that are solved in reasonable time."""
+    """Settings for collecting positions of a board that can be solved in reasonable time."""
 
     first_ply: int
+    """First ply from which positions are taken."""
     seconds: float
-    """Estimate for one position on one core."""
+    """Estimated seconds per position on one core."""
     nodes: int | None = None
+    """Largest number of search nodes per position, or None for no limit."""
 
 
 _SOLVED: Mapping[str, _Solved] = {
@@ -104,23 +108,23 @@ _SOLVED: Mapping[str, _Solved] = {
     "gobang:6x6": _Solved(8, 0.15, nodes=200_000),
     "gobang:5x5": _Solved(8, 0.05, nodes=200_000),
 }
-"""By canonical name of the board; the others are solved from the start."""
+"""Settings by canonical board name. Other boards use `_FROM_THE_START`."""
 _FROM_THE_START = _Solved(0, 0.03)
 _MEASURED: Mapping[Scale, int] = {"smoke": 10, "mini": 300, "small": 1000, "paper": 2000}
-"""Solved positions per board that measure runs after every iteration."""
+"""Number of solved positions per board on which accuracy is measured after each iteration."""
 
 
 def part_of(board: str) -> str:
-    """Return the part of a board, such as ``gobang-5x5`` of ``gobang:5x5:4``."""
+    """Return the part of a board, such as ``gobang-5x5`` for ``gobang:5x5:4``."""
     name, size, *_ = board.split(":")
     return f"{name}-{size}"
 
 
 def board_pairs(games: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the pairs of boards (source, target) between which networks are transferred.
+    """Return the pairs of source and target boards between which networks are transferred.
 
-    `games` are boards by game. The pairs are all ordered ones of the first boards, and both
-    directions between the sizes of each game.
+    `games` maps each game to its boards. The result contains all ordered pairs of the first boards
+    of two games, followed by all ordered pairs of boards of the same game.
     """
     first = [canonical_game_name(boards[0]) for boards in games.values()]
     far = list(permutations(first, 2))
@@ -133,19 +137,19 @@ def board_pairs(games: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 
 
 def player_name(run: PlannedRun, iteration: int) -> str:
-    """Return the player's name of a run's network after an iteration."""
+    """Return the tournament name of a run's network after an iteration."""
     return f"{run.label}@{iteration}"
 
 
 @register_study
 class Transfer(Study):
-    """Carry networks from game to game and from size to size, and measure the savings.
+    """Transfer networks between games and board sizes, and measure the savings.
 
-    Othello, Connect Four and Gobang on 6x6, and a smaller board of each. Every run from scratch is
-    the source of runs on other boards: its trunk fine-tuned below new heads, its trunk frozen, and
-    all of it mapped by meaning. A frozen random trunk is the control. Accuracy on solved positions
-    after every iteration, time to a fixed accuracy, Elo of tournaments between networks of several
-    iterations, and the similarity of trunks, layer by layer.
+    Train on Othello, Connect Four and Gobang, on a 6x6 and a smaller board each. Each run from
+    scratch is the source of runs on other boards, which fine-tune its trunk below new heads, freeze
+    its trunk, or map the whole network by meaning. A frozen random trunk is the control. Measure
+    accuracy on solved positions after each iteration, time to a fixed accuracy, Elo in tournaments
+    between networks from several iterations, and layer-by-layer similarity of trunks.
 
     Examples:
       zerolab study transfer
@@ -163,13 +167,13 @@ class Transfer(Study):
         runs: list[PlannedRun] = []
         tournaments: list[PlannedTournament] = []
         for number, (board, scratch) in enumerate(sources.items()):
-            here = [*scratch, *_runs(scale, number, board, RANDOM_FROZEN)]
+            board_runs = [*scratch, *_runs(scale, number, board, RANDOM_FROZEN)]
             for source, target in board_pairs(BOARDS[scale]):
                 if target == board:
                     for way in (FINE_TUNED, FROZEN, MAPPED):
-                        here += _runs(scale, number, board, way, sources[source])
-            runs += here
-            tournaments.append(_tournament(scale, board, here))
+                        board_runs += _runs(scale, number, board, way, sources[source])
+            runs += board_runs
+            tournaments.append(_tournament(scale, board, board_runs))
         return Design(runs, tournaments)
 
     def document(self, results: Results) -> Document:
@@ -179,26 +183,24 @@ class Transfer(Study):
 
 
 def _boards(scale: Scale) -> list[str]:
-    """Return all boards, first those on which games are compared."""
-    every = BOARDS[scale].values()
-    first = [boards[0] for boards in every]
-    return [
-        canonical_game_name(board)
-        for board in (*first, *(b for boards in every for b in boards[1:]))
-    ]
+    """Return all boards, starting with the first board of each game."""
+    by_game = BOARDS[scale].values()
+    first = [boards[0] for boards in by_game]
+    others = [board for boards in by_game for board in boards[1:]]
+    return [canonical_game_name(board) for board in (*first, *others)]
 
 
 def _runs(
     scale: Scale, number: int, board: str, way: str, sources: Sequence[PlannedRun] = ()
 ) -> Iterator[PlannedRun]:
-    """Yield the runs of a board in one way, from the sources of equal seeds if there are any.
+    """Yield the runs of a board with one method, starting from `sources` with the same seed.
 
-    Runs of different boards share only what they take from a source, so not the random trunk.
+    `number` separates the random numbers of different boards, including their random trunks.
     """
     positions = {"accuracy.positions": _positions(scale, board)}
     for seed in range(SEEDS[scale]):
         start = sources[seed] if sources else None
-        changes = {**CHANGES[scale], "accuracy.every": 1, **_taken(way, board, start)}
+        changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(way, board, start)}
         factors = {"way": way} if start is None else {"way": way, "source": start.part}
         yield planned_run(
             part_of(board), board, PRESET, factors, changes, seed,
@@ -206,8 +208,7 @@ def _runs(
         )  # fmt: skip
 
 
-def _taken(way: str, board: str, start: PlannedRun | None) -> dict[str, Any]:
-    """Return the settings of a way."""
+def _method_changes(way: str, board: str, start: PlannedRun | None) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if way in (FROZEN, RANDOM_FROZEN):
         changes["learn.frozen"] = "trunk"
@@ -226,14 +227,14 @@ def _positions(scale: Scale, board: str) -> PlannedPositions:
 
 
 def _stages(scale: Scale, way: str) -> Sequence[int]:
-    """Return the iterations after which networks of a way play."""
-    if way in PLAY_IN_THE_END:
+    """Return the iterations whose networks play, for a transfer method."""
+    if way in PLAY_AT_END:
         return _STAGES[scale][-1:]
-    return (0, *_STAGES[scale]) if way in PLAY_AT_ONCE else _STAGES[scale]
+    return (0, *_STAGES[scale]) if way in PLAY_AT_START else _STAGES[scale]
 
 
 def _tournament(scale: Scale, board: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
-    """Return the tournament of a board: networks of all its runs after some iterations."""
+    """Return a board's tournament between the networks of its runs from several iterations."""
     players = {
         player_name(run, stage): (run, stage)
         for run in runs

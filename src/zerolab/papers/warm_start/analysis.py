@@ -1,4 +1,4 @@
-"""Report on warm starts: Elo by variant, tests against the baseline, and when to switch."""
+"""Report on warm starts: Elo by variant, tests against the baseline, and length of the start."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _ADAPTIVE_END = "adaptive"
 
 
 def warm_start_report(results: Results) -> Document:
-    """Return the report on the runs and tournaments that are finished."""
+    """Return the report on all finished runs and tournaments."""
     subject = (
-        "the gain from a warm start over the published hundred iterations of self-play: in short"
-        " runs it covers a larger part of the training"
+        "the gain from a warm start in the hundred iterations of the paper, because a warm start"
+        " covers a larger share of short runs"
     )
     blocks: list[Block] = [
         Heading("Findings"),
@@ -77,28 +77,33 @@ def _elos(results: Results, game: str, variant: str, tournament: str = "") -> Sa
 def _strength(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, Sample]] = {}
     for game in GAMES:
-        if played := results.tournaments.get(game):
-            samples = {VARIANT_TITLES[each]: _elos(results, game, each) for each in VARIANTS}
-            groups[GAME_TITLES[game]] = {**samples, "Random": random_sample(played)}
+        if tournament := results.tournaments.get(game):
+            samples = {
+                VARIANT_TITLES[variant]: _elos(results, game, variant) for variant in VARIANTS
+            }
+            groups[GAME_TITLES[game]] = {**samples, "Random": random_sample(tournament)}
     yield Heading("Elo by variant")
     if not groups:
-        yield Paragraph(f"No tournament is finished: {results.missing()}.")
+        yield Paragraph(f"No tournament is finished: {results.missing_message()}.")
         return
     yield Picture(
         "elo",
         draw_bars(groups, "Elo of final networks by warm start", "tournament Elo"),
-        "A round robin of all final networks of a game and Random, with plain search; the mean of"
-        " all players is 0. As Fig. 5.2 of [Wang2020b].",
+        "Round robin between Random and all final networks for a game, with plain search. Elo is"
+        " relative to the mean of all players. Compare Fig. 5.2 of [Wang2020b].",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
-def _pairs(results: Results, game: str, variant: str, tournament: str) -> Row | None:
-    """Return the gains over the baselines of equal seed; None where no seed has both."""
-    played = results.tournaments["-".join(filter(None, (game, tournament)))]
+def _paired_gain(results: Results, game: str, variant: str, name: str) -> Row | None:
+    """Return the gain over baseline runs with the same seed, or None if there are no pairs.
+
+    The ratings are those of the game's tournament called `name`.
+    """
+    tournament = results.tournaments["-".join(filter(None, (game, name)))]
     warm, base = (
-        {run.factors["seed"]: played.rating(run) for run in results.where(game, variant=each)}
-        for each in (variant, BASELINE)
+        {run.factors["seed"]: tournament.rating(run) for run in results.where(game, variant=level)}
+        for level in (variant, BASELINE)
     )
     pairs = [(warm[seed], base[seed]) for seed in warm if seed in base]
     if not pairs:
@@ -114,15 +119,15 @@ def _tests(results: Results) -> Iterator[Block]:
     signs: list[float] = []
     ranks: list[float] = []
     lines: dict[str, Row] = {}
-    compared = [(each, "") for each in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
+    comparisons = [(variant, "") for variant in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
     for game in GAMES:
-        for variant, name in compared:
+        for variant, name in comparisons:
             if unfinished(results, ["-".join(filter(None, (game, name)))]):
                 continue
-            line = _pairs(results, game, variant, name)
+            line = _paired_gain(results, game, variant, name)
             if line is None:
                 continue
-            elos, base = (_elos(results, game, each, name).values for each in (variant, BASELINE))
+            elos, base = (_elos(results, game, level, name).values for level in (variant, BASELINE))
             rows.append(
                 [
                     GAME_TITLES[game], VARIANT_TITLES[variant],
@@ -137,10 +142,11 @@ def _tests(results: Results) -> Iterator[Block]:
     yield Heading("Gain over the baseline")
     yield Picture(
         "gain",
-        draw_intervals(lines, "Elo gained by a warm start", "Elo above the baseline of the same"
-                       " seed", threshold=0.0, number_format="+.0f"),
-        "A dot is a pair of runs of equal seed; its bar adds the errors of both ratings as if they"
-        " were independent. The adaptive end is compared in the tournament between ends.",
+        draw_intervals(lines, "Elo gained by a warm start", "Elo relative to the baseline with the"
+                       " same seed", threshold=0.0, number_format="+.0f"),
+        "Each dot is a pair of runs with the same seed. Its bar combines the errors of both"
+        " ratings, assuming independence. The adaptive variant is compared in the tournament"
+        " between warm starts of different lengths.",
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
@@ -148,35 +154,35 @@ def _tests(results: Results) -> Iterator[Block]:
         Column("sign test, adjusted", P_VALUE), Column("rank test, adjusted", P_VALUE),
     ]  # fmt: skip
     tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
-    rows = [[*row, *found] for row, found in zip(rows, tests, strict=True)]
+    rows = [[*row, *p_values] for row, p_values in zip(rows, tests, strict=True)]
     seeds = len(results.levels("seed"))
     yield Paragraph(
-        "p-values are two-sided, over runs, and adjusted for the number of rows [Holm1979]. With"
-        f" {seeds} runs of a variant, a sign test cannot go below {2 ** (1 - seeds):.3g} before"
-        " that adjustment, however clear the lead."
+        "The p-values are two-sided, with runs as samples. The adjusted columns correct for the"
+        f" number of rows [Holm1979]. With {seeds} runs per variant, the unadjusted p-value of a"
+        f" sign test cannot be lower than {2 ** (1 - seeds):.3g}, however large the gain."
     )
-    yield Table("gain-tests", "Gain over the baseline in Elo, with tests over runs", columns, rows)
+    yield Table("gain-tests", "Elo gain over the baseline, with significance tests", columns, rows)
 
 
 def _iterations(results: Results) -> Iterator[Block]:
-    """Show the gain of WRoRa during training."""
+    """Yield the gain of WRoRa during training."""
     groups: dict[str, dict[str, Sample]] = {}
     rows: list[list[Cell]] = []
     for game in GAMES:
-        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
-        if played is None:
+        tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if tournament is None:
             continue
-        for iteration in sorted(set(played.planned.after.values())):
+        for iteration in sorted(set(tournament.planned.after.values())):
             samples = {
                 VARIANT_TITLES[variant]: rated_sample(
                     [
-                        played.by_name[f"{run.planned.label}@{iteration}"]
+                        tournament.by_name[f"{run.planned.label}@{iteration}"]
                         for run in results.where(game, variant=variant)
                     ]
                 )
                 for variant in (BASELINE, WRORA)
             }
-            base, warm = (list(each.values) for each in samples.values())
+            base, warm = (list(sample.values) for sample in samples.values())
             if not base or not warm:
                 continue
             groups[f"{GAME_TITLES[game]}, {iteration}"] = samples
@@ -187,38 +193,39 @@ def _iterations(results: Results) -> Iterator[Block]:
     yield Heading("Gain during training")
     yield Picture(
         BY_ITERATION,
-        draw_bars(groups, "Elo of baseline and WRoRa after some iterations", "tournament Elo"),
-        "The best networks after the iterations on the axis, in one tournament per game."
-        f" {_repeated(results)}",
+        draw_bars(groups, "Elo of the baseline and WRoRa by iteration", "tournament Elo"),
+        "Best networks after the iterations on the axis, in one tournament per game."
+        f" {_repeated_networks(results)}",
     )
     columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
-    yield Table("gain-by-iteration", "Elo of WRoRa above the baseline", columns, rows)
+    yield Table("gain-by-iteration", "Elo gain of WRoRa over the baseline", columns, rows)
 
 
-def _repeated(results: Results) -> str:
-    """Count the players of these tournaments that are one network under another name."""
-    names, networks = 0, set()
+def _repeated_networks(results: Results) -> str:
+    """Return a note on players that are the same network under another name."""
+    players, networks = 0, set()
     for game in GAMES:
-        played = results.tournaments.get(f"{game}-{BY_ITERATION}")
-        if played is None:
+        tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        if tournament is None:
             continue
+        planned = tournament.planned
         for run in results.where(game):
             stages = [
-                after for name, after in played.planned.after.items()
-                if played.planned.entrants[name].key == run.planned.key
+                after for name, after in planned.after.items()
+                if planned.entrants[name].key == run.planned.key
             ]  # fmt: skip
-            names += len(stages)
+            players += len(stages)
             networks |= {_network_after(run, after) for after in stages}
     return (
-        f"{names - len(networks)} of the {names} players repeat a network under another name, as no"
-        " candidate was accepted in between; they are no further evidence."
+        f"{players - len(networks)} of the {players} players repeat a network under another name,"
+        " because no candidate was accepted in between. They add no evidence."
     )
 
 
 def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
     """Return an identifier of the best network after an iteration.
 
-    Untrained networks of one game and seed are the same with and without a warm start.
+    The untrained networks for a game and seed are identical with and without a warm start.
     """
     network = best_after(run.records, iteration)
     if network:
@@ -243,17 +250,19 @@ def _switches(results: Results) -> Iterator[Block]:
         groups.setdefault(_ADAPTIVE_END, {})[GAME_TITLES[game]] = adaptive
     if not groups:
         return
-    yield Heading("When the warm start ends")
-    ends = [name for name in groups if name != _ADAPTIVE_END]
-    order = [*sorted(ends, key=lambda name: int(name.rpartition(" ")[2])), _ADAPTIVE_END]
+    yield Heading("Length of the warm start")
+    fixed_ends = [name for name in groups if name != _ADAPTIVE_END]
+    order = [*sorted(fixed_ends, key=lambda name: int(name.rpartition(" ")[2])), _ADAPTIVE_END]
     ordered = {name: groups[name] for name in order}
     yield Picture(
         "switch",
         draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
-        "WRoRa in iterations 1 to I'; I' = 0 is the baseline, and the adaptive end comes as soon as"
-        " plain search wins a match. One tournament per game.",
+        "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
+        " warm start when plain search wins a match. One tournament per game.",
     )
-    yield elo_table("switch-elo", "Tournament Elo by the last iteration", ordered, "I'", "game")
+    yield elo_table(
+        "switch-elo", "Tournament Elo by last iteration of the warm start", ordered, "I'", "game"
+    )
     yield _adaptive_ends(results)
 
 
@@ -263,7 +272,7 @@ def _default_switch(results: Results) -> int:
 
 
 def _adaptive_ends(results: Results) -> Table:
-    """Return the length of the warm start of every run with an adaptive end."""
+    """Return a table of the length of each adaptive warm start."""
     rows = [
         [
             GAME_TITLES[run.planned.part], run.planned.settings.seed,
@@ -273,4 +282,4 @@ def _adaptive_ends(results: Results) -> Table:
         for run in results.where(variant=ADAPTIVE)
     ]  # fmt: skip
     columns = ["game", "seed", "iterations with a warm start", "iterations"]
-    return Table("adaptive", "How long the adaptive warm start lasted", columns, rows)
+    return Table("adaptive", "Length of adaptive warm starts", columns, rows)

@@ -1,4 +1,4 @@
-"""Findings of [Wang2020b] and [Wang2021b, Table 5.1] as claims with statistics and thresholds."""
+"""Claims of [Wang2020b] and [Wang2021b, Table 5.1], and their statistics."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _FIGURE = "[Wang2020b, Fig. 5.2]"
 GAIN_CLAIMS = {
     (game, variant): Claim(
         f"{variant}-{game.replace('_', '-')}",
-        f"{VARIANT_TITLES[variant]} trains stronger players of {GAME_TITLES[game]} than the"
-        " baseline does.",
+        f"In {GAME_TITLES[game]}, {VARIANT_TITLES[variant]} trains stronger players than the"
+        " baseline.",
         _FIGURE,
-        f"mean tournament Elo of runs with {VARIANT_TITLES[variant]}, minus that of the baseline",
+        f"mean tournament Elo of runs with {VARIANT_TITLES[variant]} minus that of the baseline",
         0.0,
         "above",
     )
@@ -51,8 +51,8 @@ BEST_CLAIM = Claim(
     "wrora-best",
     "WRoRa is the best variant overall.",
     _FIGURE,
-    "mean tournament Elo of WRoRa over the games, minus that of another variant: the smallest of"
-    " the five differences",
+    "mean tournament Elo of WRoRa over the games minus that of another variant, smallest of the"
+    " five differences",
     0.0,
     "above",
 )
@@ -60,15 +60,15 @@ NO_GAIN_CLAIM = Claim(
     "rollout-othello",
     "Rollout gains nothing in Othello.",
     _FIGURE,
-    "mean tournament Elo of runs with Rollout, minus that of the baseline; less than 50 counts as"
-    " nothing",
+    "mean tournament Elo of runs with Rollout minus that of the baseline (less than 50 counts as"
+    " nothing)",
     50.0,
     "below",
 )
 
 
 def warm_start_findings(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of every claim about warm starts."""
+    """Return the statistic of each claim about warm starts, or the reason why it is missing."""
     return {
         **{claim: gain(results, game, variant) for (game, variant), claim in GAIN_CLAIMS.items()},
         BEST_CLAIM: lead(results),
@@ -77,14 +77,15 @@ def warm_start_findings(results: Results) -> dict[Claim, Estimate | Missing]:
 
 
 def gain(results: Results, game: str, variant: str) -> StudentEstimate | Missing:
-    """Return the Elo of a variant above the baseline's."""
+    """Return the Elo of a variant relative to the baseline."""
     return elo_difference(results, game, "variant", variant, BASELINE)
 
 
 def lead(results: Results) -> Estimate | Missing:
-    """Return the lead of WRoRa over its closest rival, over all games.
+    """Return the mean lead of WRoRa over its closest rival, over all games.
 
-    The rival was not known beforehand, so the estimate is the smallest of the five leads.
+    The closest rival is only known after the fact, so the estimate is the smallest of the five
+    leads.
     """
     if missing := unfinished(results, GAMES):
         return missing
@@ -95,8 +96,8 @@ def lead(results: Results) -> Estimate | Missing:
         terms = []
         for game in GAMES:
             warm, other = (
-                elo_sample(results.tournaments[game], results.where(game, variant=each)).values
-                for each in (WRORA, variant)
+                elo_sample(results.tournaments[game], results.where(game, variant=level)).values
+                for level in (WRORA, variant)
             )
             if not warm or not other:
                 return removed_runs(results, game)
@@ -131,9 +132,9 @@ PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
         (RHEA, RAVE): 0.050,
     },
 }
-"""Score rate of the first player of a pair against the second [Wang2021b, Table 5.1].
+"""Score rate of the first player of each pair against the second [Wang2021b, Table 5.1].
 
-The other half of the paper's matrix is the complement."""
+The other half of the paper's matrix contains the complements."""
 
 
 def _table_claim(part: str, player: str, opponent: str, direction: Direction = "above") -> Claim:
@@ -142,8 +143,7 @@ def _table_claim(part: str, player: str, opponent: str, direction: Direction = "
         f"{player}-{verb}-{opponent}-{part}".lower().translate({ord(" "): "-", ord("_"): "-"}),
         f"{player} {verb} {opponent} in {GAME_TITLES[part]}.",
         "[Wang2021b, Table 5.1]",
-        f"share of wins of {player} among the decisive games against {opponent}; repeated games"
-        " count once",
+        f"share of decisive games against {opponent} that {player} won (repeated games count once)",
         0.5,
         direction,
     )
@@ -154,4 +154,4 @@ TABLE_CLAIMS: Mapping[tuple[str, str, str], Claim] = {
     **{(part, RHEA, MCTS): _table_claim(part, RHEA, MCTS, "below") for part in BOARDS},
     **{(part, MCTS, RANDOM): _table_claim(part, MCTS, RANDOM) for part in BOARDS},
 }
-"""By game, player and opponent."""
+"""Claims by game, player and opponent."""

@@ -1,4 +1,4 @@
-"""Warm starts of self-play [Wang2020b], and players without a network [Wang2021b, Table 5.1]."""
+"""Warm starts of self-play [Wang2020b] and players without a network [Wang2021b, Table 5.1]."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 GAMES = ("gobang", "connect_four", "othello")
 BASELINE, WRORA = "baseline", "wrora"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
-"""[Wang2020b, section 5.4], by the names of the setting `warm_start.variant`."""
+"""Values of the setting `warm_start.variant` [Wang2020b, section 5.4]."""
 ADAPTIVE = "wrora-adaptive"
-"""WRoRa until plain search beats it in a match [Wang2021a]."""
+"""Name of WRoRa with a warm start that ends when plain search wins a match [Wang2021a]."""
 UNTIL = "wrora-until-"
-"""WRoRa with another value of I', the number that follows."""
+"""Name prefix of WRoRa with another value of I', which follows the prefix."""
 SWITCH = "switch"
-"""Tournament between the baseline and WRoRa with different ends of the warm start."""
+"""Name of the tournament between the baseline and WRoRa with warm starts of different lengths."""
 BY_ITERATION = "by-iteration"
-"""Tournament between networks of the baseline and WRoRa after some iterations."""
+"""Name of the tournament between networks of the baseline and WRoRa from several iterations."""
 
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("othello",),
@@ -35,7 +35,7 @@ _GAMES: Mapping[Scale, tuple[str, ...]] = {
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
-"""I', the last iteration of the warm start."""
+"""Default value of I', the last iteration of the warm start."""
 _STAGES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1, 2),
     "mini": (3, 6, 10),
@@ -57,9 +57,9 @@ _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 
 class WarmStart(Study):
     """Compare warm starts of self-play with the baseline on three games, by tournament.
 
-    Gobang, Connect Four and Othello on 6x6: baseline, Rollout, RAVE, RoRa, WRo and WRoRa, several
-    runs each, and WRoRa with an adaptive end. All final networks and Random play a tournament. A
-    grid of the iterations in which WRoRa ends follows.
+    Train several runs of the baseline, Rollout, RAVE, RoRa, WRo, WRoRa and adaptive WRoRa on 6x6
+    Gobang, Connect Four and Othello. All final networks and Random play a tournament per game. A
+    further grid varies the last iteration of WRoRa's warm start.
 
     Examples:
       zerolab study warm-start
@@ -72,13 +72,13 @@ class WarmStart(Study):
     def design(self, scale: Scale) -> Design:
         runs, tournaments = [], []
         for game in _GAMES[scale]:
-            published, others = list(_variants(scale, game)), list(_switches(scale, game))
-            known = [run for run in published if run.factors["variant"] in (BASELINE, WRORA)]
-            runs += [*published, *others]
+            published, further = list(_variants(scale, game)), list(_switches(scale, game))
+            compared = [run for run in published if run.factors["variant"] in (BASELINE, WRORA)]
+            runs += [*published, *further]
             tournaments += [
                 _tournament(scale, game, "", published),
-                _tournament(scale, game, SWITCH, [*known, *others]),
-                _by_iteration(scale, game, known),
+                _tournament(scale, game, SWITCH, [*compared, *further]),
+                _by_iteration(scale, game, compared),
             ]
         return Design(runs, tournaments)
 
@@ -102,7 +102,7 @@ def _tournament(
 
 
 def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
-    """Return the tournament between networks of the baseline and WRoRa after some iterations."""
+    """Return the tournament between networks of `runs` after each iteration in `_STAGES`."""
     entrants = {f"{run.label}@{after}": (run, after) for run in runs for after in _STAGES[scale]}
     return PlannedTournament(
         game,
@@ -116,7 +116,7 @@ def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> Planne
 
 
 def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    """Yield the published runs."""
+    """Yield runs of the published variants."""
     ramp = {"name": "linear", "iterations": _SWITCH[scale]}
     for variant in VARIANTS:
         for seed in range(_SEEDS[scale]):
@@ -124,7 +124,7 @@ def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
 
 
 def _switches(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    """Yield runs of WRoRa whose warm start ends when plain search wins, or in another iteration."""
+    """Yield runs of WRoRa with an adaptive warm start or another value of I'."""
     games = CHANGES[scale].get("gate.games", 40)
     for seed in range(_SEEDS[scale]):
         yield _run(scale, game, WRORA, ADAPTIVE, {"name": "adaptive", "games": games}, seed)
@@ -158,26 +158,26 @@ PLAYERS: Mapping[str, str] = {
     RHEA: "rhea:{playouts}",
     TREE_ONLY: "rave:{playouts}?selection.playout_moves=false",
 }
-"""Agents by the paper's names.
+"""Agent specs by the name of the player in the paper.
 
-The paper's MCTS is PUCT with uniform priors and c = 1, and values every leaf by one random playout.
-`RAVE` counts the moves of playouts, too [Gelly2011]; `TREE_ONLY` is the other reading of the paper,
-which counts moves within the tree alone."""
+The paper's MCTS is PUCT with uniform priors and c = 1, and evaluates each leaf with one random
+playout. The paper does not specify which moves RAVE counts. `RAVE` also counts playout moves
+[Gelly2011], while `TREE_ONLY` counts only moves within the tree."""
 
 PUBLISHED_GAMES = 500
 PUBLISHED_PLAYOUTS = 100
 FEWEST_PLAYOUTS = 20
-"""Enough for the first population of RHEA."""
+"""Smallest budget that evaluates RHEA's first population."""
 
 
 @register_study
 class Table51(Study):
     """Reproduce Table 5.1 of the warm-start paper: Random, MCTS, RAVE and RHEA on three games.
 
-    All pairs of the four players, none of which has a network, and of a RAVE that counts moves in
-    the tree alone, play 500 games with 100 playouts per move on 6x6 Gobang, Connect Four and
-    Othello. Win rates stand beside the published ones, each marked as agreeing or differing. This
-    takes half a minute, so every scale but smoke is the published one.
+    The four players have no network. All pairs of these players and a RAVE variant that counts only
+    moves within the tree play 500 games with 100 playouts per move on 6x6 Gobang, Connect Four and
+    Othello. The report compares the measured win rates with the published ones and marks those that
+    differ. This takes half a minute, so all scales except smoke use the published settings.
 
     Examples:
       zerolab study table-5.1

@@ -1,4 +1,4 @@
-"""Report on Table 5.1 of [Wang2021b]: measured and published score rates, RAVE in two readings."""
+"""Report on Table 5.1 of [Wang2021b]: measured and published score rates."""
 
 from __future__ import annotations
 
@@ -30,133 +30,145 @@ from zerolab.studies.statistics import BinomialEstimate
 
 
 class Pair(NamedTuple):
-    """All games of two players on one board."""
+    """Result of all games between two players on one board."""
 
     player: str
     opponent: str
     result: PairResult
-    """From the view of `player`."""
+    """Result for `player`."""
     comparison: Comparison | None
-    """With the published number, if there is one."""
+    """Comparison with the published score rate, or None if there is no published rate."""
 
     @property
     def title(self) -> str:
-        """Both names."""
+        """Names of both players."""
         return f"{self.player} against {self.opponent}"
 
 
 def table_5_1_report(results: Results) -> Document:
-    """Return the report on the tournaments that are finished."""
+    """Return the report on all finished tournaments."""
     blocks: list[Block] = [Heading("Findings"), ClaimTable(judge(table_findings(results)))]
     if not results.tournaments:
-        blocks.append(Paragraph(f"No tournament is finished: {results.missing()}."))
+        blocks.append(Paragraph(f"No tournament is finished: {results.missing_message()}."))
     else:
         blocks += [*_comparison(results), *_matrices(results), *_tree_only(results)]
     return Document(
         "Table 5.1 of the warm-start paper: players without a network",
-        _limits(results),
+        _caveats(results),
         blocks,
         provenance(results),
     )
 
 
-def _limits(results: Results) -> str:
+def _caveats(results: Results) -> str:
     games = results.design.tournaments[0].games
     if results.scale == "smoke":
         return (
-            f"Scale smoke: {games} games per pair and few playouts, which show that everything"
-            " works. Nothing follows about the strength of the players: the numbers below are"
-            " chance."
+            f"Scale smoke: {games} games per pair with few playouts, which only shows that the"
+            " study works. The numbers below are chance and allow no conclusions about the strength"
+            " of the players."
         )
     return (
-        f"Scale {results.scale}: the published design, {games} games per pair and"
+        f"Scale {results.scale}: the published design of {games} games per pair with"
         f" {PUBLISHED_PLAYOUTS} playouts per move. The program behind the published numbers is not"
-        " public, so a difference cannot be blamed on either side, nor explained. Nothing follows"
-        " about other boards and budgets, nor about players with a network."
+        " public, so differences cannot be explained or attributed to either program. The results"
+        " do not apply to other boards or budgets, or to players with a network."
     )
 
 
 def pairs(
-    played: PlayedTournament, wanted: Mapping[tuple[str, str], float | None]
+    tournament: PlayedTournament, published_rates: Mapping[tuple[str, str], float | None]
 ) -> Iterator[Pair]:
-    """Yield pairs of players with their games, beside published numbers where there are any."""
-    specs = dict(zip(PLAYERS, played.planned.agents, strict=True))
-    for (player, opponent), published in wanted.items():
+    """Yield the results of pairs of players, compared with published score rates if there are any.
+
+    `published_rates` maps each requested pair to its published score rate or None.
+    """
+    specs = dict(zip(PLAYERS, tournament.planned.agents, strict=True))
+    for (player, opponent), published in published_rates.items():
         names = specs[player], specs[opponent]
-        games = [game for game in played.games if {game.first, game.second} == set(names)]
+        games = [game for game in tournament.games if {game.first, game.second} == set(names)]
         result = pair_result(*names, games)
-        beside = None if published is None else Comparison(result.score, published, PUBLISHED_GAMES)
-        yield Pair(player, opponent, result, beside)
+        comparison = (
+            None if published is None else Comparison(result.score, published, PUBLISHED_GAMES)
+        )
+        yield Pair(player, opponent, result, comparison)
 
 
 def table_findings(results: Results) -> dict[Claim, BinomialEstimate | Missing]:
-    """Return the statistic of every claim about the table."""
-    found: dict[Claim, BinomialEstimate | Missing] = {}
+    """Return the statistic of each claim about the table, or the reason why it is missing."""
+    statistics: dict[Claim, BinomialEstimate | Missing] = {}
     for (part, *players), claim in TABLE_CLAIMS.items():
         if part in results.tournaments:
             (pair,) = pairs(results.tournaments[part], {(players[0], players[1]): None})
             score = pair.result.distinct
-            found[claim] = BinomialEstimate(score.wins, score.wins + score.losses)
+            statistics[claim] = BinomialEstimate(score.wins, score.wins + score.losses)
         else:
-            found[claim] = Missing(results.missing(part))
-    return found
+            statistics[claim] = Missing(results.missing_message(part))
+    return statistics
 
 
-def _played(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
+def _finished(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
     return ((part, results.tournaments[part]) for part in BOARDS if part in results.tournaments)
 
 
 def _comparison(results: Results) -> Iterator[Block]:
-    found = {part: list(pairs(played, PUBLISHED_SCORES[part])) for part, played in _played(results)}
+    by_game = {
+        part: list(pairs(tournament, PUBLISHED_SCORES[part]))
+        for part, tournament in _finished(results)
+    }
     players = ", ".join(results.design.tournaments[0].agents)
-    yield Heading("Score rates beside the published ones")
+    yield Heading("Measured and published score rates")
     yield Paragraph(
-        f"The players: {players}. {_agreement(found)} By chance alone one pair in twenty would"
-        f" differ. Colours alternate, and a draw counts half.{_repeats(found)}"
+        f"The players are {players}. {_agreement(by_game)} About one pair in twenty would differ by"
+        f" chance alone. Colours alternate, and a draw counts as half a win.{_repeats(by_game)}"
     )
-    yield _picture("table-5.1", "Table 5.1, measured and published", found)
-    yield _pair_table("score-rates", "Score rates", found)
+    yield _picture("table-5.1", "Table 5.1, measured and published", by_game)
+    yield _pair_table("score-rates", "Score rates", by_game)
     yield Paragraph(
-        "The published 48 % of RHEA against Random in Othello is what random moves score. In Gobang"
-        " and Connect Four only the player who moved last can have won, so an outcome read from the"
-        " wrong side would go unnoticed there, but not in Othello. This would explain the number;"
-        " it cannot be proved without the program behind it."
+        "RHEA's published 48 % against Random in Othello is what random moves would score. In"
+        " Gobang and Connect Four, only the player who moved last can have won, so a program that"
+        " assigns outcomes to the wrong side would still play well. In Othello it would not. This"
+        " could explain the number but cannot be verified without the program."
     )
 
 
-def _agreement(found: Mapping[str, list[Pair]]) -> str:
-    compared = [
-        pair.comparison for each in found.values() for pair in each if pair.comparison is not None
+def _agreement(by_game: Mapping[str, list[Pair]]) -> str:
+    comparisons = [
+        pair.comparison
+        for game_pairs in by_game.values()
+        for pair in game_pairs
+        if pair.comparison is not None
     ]
-    agree = sum(each.agrees for each in compared)
+    agreeing = sum(comparison.agrees for comparison in comparisons)
     return (
-        f"{agree} of {len(compared)} pairs agree with the published {PUBLISHED_GAMES} games: the"
-        f" 95 % interval of the difference [Newcombe1998] includes 0, |z| is at most {Z95:.2f}."
+        f"{agreeing} of {len(comparisons)} pairs agree with the published {PUBLISHED_GAMES} games,"
+        " which means that the 95 % interval of the difference [Newcombe1998] includes 0 (|z| is at"
+        f" most {Z95:.2f})."
     )
 
 
-def _repeats(found: Mapping[str, list[Pair]]) -> str:
-    games = [pair.result for each in found.values() for pair in each]
-    repeats = sum(result.score.games - result.distinct.games for result in games)
+def _repeats(by_game: Mapping[str, list[Pair]]) -> str:
+    pair_results = [pair.result for game_pairs in by_game.values() for pair in game_pairs]
+    repeats = sum(result.score.games - result.distinct.games for result in pair_results)
     if not repeats:
         return ""
-    return f" {repeats} games repeat another one, which makes intervals slightly too narrow."
+    return f" {repeats} games repeat another game, which makes the intervals slightly too narrow."
 
 
-def _picture(name: str, title: str, found: Mapping[str, list[Pair]]) -> Picture:
+def _picture(name: str, title: str, by_game: Mapping[str, list[Pair]]) -> Picture:
     panels = {
-        GAME_TITLES[part]: {pair.title: pair.comparison for pair in each if pair.comparison}
-        for part, each in found.items()
+        GAME_TITLES[part]: {pair.title: pair.comparison for pair in game_pairs if pair.comparison}
+        for part, game_pairs in by_game.items()
     }
     return Picture(
         name,
         draw_comparisons(panels, title, "score rate, %"),
-        "Bars are 95 % intervals over games [Wilson1927]; a line is shaded where both numbers"
-        " differ by more than chance explains.",
+        "Bars are 95 % intervals over games [Wilson1927]. Shaded rows mark score rates that differ"
+        " by more than chance.",
     )
 
 
-def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table:
+def _pair_table(name: str, title: str, by_game: Mapping[str, list[Pair]]) -> Table:
     columns: list[str | Column] = [
         "game", "pair", "won", "drawn", "lost", "distinct games", Column("score rate", ".1%"),
         Column("published", ".1%"), Column("z", "+.2f"), "verdict",
@@ -167,22 +179,23 @@ def _pair_table(name: str, title: str, found: Mapping[str, list[Pair]]) -> Table
             pair.result.score.interval(),
             *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
         ]
-        for part, each in found.items()
-        for pair in each
+        for part, game_pairs in by_game.items()
+        for pair in game_pairs
     ]  # fmt: skip
     return Table(name, title, columns, rows)
 
 
 def _matrices(results: Results) -> Iterator[Block]:
-    yield Heading("In the layout of the paper")
+    yield Heading("Tables in the paper's layout")
     yield Paragraph(
-        "Score rates of the column's player against the row's, in percent; published in brackets."
+        "Score rate of the column player against the row player, in percent, with the published"
+        " rate in brackets."
     )
-    for part, played in _played(results):
+    for part, tournament in _finished(results):
         measured = matrix(
             {
                 pair[:2]: pair.result.score.score_rate
-                for pair in pairs(played, PUBLISHED_SCORES[part])
+                for pair in pairs(tournament, PUBLISHED_SCORES[part])
             }
         )
         published = matrix(PUBLISHED_SCORES[part])
@@ -202,7 +215,7 @@ def _matrices(results: Results) -> Iterator[Block]:
 
 
 def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
-    """Return the paper's matrix by row and column: the score rate of the column against the row."""
+    """Return the score rate of the column player against the row player, by row and column."""
     table: dict[str, dict[str, float]] = {name: {} for name in (RANDOM, MCTS, RAVE, RHEA)}
     for (column, row), rate in cells.items():
         table[row][column] = rate
@@ -211,26 +224,26 @@ def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]
 
 
 def _tree_only(results: Results) -> Iterator[Block]:
-    found = {part: list(pairs(played, _tree_pairs(part))) for part, played in _played(results)}
-    yield Heading("RAVE that counts moves in the tree alone")
+    by_game = {
+        part: list(pairs(tournament, _tree_only_rates(part)))
+        for part, tournament in _finished(results)
+    }
+    yield Heading("RAVE limited to moves in the tree")
     yield Paragraph(
-        "RAVE above also counts the moves of playouts [Gelly2011]. The formula of [Wang2020b] can"
-        " be read as counting moves within the tree alone. In this reading"
-        f" {_agreement(found)}"
+        "RAVE above also counts playout moves [Gelly2011]. The formula of [Wang2020b] can also be"
+        " interpreted as counting only moves within the tree. With this interpretation,"
+        f" {_agreement(by_game)}"
     )
-    yield _picture("tree-only", "Table 5.1, RAVE counting moves in the tree alone", found)
-    yield _pair_table("tree-only-rates", "Score rates of this RAVE", found)
+    yield _picture("tree-only", "Table 5.1, RAVE limited to moves in the tree", by_game)
+    yield _pair_table("tree-only-rates", "Score rates of RAVE limited to the tree", by_game)
 
 
-def _tree_pairs(part: str) -> dict[tuple[str, str], float | None]:
-    """Return the published numbers of RAVE for the other reading, and the pair of both."""
-    beside: dict[tuple[str, str], float | None] = {
-        (_other_reading(player), _other_reading(opponent)): rate
+def _tree_only_rates(part: str) -> dict[tuple[str, str], float | None]:
+    """Return the published rates of RAVE for `TREE_ONLY`, and the pair of both without a rate."""
+    names = {player: player for player in PLAYERS} | {RAVE: TREE_ONLY}
+    rates: dict[tuple[str, str], float | None] = {
+        (names[player], names[opponent]): rate
         for (player, opponent), rate in PUBLISHED_SCORES[part].items()
         if RAVE in (player, opponent)
     }
-    return {**beside, (RAVE, TREE_ONLY): None}
-
-
-def _other_reading(player: str) -> str:
-    return TREE_ONLY if player == RAVE else player
+    return {**rates, (RAVE, TREE_ONLY): None}
