@@ -198,7 +198,7 @@ class AgentKind:
         return False
 
     def game(self, argument: str) -> Game | None:
-        """Return the game that determines the agent, or None if the agent plays any game."""
+        """Return the only game that the agent plays, or None if it plays any game."""
         return None
 
     def agent(self, argument: str, game: Game) -> Agent:

@@ -48,14 +48,14 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
 def _matching(pattern: str) -> list[Setting]:
     """Return the settings that match a pattern; raise UserError if there are none."""
     every = all_settings()
-    pattern = pattern.casefold()
-    if any(character in pattern for character in "*?"):
-        matches = [each for each in every if fnmatchcase(each.key, pattern)]
+    folded = pattern.casefold()
+    if any(character in folded for character in "*?"):
+        matches = [each for each in every if fnmatchcase(each.key, folded)]
     else:
         matches = [
             each
             for each in every
-            if pattern in each.key or pattern in (each.variant, *each.type.split(" | "))
+            if folded in each.key or folded in (each.variant, *each.type.split(" | "))
         ]
     if not matches:
         parts = [part for each in every for part in (each.key, *each.key.split("."), each.variant)]

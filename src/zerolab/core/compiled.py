@@ -236,7 +236,7 @@ def _counts_references(state: Any) -> bool:
 
 
 def _has_only_arrays(kind: Any) -> bool:
-    """Return True if a type keeps no objects on the heap but arrays, such as lists or strings."""
+    """Return True if a type keeps only arrays on the heap, unlike lists and strings."""
     if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
         return all(map(_has_only_arrays, kind))
     if isinstance(kind, types.Generator):  # type: ignore[attr-defined]

@@ -69,7 +69,7 @@ class Head(Variant):
 
     @property
     def ahead(self) -> int:
-        """Number of later plies on which the target depends."""
+        """Number of plies by which the target looks ahead of the position."""
         return 0
 
     def output_size(self, actions: int) -> int:

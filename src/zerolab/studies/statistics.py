@@ -102,7 +102,7 @@ class BootstrapEstimate(NamedTuple):
     def interval(self) -> Interval:
         """The number with its percentile interval."""
         if not len(self.draws):
-            return Interval(self.value, -math.inf, math.inf)
+            return Interval.unknown(self.value)
         low, high = (float(np.quantile(self.draws, end)) for end in (LEVEL / 2, 1 - LEVEL / 2))
         return Interval(self.value, low, high)
 

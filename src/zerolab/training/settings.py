@@ -153,7 +153,7 @@ class TrainSettings(Settings):
     @field_validator("game")
     @classmethod
     def _known_game(cls, text: str) -> str:
-        """Convert the name of a game to its canonical form, such as ``gobang:6x6:4``."""
+        """Convert the name of a game to its canonical form: ``gobang:6x6:4`` to ``gobang:6x6``."""
         return canonical_game_name(text)
 
     @model_validator(mode="after")
