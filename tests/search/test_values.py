@@ -12,14 +12,12 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator, evaluate
+from zerolab.search.methods import fpu_value
+from zerolab.search.puct import Parent
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
 SLOTS = np.arange(4)
-
-
-def node_worth(node, draw_value):
-    return node.value + np.float32(draw_value) * node.draws
 
 
 CASES = {
@@ -53,6 +51,14 @@ def test_agrees_with_the_naive_search(case):
         assert search.root_values(SLOTS)[i] == pytest.approx(root.value, abs=1e-5)
         if settings.draw_value:
             assert search.root_draws(SLOTS)[i] == pytest.approx(root.draws, abs=1e-5)
+
+
+def test_parent_urgency_includes_the_worth_of_draws():
+    position = Position.start("connect_four:5x5")
+    settings = validate(SearchSettings, {"draw_value": 0.5, "fpu": "parent"})
+    tree = Search(position.game, settings, DetailedHashEvaluator(5), 1)._tree
+    tree.value[0, 0], tree.draws[0, 0] = 0.25, 0.5
+    assert fpu_value(Parent(reduction=0.125), tree, 0, 0) == 0.25 + 0.5 * 0.5 - 0.125
 
 
 @pytest.mark.parametrize("setting", [{"draw_value": 0.1}, {"fpu": "action_values"}])
