@@ -1,4 +1,4 @@
-"""Fixtures that several tests of studies share."""
+"""Fixtures shared by study tests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from zerolab.studies.workers import LocalWorkers
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    """Let every bootstrap draw a tenth as often."""
+    """Reduce the number of bootstrap draws to a tenth."""
     monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
-    """The tiny study done without interruption."""
-    done = study_work_in(tmp_path_factory.mktemp("undisturbed"))
-    assert done.work(LocalWorkers(2), lambda view: None) == {}
-    return done
+    """Tiny study finished without interruption."""
+    finished_work = study_work_in(tmp_path_factory.mktemp("undisturbed"))
+    assert finished_work.work(LocalWorkers(2), lambda view: None) == {}
+    return finished_work

@@ -1,4 +1,4 @@
-"""Workers without processes."""
+"""Workers that run tasks in the test process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerolab.studies.tasks import CompileTask, Outcome, TrainTask, perform
 
 
 class Here:
-    """Perform tasks in this process, one at a time; see `Workers`."""
+    """Workers that perform tasks in this process, one at a time; see `Workers`."""
 
     count = 1
 
@@ -28,12 +28,12 @@ class Here:
         self.done.append(perform(task))
 
     def finished(self, seconds):
-        found, self.done = self.done, []
-        return found
+        outcomes, self.done = self.done, []
+        return outcomes
 
 
 class Reusing(Here):
-    """Train each run once in all tests: later tests get a copy, and compile nothing."""
+    """Workers that train each run once per session, copy it later, and skip compilation."""
 
     trained: Path | None = None
 

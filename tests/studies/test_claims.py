@@ -1,4 +1,4 @@
-"""Verdicts on claims, from estimates whose p-values are known."""
+"""Verdicts on claims, for estimates with known p-values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.studies.claims import Missing, judge
 from zerolab.studies.statistics import mean_of
 
 
-class Known(NamedTuple):
+class KnownEstimate(NamedTuple):
     value: float
     p: float
     low: float = 0.0
@@ -43,38 +43,38 @@ def claim(key="better", threshold=0.0, direction="above"):
         (0.0, 0.01, "above", "undecided at this scale"),
     ],
 )
-def test_words(value, p, direction, word):
-    (verdict,) = judge({claim(direction=direction): Known(value, p)})
+def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
+    (verdict,) = judge({claim(direction=direction): KnownEstimate(value, p)})
     assert verdict.word == word
     assert (verdict.p, verdict.adjusted, verdict.note) == (p, p, "")
 
 
-def test_many_claims_are_judged_more_strictly_those_without_data_included():
-    """0.02 alone is enough; of two it is the smaller one and doubled; of three it is tripled."""
-    two = {claim("a"): Known(1.0, 0.02), claim("b"): Known(1.0, 0.04)}
-    assert [each.word for each in judge(two)] == ["holds", "holds"]
-    three = {**two, claim("c"): Known(1.0, 0.5)}
-    assert [each.adjusted for each in judge(three)] == pytest.approx([0.06, 0.08, 0.5])
-    assert {each.word for each in judge(three)} == {"undecided at this scale"}
+def test_p_values_are_adjusted_for_all_claims():
+    """The smallest p-value is multiplied by the number of claims, even without data."""
+    two = {claim("a"): KnownEstimate(1.0, 0.02), claim("b"): KnownEstimate(1.0, 0.04)}
+    assert [verdict.word for verdict in judge(two)] == ["holds", "holds"]
+    three = {**two, claim("c"): KnownEstimate(1.0, 0.5)}
+    assert [verdict.adjusted for verdict in judge(three)] == pytest.approx([0.06, 0.08, 0.5])
+    assert {verdict.word for verdict in judge(three)} == {"undecided at this scale"}
     missing = {**two, claim("c"): None, claim("d"): Missing("3 of 32 runs are not finished")}
     verdicts = judge(missing)
-    assert [each.adjusted for each in verdicts[:2]] == pytest.approx([0.08, 0.12])
-    assert [each.word for each in verdicts[2:]] == ["no data", "no data"]
-    assert [each.note for each in verdicts[2:]] == [
+    assert [verdict.adjusted for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
+    assert [verdict.word for verdict in verdicts[2:]] == ["no data", "no data"]
+    assert [verdict.note for verdict in verdicts[2:]] == [
         "nothing was measured", "3 of 32 runs are not finished",
     ]  # fmt: skip
     assert verdicts[3].estimate is verdicts[3].p is verdicts[3].adjusted is None
 
 
-def test_one_run_decides_nothing():
+def test_single_run_is_undecided():
     (verdict,) = judge({claim(): mean_of([1000.0])})
     assert verdict.word == "undecided at this scale"
-    found = verdict.as_dict()
-    assert (found["value"], found["low"], found["high"], found["p"]) == (1000.0, None, None, 1.0)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    data = verdict.as_dict()
+    assert (data["value"], data["low"], data["high"], data["p"]) == (1000.0, None, None, 1.0)
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
-def test_real_runs():
+def test_verdicts_of_sample_means():
     runs = [12.0, 15.0, 9.0, 14.0, 11.0]
     assert judge({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
     assert judge({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
@@ -82,7 +82,7 @@ def test_real_runs():
     assert judge({}) == []
 
 
-def test_claims_are_fixed_and_told_apart():
+def test_claims_are_frozen_and_have_unique_keys():
     with pytest.raises(dataclasses.FrozenInstanceError):
         claim().threshold = 3.0
     with pytest.raises(ValueError, match="share a key"):
@@ -90,8 +90,8 @@ def test_claims_are_fixed_and_told_apart():
 
 
 def test_missing_claims_have_no_numbers():
-    found = judge({claim(): Missing("no run is finished")})[0].as_dict()
-    assert found["verdict"] == "no data"
-    assert found["note"] == "no run is finished"
-    assert [found[name] for name in ("value", "low", "high", "p", "adjusted_p")] == [None] * 5
-    assert math.isfinite(found["threshold"])
+    data = judge({claim(): Missing("no run is finished")})[0].as_dict()
+    assert data["verdict"] == "no data"
+    assert data["note"] == "no run is finished"
+    assert [data[name] for name in ("value", "low", "high", "p", "adjusted_p")] == [None] * 5
+    assert math.isfinite(data["threshold"])

@@ -1,4 +1,4 @@
-"""Designs of studies: keys, grids, parts, estimates, caveats."""
+"""Study designs: keys, grids, parts, estimates and caveats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerolab.studies.study import SCALES, scale_caveats
 from zerolab.studies.work import StudyWork
 
 
-def test_keys_depend_on_everything_that_results_depend_on():
+def test_keys_depend_on_settings_that_affect_results():
     key = planned("sum", 0).key
     assert planned("value", 0).key != key
     assert planned("product", 0).key not in (key, planned("value", 0).key)
@@ -24,7 +24,7 @@ def test_keys_depend_on_everything_that_results_depend_on():
     assert run_key(settings.model_copy(update={"selfplay": play, "preset": "mine"})) == key
 
 
-def test_products_and_single_changes():
+def test_full_product_and_one_at_a_time():
     levels = {"a": (1, 2, 3), "b": ("x", "y")}
     assert len(list(full_product(levels))) == 6
     single = list(one_at_a_time(levels, {"a": 2, "b": "x"}))
@@ -34,17 +34,17 @@ def test_products_and_single_changes():
     )
 
 
-def test_an_unknown_part_is_refused():
+def test_unknown_part_is_refused():
     with pytest.raises(UserError, match=r'unknown part "A": expected one of a; did you mean "a"'):
         StudyWork.of(Tiny(), "smoke", Path("x"), ["A"])
 
 
 def test_estimates_grow_with_the_work():
-    little, more = planned("sum", 0).settings, planned("sum", 0, iterations=4).settings
-    assert work_of(more).simulations == pytest.approx(2 * work_of(little).simulations)
-    assert work_of(more).samples > work_of(little).samples
-    assert run_seconds(more) > run_seconds(little) > 0
-    assert run_bytes(more) > run_bytes(little) > 0
+    short, long = planned("sum", 0).settings, planned("sum", 0, iterations=4).settings
+    assert work_of(long).simulations == pytest.approx(2 * work_of(short).simulations)
+    assert work_of(long).samples > work_of(short).samples
+    assert run_seconds(long) > run_seconds(short) > 0
+    assert run_bytes(long) > run_bytes(short) > 0
     assert 5 <= mean_plies(GAME) <= 9
 
 
@@ -58,7 +58,7 @@ def test_pace_is_measured_time_relative_to_the_estimate():
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_caveats_name_the_scale_the_subject_and_the_number_of_runs(scale, seeds):
+def test_caveats_include_scale_subject_and_number_of_runs(scale, seeds):
     text = scale_caveats(scale, seeds, "losses")
     assert text.startswith(f"Scale {scale}: ")
     assert "losses" in text

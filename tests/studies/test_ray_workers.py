@@ -1,6 +1,6 @@
-"""Studies on Ray: nodes that die, studies that die, and nodes that do not fit.
+"""Studies on Ray: lost nodes, killed studies and incompatible nodes.
 
-Two nodes on this machine work in the study's folder.
+Two nodes on this machine work in the study folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORKING = b"ray::_perform", b"/raylet/raylet", b"/gcs_server"
 
 
 class Pair(Study):
-    """Two runs of some seconds, and a tournament."""
+    """Two short runs and a tournament."""
 
     name = "pair"
 
@@ -57,21 +57,21 @@ def study_work_in(root):
     return StudyWork.of(Pair(), "smoke", root)
 
 
-def outcome(done):
-    """Return digests of everything that was trained, and all games."""
-    runs = [RunFolder.open(done.folder.run_path(run)) for run in done.design.runs]
+def outcome(study_work):
+    """Return digests of all trained networks, and all games."""
+    runs = [RunFolder.open(study_work.folder.run_path(run)) for run in study_work.design.runs]
     trained = [
         ([run.weights_digest(each) for each in run.networks()], run._files.metrics_digest)
         for run in runs
     ]
     games = [run.games.games(*stage) for run in runs for stage in run.games.stages()]
     return trained, [[game._replace(first="", second="", movers=()) for game in stage]
-                     for stage in games], list(done.results().tournaments["a"].games)  # fmt: skip
+                     for stage in games], list(study_work.results().tournaments["a"].games)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head without CPUs, where the study is, and two nodes, whose loss is noticed soon."""
+    """Cluster of a head without CPUs and two nodes whose loss is detected quickly."""
     config = {"worker_niceness": 0, "health_check_period_ms": 500}
     options = {"num_cpus": 0, "_system_config": config}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=options)
@@ -82,8 +82,8 @@ def cluster():
     cluster.shutdown()
 
 
-def working():
-    """Return the processes below this one, by their ids, that Ray has at work."""
+def ray_processes():
+    """Return the command lines of all Ray processes started by this process, by ID."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -91,12 +91,12 @@ def working():
             if state != "Z":
                 parents[int(folder.name)] = int(parent)
                 names[int(folder.name)] = (folder / "cmdline").read_bytes()
-    found, grown = {os.getpid()}, True
-    while grown:
-        below = {each for each, parent in parents.items() if parent in found}
-        grown, found = not below <= found, found | below
+    descendants, has_grown = {os.getpid()}, True
+    while has_grown:
+        children = {each for each, parent in parents.items() if parent in descendants}
+        has_grown, descendants = not children <= descendants, descendants | children
     return {
-        each: names[each] for each in found if any(name in names[each] for name in _WORKING)
+        each: names[each] for each in descendants if any(name in names[each] for name in _WORKING)
     }  # fmt: skip
 
 
@@ -107,19 +107,19 @@ def wait_until(condition, seconds=300.0):
         time.sleep(0.05)
 
 
-def kill_a_node(done, cluster, before):
-    """Kill the node of a run that has come some way; remember the metrics of all runs."""
-    runs = [done.folder.run_path(run) for run in done.design.runs]
+def kill_a_node(study_work, cluster, before):
+    """Kill a node once all runs have made progress; append their metrics to `before`."""
+    runs = [study_work.folder.run_path(run) for run in study_work.design.runs]
 
-    def in_the_middle():
+    def are_in_progress():
         return all(is_run(run) and RunFolder.open(run).progress.iteration > 2 for run in runs)
 
-    wait_until(in_the_middle)
+    wait_until(are_in_progress)
     before += [RunFolder.open(run).metrics() for run in runs]
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
 
-def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster):
+def test_study_that_loses_a_node_ends_like_a_local_one(tmp_path, cluster):
     here, there = study_work_in(tmp_path / "here"), study_work_in(tmp_path / "there")
     before: list[list[dict]] = []
     killer = threading.Thread(target=kill_a_node, args=[there, cluster, before])
@@ -130,7 +130,7 @@ def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster):
     after = [RunFolder.open(there.folder.run_path(run)).metrics() for run in there.design.runs]
     for first, last in zip(before, after, strict=True):
         assert 6 <= len(first) < len(last)
-        assert last[: len(first)] == first  # with its wall times: it was not done again
+        assert last[: len(first)] == first  # equal wall times show that nothing was repeated
 
     assert here.work(LocalWorkers(2), lambda view: None) == {}
     assert outcome(there) == outcome(here)
@@ -138,8 +138,10 @@ def test_a_study_that_loses_a_node_ends_as_a_local_one(tmp_path, cluster):
     assert not is_locked_anywhere(there)
 
 
-def is_locked_anywhere(done):
-    return any(RunFolder.open(done.folder.run_path(run)).is_locked for run in done.design.runs)
+def is_locked_anywhere(study_work):
+    return any(
+        RunFolder.open(study_work.folder.run_path(run)).is_locked for run in study_work.design.runs
+    )
 
 
 def _work(root, address):
@@ -148,24 +150,24 @@ def _work(root, address):
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 @pytest.mark.parametrize("where", ["local", "cluster"])
-def test_a_killed_study_leaves_no_process(tmp_path, where, request):
+def test_killed_study_leaves_no_process(tmp_path, where, request):
     address = "local"
     if where == "cluster":
         address = request.getfixturevalue("cluster").address
-    former = working().keys()
+    former = ray_processes().keys()
     server = fork_server_context(ray_workers.__name__)
     process = server.Process(target=_work, args=(tmp_path, address))
     process.start()
     run = study_work_in(tmp_path).folder.run_path(study_work_in(tmp_path).design.runs[0])
     try:
         wait_until(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1)
-        at_work = {each: name for each, name in working().items() if each not in former}
+        at_work = {each: name for each, name in ray_processes().items() if each not in former}
         assert len(at_work) == (3 if where == "local" else 1)
         assert RunFolder.open(run).is_locked
     finally:
         process.kill()
         process.join()
-    # Two idle agents of Ray follow a minute later; a cluster keeps idle workers for the next one.
+    # Two idle Ray agents end a minute later, and a cluster keeps idle workers for later use.
     wait_until(lambda: not any(map(is_alive, at_work.items())))
     wait_until(lambda: not RunFolder.open(run).is_locked)
     RunFolder.open(run).metrics()
@@ -174,7 +176,7 @@ def test_a_killed_study_leaves_no_process(tmp_path, where, request):
 def is_alive(process):
     number, name = process
     try:
-        return Path(f"/proc/{number}/cmdline").read_bytes() == name  # of zombies it is empty
+        return Path(f"/proc/{number}/cmdline").read_bytes() == name  # empty for zombies
     except OSError:
         return False
 
@@ -200,12 +202,12 @@ def test_nodes_that_do_not_share_the_folder_are_named(tmp_path, cluster, monkeyp
         pass
 
 
-def test_a_cluster_with_too_few_cpus_is_refused(tmp_path, cluster):
+def test_cluster_with_too_few_cpus_is_refused(tmp_path, cluster):
     with pytest.raises(UserError, match=r"workers = 99: the Ray cluster at .* has .*2 CPUs"):
         RayWorkers(cluster.address, tmp_path, 99)
 
 
-def test_a_folder_is_shared_where_the_lock_on_its_probe_is_seen(tmp_path):
+def test_folder_is_shared_if_the_lock_of_its_probe_is_visible(tmp_path):
     former = tmp_path / ".probe-of-a-killed-study"
     former.mkdir()
     with ray_workers._locked_probe(tmp_path) as probe:
@@ -218,7 +220,7 @@ def test_a_folder_is_shared_where_the_lock_on_its_probe_is_seen(tmp_path):
     assert not ray_workers._shares(str(tmp_path / "nothing"))
 
 
-def test_nodes_with_other_code_or_another_folder_do_nothing(tmp_path):
+def test_incompatible_nodes_refuse_tasks(tmp_path):
     run = planned_run("a", GAME, "smoke", {}, {})
     task = TrainTask("a run", run.key, str(tmp_path / run.key), run.settings)
     probe = tmp_path / "probe"
@@ -232,7 +234,7 @@ def test_nodes_with_other_code_or_another_folder_do_nothing(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows does not number users")
-def test_locks_on_cores_need_no_name_of_the_user(tmp_path, monkeypatch):
+def test_core_locks_need_no_user_name(tmp_path, monkeypatch):
     monkeypatch.setattr(ray_workers.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(ray_workers.os, "getuid", lambda: 123456)
     assert ray_workers._core_locks("node") == tmp_path / "zerolab-cores-node-123456"

@@ -1,4 +1,4 @@
-"""Runs of studies that learn from solved positions, or are measured on them."""
+"""Study runs that learn from solved positions or are evaluated on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LITTLE = {"network.blocks": 1, "network.filters": 4, "search.simulations": 4}
 
 
 class Solved(Tiny):
-    """A run that is measured on solved positions, and in another part one that learns from some."""
+    """One run evaluated on solved positions, and one in another part that learns from them."""
 
     name = "solved"
 
@@ -43,39 +43,39 @@ class Solved(Tiny):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def finished_work(tmp_path_factory):
     work = study_work_in(tmp_path_factory.mktemp("solved"), Solved())
     assert work.work(LocalWorkers(2), lambda view: None) == {}
     return work
 
 
-def test_positions_are_planned_once_in_the_part_that_needs_them_first():
+def test_positions_are_planned_once_in_the_first_part_that_needs_them():
     design = Solved().design("smoke")
-    assert [each.title for each in design.positions] == [
+    assert [computation.title for computation in design.positions] == [
         "play: positions few",
         "learn: positions all",
     ]
-    assert [each.title for each in design.only(["learn"]).positions] == [
+    assert [computation.title for computation in design.only(["learn"]).positions] == [
         "learn: positions all",
         "learn: positions few",
     ]
     assert FEW.key != ALL.key
 
 
-def test_runs_wait_for_their_positions_and_use_them(done):
-    view = done.progress()
+def test_runs_wait_for_their_positions_and_use_them(finished_work):
+    view = finished_work.progress()
     assert (view.computations, view.finished_computations, view.is_unfinished) == (2, 2, False)
-    played, learnt = done.results().runs
+    played, learnt = finished_work.results().runs
     assert [record.positions for record in played.of(AccuracyRecord)] == [20, 20]
     saved = saved_settings(RunFolder.open(learnt.path)).supervised.digest
-    kept = RunFolder.open(learnt.path).positions_path(ALL.file)
-    assert saved == file_settings(kept)["supervised.digest"]
+    copy = RunFolder.open(learnt.path).positions_path(ALL.file)
+    assert saved == file_settings(copy)["supervised.digest"]
     parts = {record.part: record.positions for record in learnt.of(SupervisedRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
 
 
-def test_a_run_keeps_its_positions_wherever_it_is_moved(done, tmp_path):
-    played = done.results().runs[0]
+def test_moved_run_keeps_its_positions(finished_work, tmp_path):
+    played = finished_work.results().runs[0]
     shutil.copytree(played.path, tmp_path / "moved")
     run = RunFolder.open(tmp_path / "moved")
     path = run.positions_path(saved_settings(run).accuracy.positions)
@@ -84,12 +84,12 @@ def test_a_run_keeps_its_positions_wherever_it_is_moved(done, tmp_path):
     settings = saved_settings(run).model_copy(update={"iterations": 3})
     with run.locked():
         Trainer(run, settings).train()
-    records = [each for each in read_records(run) if isinstance(each, AccuracyRecord)]
+    records = [entry for entry in read_records(run) if isinstance(entry, AccuracyRecord)]
     assert [record.iteration for record in records] == [1, 2, 3]
 
 
-def test_positions_that_cannot_be_made_fail_alone(tmp_path):
-    class Hopeless(Solved):
+def test_impossible_positions_are_reported(tmp_path):
+    class Impossible(Solved):
         def design(self, scale):
             short = PlannedPositions("late", GAME, 5, DatasetSettings(first_ply=9), 1.0)
             run = planned_run(
@@ -98,7 +98,7 @@ def test_positions_that_cannot_be_made_fail_alone(tmp_path):
             )  # fmt: skip
             return Design([run])
 
-    work = study_work_in(tmp_path, Hopeless())
+    work = study_work_in(tmp_path, Impossible())
     failures = work.work(LocalWorkers(1), lambda view: None)
     assert list(failures) == ["play: positions late"]
     assert "may be over before ply 9" in " ".join(failures["play: positions late"])

@@ -1,4 +1,4 @@
-"""Runs of studies that learn from the networks of other runs."""
+"""Study runs that learn from the networks of other runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEARNER = {**SMALL, "network.heads": ["policy", "value", {"name": "features", "p
 
 
 class Sourced(Tiny):
-    """A run that learns the features of another one, which is planned after it."""
+    """A run that learns the features of another run, which is planned after it."""
 
     name = "sourced"
 
@@ -28,7 +28,7 @@ class Sourced(Tiny):
         return Design([learner, source])
 
 
-def test_a_run_waits_for_the_network_that_it_learns_from(tmp_path):
+def test_run_waits_for_its_source(tmp_path):
     work = study_work_in(tmp_path, Sourced())
     assert work.work(LocalWorkers(2), lambda view: None) == {}
     learner, source = (RunFolder.open(run.path) for run in work.results().runs)
@@ -39,7 +39,7 @@ def test_a_run_waits_for_the_network_that_it_learns_from(tmp_path):
     assert learner.source_path(FEATURES_COPY).read_bytes() == stored.content
 
 
-def test_a_source_that_is_damaged_fails_those_that_need_it_alone(tmp_path):
+def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
     class WithOthers(Sourced):
         def design(self, scale):
             other = planned_run("b", GAME, "smoke", {"way": "other"}, SMALL, seed=1)
@@ -62,22 +62,22 @@ def test_a_source_that_is_damaged_fails_those_that_need_it_alone(tmp_path):
     assert {run.factors["way"] for run in work.results().runs} >= {"other"}
 
 
-def test_another_source_makes_another_run():
+def test_key_depends_on_the_source():
     learner, source = Sourced().design("smoke").runs
     other = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
     assert other.key != source.key
-    again = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=source)
-    assert again.key == learner.key
+    repeated = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=source)
+    assert repeated.key == learner.key
     changed = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=other)
     assert changed.key != learner.key
 
 
-def test_without_its_source_a_run_is_not_begun(tmp_path):
-    class Hopeless(Sourced):
+def test_run_without_its_source_is_not_started(tmp_path):
+    class WithoutSource(Sourced):
         def design(self, scale):
             learner, _ = super().design(scale).runs
             return Design([learner])
 
-    work = study_work_in(tmp_path, Hopeless())
+    work = study_work_in(tmp_path, WithoutSource())
     assert work.work(LocalWorkers(1), lambda view: None) == {}
     assert work.progress().finished_runs == 0

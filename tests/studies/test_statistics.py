@@ -1,4 +1,4 @@
-"""Estimates against scipy, numbers worked out by hand, and coverage by simulation."""
+"""Estimates: comparisons with scipy, hand-computed values and simulated coverage."""
 
 from __future__ import annotations
 
@@ -42,47 +42,47 @@ def ends(estimate):
     return estimate.interval.low, estimate.interval.high
 
 
-def test_a_mean_is_a_t_test():
-    found, known = mean_of(ONE), scipy.stats.ttest_1samp(ONE, 3.0)
-    assert found.value == pytest.approx(3.9)
-    assert ends(found) == pytest.approx(tuple(known.confidence_interval()))
-    assert found.p_value(3.0) == pytest.approx(known.pvalue)
-    assert found.p_value(found.interval.low) == pytest.approx(0.05)
+def test_mean_agrees_with_a_t_test():
+    result, expected = mean_of(ONE), scipy.stats.ttest_1samp(ONE, 3.0)
+    assert result.value == pytest.approx(3.9)
+    assert ends(result) == pytest.approx(tuple(expected.confidence_interval()))
+    assert result.p_value(3.0) == pytest.approx(expected.pvalue)
+    assert result.p_value(result.interval.low) == pytest.approx(0.05)
 
 
-def test_a_mean_by_hand():
-    """1, 2, 3: standard error 1 / sqrt(3), t of two degrees of freedom 4.302653."""
-    found = mean_of([1, 2, 3])
-    assert ends(found) == pytest.approx((2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)))
+def test_mean_agrees_with_hand_computed_values():
+    """Standard error 1 / sqrt(3), and t quantile 4.302653 for two degrees of freedom."""
+    result = mean_of([1, 2, 3])
+    assert ends(result) == pytest.approx((2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)))
 
 
-def test_welch():
-    found = difference_of_means(ONE, OTHER)
-    known = scipy.stats.ttest_ind(ONE, OTHER, equal_var=False)
-    assert found.freedom == pytest.approx(known.df)
-    assert ends(found) == pytest.approx(tuple(known.confidence_interval()))
-    assert found.p_value(0.0) == pytest.approx(known.pvalue)
+def test_difference_of_means_agrees_with_welch():
+    result = difference_of_means(ONE, OTHER)
+    expected = scipy.stats.ttest_ind(ONE, OTHER, equal_var=False)
+    assert result.freedom == pytest.approx(expected.df)
+    assert ends(result) == pytest.approx(tuple(expected.confidence_interval()))
+    assert result.p_value(0.0) == pytest.approx(expected.pvalue)
 
 
-def test_pairs():
-    found = paired_difference(ONE[:4], OTHER)
-    known = scipy.stats.ttest_rel(ONE[:4], OTHER)
-    assert ends(found) == pytest.approx(tuple(known.confidence_interval()))
-    assert found.p_value(0.0) == pytest.approx(known.pvalue)
+def test_paired_difference_agrees_with_a_t_test():
+    result = paired_difference(ONE[:4], OTHER)
+    expected = scipy.stats.ttest_rel(ONE[:4], OTHER)
+    assert ends(result) == pytest.approx(tuple(expected.confidence_interval()))
+    assert result.p_value(0.0) == pytest.approx(expected.pvalue)
     with pytest.raises(ValueError, match="pairs of 5 and 4"):
         paired_difference(ONE, OTHER)
 
 
-def test_one_run_says_nothing_about_others():
-    for found in (
+def test_single_runs_have_infinite_intervals():
+    for result in (
         mean_of([5.0]),
         difference_of_means([5.0], ONE),
         difference_of_means(ONE, [5.0]),
         paired_difference([5.0], [1.0]),
         bootstrap([5.0], [1.0], statistic=lambda a, b: a[0] - b[0]),
     ):
-        assert ends(found) == (-math.inf, math.inf)
-        assert found.p_value(-1000.0) == 1.0
+        assert ends(result) == (-math.inf, math.inf)
+        assert result.p_value(-1000.0) == 1.0
     assert mean_of([5.0]).value == 5.0
 
 
@@ -92,8 +92,11 @@ def test_invalid_samples_are_refused(values):
         mean_of(values)
 
 
-def test_equal_runs_are_worth_a_sign_test():
-    few, many = mean_of([0.1] * 3), mean_of([0.1] * 6)  # the mean of three 0.1 is not 0.1
+def test_equal_runs_use_a_sign_test():
+    few, many = (
+        mean_of([0.1] * 3),
+        mean_of([0.1] * 6),
+    )  # in floating point, the mean of three 0.1 is not 0.1
     assert few.value == many.value == 0.1
     assert ends(few) == (-math.inf, math.inf)
     assert few.p_value(0.0) == sign_test([0.1] * 3) == 0.25
@@ -105,13 +108,13 @@ def test_equal_runs_are_worth_a_sign_test():
     assert paired_difference([0.1 + 0.2, 0.6], [0.3, 0.6]) == StudentEstimate(0.0, 0.0, 1)
 
 
-def test_one_group_may_vary_alone():
-    found = difference_of_means([1.0, 1.0, 1.0], [2.0, 2.5, 3.0])
-    assert found.freedom == pytest.approx(2)
-    assert found.error == pytest.approx(0.5 / math.sqrt(3))
+def test_one_constant_group():
+    result = difference_of_means([1.0, 1.0, 1.0], [2.0, 2.5, 3.0])
+    assert result.freedom == pytest.approx(2)
+    assert result.error == pytest.approx(0.5 / math.sqrt(3))
 
 
-def test_sign_test_by_hand():
+def test_sign_test_agrees_with_hand_computed_values():
     assert sign_test([1, 2, 0, 3, -1, 0]) == pytest.approx(2 * (1 + 4) / 16)
     assert sign_test([0, 0]) == sign_test([]) == 1.0
 
@@ -120,88 +123,93 @@ def test_rank_test_is_exact():
     rng = np.random.default_rng(1)
     for sizes in ((3, 3), (4, 7), (8, 8), (2, 9)):
         one, other = rng.normal(0.7, 1, sizes[0]), rng.normal(0, 1, sizes[1])
-        known = scipy.stats.mannwhitneyu(one, other, method="exact").pvalue
-        assert rank_test(one, other) == pytest.approx(known)
+        expected = scipy.stats.mannwhitneyu(one, other, method="exact").pvalue
+        assert rank_test(one, other) == pytest.approx(expected)
     assert rank_test([4, 5, 6], [1, 2, 3]) == pytest.approx(2 / 20)
 
 
-def test_rank_test_with_ties_by_hand():
-    """Ranks 1, 2.5, 2.5, 4: of the six pairs of ranks, two have a sum as far off 5 as 6.5."""
+def test_rank_test_with_ties():
+    """Ranks 1, 2.5, 2.5, 4: four of six pairs have sums at least 1.5 away from the mean 5."""
     assert rank_test([2, 3], [1, 2]) == pytest.approx(4 / 6)
     assert rank_test([1, 1], [1, 1]) == rank_test([], [1]) == 1.0
 
 
-def test_rank_test_of_many():
+def test_rank_test_of_large_samples():
     rng = np.random.default_rng(2)
     one, other = rng.normal(0.5, 1, 30), rng.normal(0, 1, 30)
-    known = scipy.stats.mannwhitneyu(one, other, method="exact").pvalue
-    assert rank_test(one, other) == pytest.approx(known, rel=0.05)
+    expected = scipy.stats.mannwhitneyu(one, other, method="exact").pvalue
+    assert rank_test(one, other) == pytest.approx(expected, rel=0.05)
 
 
-def test_holm_by_hand():
+def test_holm_agrees_with_hand_computed_values():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
 
 
 def test_binomial():
-    found = BinomialEstimate(9, 10)
-    assert found.value == 0.9
-    known = scipy.stats.binomtest(9, 10, 0.5)
-    interval = known.proportion_ci(method="wilson")
-    assert ends(found) == pytest.approx((interval.low, interval.high))
-    assert found.p_value(0.5) == pytest.approx(2 * 11 / 1024)
-    nothing = BinomialEstimate(0, 0)
-    assert (nothing.value, *ends(nothing), nothing.p_value(0.9)) == (0.5, 0.0, 1.0, 1.0)
+    result = BinomialEstimate(9, 10)
+    assert result.value == 0.9
+    expected = scipy.stats.binomtest(9, 10, 0.5)
+    interval = expected.proportion_ci(method="wilson")
+    assert ends(result) == pytest.approx((interval.low, interval.high))
+    assert result.p_value(0.5) == pytest.approx(2 * 11 / 1024)
+    without_trials = BinomialEstimate(0, 0)
+    assert (without_trials.value, *ends(without_trials), without_trials.p_value(0.9)) == (
+        0.5,
+        0.0,
+        1.0,
+        1.0,
+    )
     for whole in (BinomialEstimate(0, 7), BinomialEstimate(7, 7)):
         assert whole.interval.low <= whole.value <= whole.interval.high
         assert whole.p_value(whole.value) == 1.0
         assert whole.p_value(1 - whole.value) == 0.0
 
 
-def test_shares_of_draws():
-    found = BootstrapEstimate(5.0, np.arange(1.0, 10.0))
-    assert found.p_value(2.0) == pytest.approx(4 / 9)
-    assert found.p_value(5.0) == 1.0
-    assert found.p_value(-1.0) == found.p_value(99.0) == pytest.approx(1 / 10)
+def test_bootstrap_p_values_are_shares_of_draws():
+    result = BootstrapEstimate(5.0, np.arange(1.0, 10.0))
+    assert result.p_value(2.0) == pytest.approx(4 / 9)
+    assert result.p_value(5.0) == 1.0
+    assert result.p_value(-1.0) == result.p_value(99.0) == pytest.approx(1 / 10)
     assert BootstrapEstimate(5.0, np.arange(1.0, 10.0), 2).p_value(99.0) == 0.25
 
 
-def test_bootstrap_draws_whole_runs_within_their_groups():
+def test_bootstrap_resamples_runs_within_groups():
     def statistic(one, other):
         assert set(one) <= {"a", "b", "c"}
         assert set(other) <= {"d", "e"}
         assert (len(one), len(other)) == (3, 2)
         return one.count("a") - other.count("d")
 
-    found = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, draws=300)
-    assert (found.value, found.freedom, len(found.draws)) == (0.0, 3, 300)
-    again = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, draws=300)
-    assert (again.draws == found.draws).all()
+    result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, draws=300)
+    assert (result.value, result.freedom, len(result.draws)) == (0.0, 3, 300)
+    repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, draws=300)
+    assert (repeated.draws == result.draws).all()
 
 
-def test_bootstrap_leaves_out_nan():
+def test_bootstrap_ignores_nan():
     def share(runs):
         return math.nan if sum(runs) == 0 else max(runs) / sum(runs)
 
-    found = bootstrap([0, 0, 2, 3], statistic=share)
-    assert 0 < len(found.draws) < 4000
-    assert found.interval.low < found.interval.high
+    result = bootstrap([0, 0, 2, 3], statistic=share)
+    assert 0 < len(result.draws) < 4000
+    assert result.interval.low < result.interval.high
     with pytest.raises(ValueError, match="is nan"):
         bootstrap([0, 0], statistic=share)
     with pytest.raises(ValueError, match="without runs"):
         bootstrap([1], [], statistic=lambda one, other: 0.0)
 
 
-def _covers(make, truth, trials, seed):
-    """Return the coverage of intervals; p-values must agree with them."""
+def _coverage(make, truth, trials, seed):
+    """Return the coverage of intervals, and check that p-values agree with them."""
     rng, hits = np.random.default_rng(seed), 0
     for _ in range(trials):
-        found = make(rng)
-        inside = found.interval.low <= truth <= found.interval.high
+        result = make(rng)
+        inside = result.interval.low <= truth <= result.interval.high
         hits += inside
-        if isinstance(found, StudentEstimate):
-            assert inside is (found.p_value(truth) >= 0.05)
+        if isinstance(result, StudentEstimate):
+            assert inside is (result.p_value(truth) >= 0.05)
     return hits / trials
 
 
@@ -213,43 +221,43 @@ def _covers(make, truth, trials, seed):
         (lambda rng: BinomialEstimate(int(rng.binomial(40, 0.3)), 40), 0.3),
     ],
 )
-def test_coverage(make, truth):
-    assert _covers(make, truth, 2000, 0) == pytest.approx(0.95, abs=0.015)
+def test_intervals_have_their_coverage(make, truth):
+    assert _coverage(make, truth, 2000, 0) == pytest.approx(0.95, abs=0.015)
 
 
 @pytest.mark.parametrize("runs", [3, 4, 8, 16])
-def test_coverage_of_the_bootstrap(runs):
-    """Without widening, the intervals of four runs would cover 80 % of true values."""
+def test_bootstrap_intervals_have_their_coverage(runs):
+    """Without widening, intervals of four runs would only cover 80 % of true values."""
 
     def make(rng):
         sample = rng.normal(7, 3, runs)
         return bootstrap(sample, statistic=lambda drawn: sum(drawn) / runs, draws=300)
 
-    assert _covers(make, 7, 200, 1) == pytest.approx(0.95, abs=0.04)
+    assert _coverage(make, 7, 200, 1) == pytest.approx(0.95, abs=0.04)
 
 
-def test_regression_is_that_of_scipy():
+def test_regression_agrees_with_scipy():
     x = [1.0, 2, 3, 4, 6]
-    known = scipy.stats.linregress(x, ONE)
-    found = linear_regression(np.array(x)[:, None], ONE, ["x"])
-    assert list(found) == [INTERCEPT, "x"]
-    assert found["x"].value == pytest.approx(known.slope)
-    assert found["x"].error == pytest.approx(known.stderr)
-    assert found["x"].p_value(0.0) == pytest.approx(known.pvalue)
-    assert found[INTERCEPT].error == pytest.approx(known.intercept_stderr)
+    expected = scipy.stats.linregress(x, ONE)
+    result = linear_regression(np.array(x)[:, None], ONE, ["x"])
+    assert list(result) == [INTERCEPT, "x"]
+    assert result["x"].value == pytest.approx(expected.slope)
+    assert result["x"].error == pytest.approx(expected.stderr)
+    assert result["x"].p_value(0.0) == pytest.approx(expected.pvalue)
+    assert result[INTERCEPT].error == pytest.approx(expected.intercept_stderr)
 
 
-def test_regression_of_a_factorial_by_hand():
-    """Levels -1 and 1: coefficients are half the differences of means, with equal errors."""
+def test_factorial_regression_agrees_with_hand_computed_values():
+    """With levels -1 and 1, coefficients are half the differences of means."""
     X = list(itertools.product([-1, 1], repeat=2)) * 2  # noqa: N806
     y = [1.0, 2, 5, 8, 2, 1, 6, 7]
-    found = linear_regression(X, y, ["a", "b"])
-    assert found["a"].value == pytest.approx((26 - 6) / 8)
-    assert found["b"].value == pytest.approx((18 - 14) / 8)
+    result = linear_regression(X, y, ["a", "b"])
+    assert result["a"].value == pytest.approx((26 - 6) / 8)
+    assert result["b"].value == pytest.approx((18 - 14) / 8)
     fitted = [4 + 2.5 * a + 0.5 * b for a, b in X]
     rss = sum((v - f) ** 2 for v, f in zip(y, fitted, strict=True))
-    assert found["a"].error == pytest.approx(math.sqrt(rss / 5 / 8))
-    assert found["a"].freedom == 5
+    assert result["a"].error == pytest.approx(math.sqrt(rss / 5 / 8))
+    assert result["a"].freedom == 5
 
 
 def test_regression_of_too_few_runs():
@@ -265,12 +273,12 @@ def test_regression_of_too_few_runs():
     assert none[INTERCEPT].error == pytest.approx(1 / math.sqrt(3))
 
 
-def test_spread_by_hand():
-    """Variance 4 between the measurements, 1 of which is error: 3 is left."""
-    found = spread([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
-    assert found.observed == pytest.approx(2)
-    assert found.between == pytest.approx(math.sqrt(3))
-    assert found.explained == pytest.approx(1 / 4)
+def test_spread_agrees_with_hand_computed_values():
+    """The observed variance of 4 includes an error variance of 1."""
+    result = spread([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
+    assert result.observed == pytest.approx(2)
+    assert result.between == pytest.approx(math.sqrt(3))
+    assert result.explained == pytest.approx(1 / 4)
     drowned = spread([1.0, 1.1], [5.0, 5.0])
     assert (drowned.between, drowned.explained) == (0.0, 1.0)
     equal = spread([0.1] * 3, [0.0] * 3)
@@ -280,24 +288,24 @@ def test_spread_by_hand():
     assert spread([], []) is None
 
 
-def test_spread_recovers_a_simulated_one():
+def test_spread_recovers_a_simulated_value():
     rng = np.random.default_rng(3)
     runs = rng.normal(0, 30, 4000) + rng.normal(0, 40, 4000)
-    found = spread(runs, [40.0] * 4000)
-    assert found.observed == pytest.approx(50, rel=0.03)
-    assert found.between == pytest.approx(30, rel=0.1)
+    result = spread(runs, [40.0] * 4000)
+    assert result.observed == pytest.approx(50, rel=0.03)
+    assert result.between == pytest.approx(30, rel=0.1)
 
 
-def test_pareto_front_by_brute_force():
+def test_pareto_front_agrees_with_brute_force():
     rng = np.random.default_rng(5)
     for _ in range(50):
         costs, values = rng.integers(0, 6, 12).tolist(), rng.integers(0, 6, 12).tolist()
         points = list(zip(costs, values, strict=True))
 
-        def beaten(point, points=points):
+        def is_dominated(point, points=points):
             return any(c <= point[0] and v >= point[1] and (c, v) != point for c, v in points)
 
         front = pareto_front(costs, values)
-        assert sorted(front) == [i for i, point in enumerate(points) if not beaten(point)]
+        assert sorted(front) == [i for i, point in enumerate(points) if not is_dominated(point)]
         assert [costs[i] for i in front] == sorted(costs[i] for i in front)
     assert pareto_front([], []) == []

@@ -1,4 +1,4 @@
-"""Requirements that every study meets."""
+"""Requirements of all registered studies."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def planned(name, scale):
     return STUDIES[name].design(scale)
 
 
-def seconds(design):
-    """Return about how long a design takes on one core."""
+def estimated_seconds(design):
+    """Return the estimated seconds of a design on one core."""
     runs = sum(run_seconds(run.settings) for run in design.distinct_runs.values())
     computed = sum(each.seconds for each in design.computations)
     return runs + sum(map(tournament_seconds, design.tournaments)) + computed
 
 
 @by_name
-def test_every_study_explains_itself(name):
+def test_study_has_documentation(name):
     study = STUDIES[name]
     assert study.name == name
     help_ = inspect.getdoc(study)
@@ -39,57 +39,57 @@ def test_every_study_explains_itself(name):
 
 @by_name
 @by_scale
-def test_every_design_has_a_name_for_everything(name, scale):
+def test_design_has_unique_names(name, scale):
     design = planned(name, scale)
     assert design.parts
     labels = [(run.part, run.label) for run in design.runs]
     assert len(set(labels)) == len(labels)
-    labels = [(each.part, each.label) for each in design.computations]
+    labels = [(item.part, item.label) for item in design.computations]
     assert len(set(labels)) == len(labels)
-    keys = [each.key for each in design.tournaments]
+    keys = [item.key for item in design.tournaments]
     assert len(set(keys)) == len(keys)
-    for each in design.tournaments:
-        assert each.pairs >= 1
-        assert each.games % 2 == 0  # half with each colour
-        assert all(run in design.runs for run in each.entrants.values())
+    for item in design.tournaments:
+        assert item.pairs >= 1
+        assert item.games % 2 == 0  # half with each colour
+        assert all(run in design.runs for run in item.entrants.values())
 
 
 @by_name
 @by_scale
-def test_runs_share_a_key_if_nothing_but_their_threads_and_preset_differs(name, scale):
-    kept = {}
+def test_runs_share_a_key_only_if_equal_up_to_threads_and_preset(name, scale):
+    settings_by_key = {}
     for run in planned(name, scale).runs:
         settings = run.settings.model_dump(mode="json", exclude={"preset": True})
         del settings["selfplay"]["threads"]
-        kept.setdefault(run.key, settings)
-        assert kept[run.key] == settings
-    assert len(set(map(json.dumps, kept.values()))) == len(kept)
+        settings_by_key.setdefault(run.key, settings)
+        assert settings_by_key[run.key] == settings
+    assert len(set(map(json.dumps, settings_by_key.values()))) == len(settings_by_key)
 
 
 @by_name
-def test_a_design_is_always_the_same(name):
-    again = STUDIES[name].design("mini")
-    assert again.digest == planned(name, "mini").digest
-    assert [run.key for run in again.runs] == [run.key for run in planned(name, "mini").runs]
+def test_design_is_deterministic(name):
+    repeated = STUDIES[name].design("mini")
+    assert repeated.digest == planned(name, "mini").digest
+    assert [run.key for run in repeated.runs] == [run.key for run in planned(name, "mini").runs]
 
 
 @by_name
 def test_larger_scales_take_longer(name):
-    estimates = [seconds(planned(name, scale)) for scale in SCALES]
+    estimates = [estimated_seconds(planned(name, scale)) for scale in SCALES]
     assert estimates == sorted(estimates)
     assert estimates[0] < 300
 
 
 @by_name
-def test_a_part_can_be_done_alone(name):
+def test_parts_can_be_selected(name):
     design = planned(name, "paper")
     for part in design.parts:
         chosen = design.only([part])
-        own = [run for run in chosen.runs if run.part == part]
+        own_runs = [run for run in chosen.runs if run.part == part]
         sources = {source.key for run in chosen.runs for source in run.sources}
-        others = [run for run in chosen.runs if run.part != part]
-        assert {run.key for run in others} <= sources - {run.key for run in own}
-        assert own or others == []
-        if not any(run.sources for run in own):
+        source_runs = [run for run in chosen.runs if run.part != part]
+        assert {run.key for run in source_runs} <= sources - {run.key for run in own_runs}
+        assert own_runs or source_runs == []
+        if not any(run.sources for run in own_runs):
             assert chosen.parts == [part]
         assert {each.part for each in (*chosen.tournaments, *chosen.computations)} <= {part}

@@ -1,4 +1,4 @@
-"""Runs, tournaments and computations that fail or are damaged: listed, and the others count."""
+"""Failed and damaged runs, tournaments and computations of studies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zerolab.studies.tasks import CompileTask, Outcome, TrainTask
 from zerolab.studies.work import StudyWork
 
 
-def test_a_run_that_fails_is_listed_and_the_others_continue(tmp_path):
+def test_failed_run_is_listed_and_others_continue(tmp_path):
     small = study_work_in(tmp_path, Small())
     path = small.folder.run_path(small.design.runs[0])
     path.mkdir(parents=True)
@@ -32,7 +32,7 @@ def test_a_run_that_fails_is_listed_and_the_others_continue(tmp_path):
     assert not small.results().missing_message()
 
 
-def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
+def test_run_whose_settings_contradict_its_name_is_refused(tmp_path):
     small = study_work_in(tmp_path, Small())
     one, other = small.design.runs
     RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
@@ -41,7 +41,7 @@ def test_a_run_with_other_settings_than_its_name_says_is_refused(tmp_path):
     assert small.progress().finished_runs == 1
 
 
-def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
+def test_damaged_run_is_listed_and_others_count(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Reusing(), lambda view: None) == {}
     state = small.folder.run_path(small.design.runs[0]) / "state.json"
@@ -53,7 +53,7 @@ def test_a_damaged_run_is_listed_and_the_others_count(tmp_path):
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
 
-def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
+def test_run_with_damaged_metrics_does_not_count(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Reusing(), lambda view: None) == {}
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
@@ -62,7 +62,7 @@ def test_a_run_whose_metrics_are_damaged_does_not_count(tmp_path):
     assert list(small.work(Reusing(), lambda view: None)) == ["a: sum/seed=0"]
 
 
-def test_a_run_that_cannot_be_read_once_it_is_trained_has_failed(tmp_path):
+def test_trained_run_that_cannot_be_read_has_failed(tmp_path):
     small = study_work_in(tmp_path, Small())
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
 
@@ -101,9 +101,9 @@ def test_failures_of_other_parts_are_kept(tmp_path):
     assert halves.folder.failures() == {}
 
 
-def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
+def test_obsolete_failures_are_forgotten(tmp_path):
     class Uncompiled(Reusing):
-        """Fail to compile; runs then compile their kernels themselves."""
+        """Workers whose compile tasks fail, so that runs compile their own kernels."""
 
         def submit(self, task):
             if isinstance(task, CompileTask):
@@ -119,7 +119,7 @@ def test_failures_that_have_left_nothing_to_do_are_forgotten(tmp_path):
     assert small.folder.failures() == {}
 
 
-def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
+def test_damaged_failure_list_is_ignored(tmp_path):
     small = study_work_in(tmp_path, Small())
     small.begin()
     (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
@@ -128,7 +128,7 @@ def test_a_damaged_list_of_failures_stops_nothing(tmp_path):
     assert (small.folder.path / "failures.json").read_text() == "{}\n"
 
 
-def test_a_damaged_tournament_is_listed(tmp_path):
+def test_damaged_tournament_is_listed(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Reusing(), lambda view: None) == {}
     store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
@@ -152,7 +152,7 @@ def table(value):
     return {"value": value}
 
 
-def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
+def test_damaged_computation_result_is_listed(tmp_path):
     function = f"{table.__module__}:{table.__name__}"
     planned = [
         PlannedComputation("a", label, function, {"value": value}, seconds=1.0)
@@ -178,7 +178,7 @@ def test_a_damaged_result_of_a_computation_is_listed(tmp_path):
     assert done.results().computed["a: x"] == {"value": 1.0}
 
 
-def test_a_study_in_the_folder_of_a_run_is_refused(tmp_path):
+def test_study_in_a_run_folder_is_refused(tmp_path):
     run = RunFolder.create(tmp_path / "run", planned("sum", 0).settings.model_dump())
     before = sorted(run.path.rglob("*"))
     with pytest.raises(UserError, match="run is a run: choose another --folder"):

@@ -1,4 +1,4 @@
-"""Killed workers and studies: the rest continues and ends as if nothing had happened."""
+"""Killed workers and studies: isolation of failures and resumption."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zerolab.studies.workers import LocalWorkers
 
 
 def kill_a_worker_once(root: Path, killed: list[int]):
-    """Kill one of the processes of a study as soon as a run has finished a stage."""
+    """Kill a worker process once a run has finished a stage."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not killed:
         if any(path.stat().st_size for path in root.glob("runs/*/metrics.jsonl")):
@@ -27,7 +27,7 @@ def kill_a_worker_once(root: Path, killed: list[int]):
         time.sleep(0.01)
 
 
-def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp_path, undisturbed):
+def test_killed_worker_fails_only_its_task_and_the_study_resumes(tmp_path, undisturbed):
     tiny, killed = study_work_in(tmp_path), []
     killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path, killed])
     killer.start()
@@ -44,8 +44,8 @@ def test_a_killed_worker_fails_its_task_alone_and_the_next_call_ends_equally(tmp
     assert contents(tmp_path) == contents(undisturbed.folder.root)
 
 
-def test_workers_that_are_killed_as_soon_as_they_start_are_replaced(tmp_path):
-    """Before their first task, or just in it: milliseconds decide."""
+def test_workers_killed_at_their_start_are_replaced(tmp_path):
+    """Depending on timing, they die before or during their first task."""
     small, killed = study_work_in(tmp_path, Small()), set()
 
     def kill_the_first_three():
@@ -73,7 +73,7 @@ def _work(root):
     study_work_in(root).work(LocalWorkers(2), lambda progress: None)
 
 
-def test_a_killed_study_leaves_no_process_and_ends_equally(tmp_path, undisturbed):
+def test_killed_study_leaves_no_process_and_resumes(tmp_path, undisturbed):
     process = fork_server_context(_work.__module__).Process(target=_work, args=[tmp_path])
     process.start()
     while process.is_alive() and not any(

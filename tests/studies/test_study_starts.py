@@ -1,4 +1,4 @@
-"""Runs of studies that start from the networks of other runs."""
+"""Study runs that start from the networks of other runs."""
 
 from __future__ import annotations
 
@@ -25,35 +25,38 @@ SMALL = {
     "gate": "always",
 }  # fmt: skip
 SIZES = {f"network.{key}": value for key, value in SMALL["network"].items() if key != "name"}
-TAKES = {**SIZES, "iterations": 1, "gate": "always"}
+TRANSFER_CHANGES = {**SIZES, "iterations": 1, "gate": "always"}
 
 
 def scratch(seed=0):
     return planned_run("a", "gobang:3x3:3", "smoke", {"way": "scratch"}, SMALL, seed)
 
 
-def started(way, game="gobang:4x4:3", start=None, part="b", **changes):
-    taken = {**TAKES, "start.transfer": way, **changes}
-    return planned_run(part, game, "smoke", {"way": way}, taken, start=start or scratch())
+def run_from_start(way, game="gobang:4x4:3", start=None, part="b", **changes):
+    changed_settings = {**TRANSFER_CHANGES, "start.transfer": way, **changes}
+    return planned_run(
+        part, game, "smoke", {"way": way}, changed_settings, start=start or scratch()
+    )
 
 
 class Started(Tiny):
-    """Runs that start from another one, which is planned after them in another part."""
+    """Runs that start from another run, which is planned after them in another part."""
 
     name = "started"
 
     def design(self, scale):
         frozen = replace(
-            started("trunk", **{"learn.frozen": "trunk"}), factors={"way": "frozen", "seed": 0}
+            run_from_start("trunk", **{"learn.frozen": "trunk"}),
+            factors={"way": "frozen", "seed": 0},
         )
-        goes_on = started("all", "gobang:3x3:3")
+        continuation = run_from_start("all", "gobang:3x3:3")
         other = planned_run("c", "gobang:3x3:3", "smoke", {"way": "other"}, SMALL, seed=7)
-        return Design([frozen, started("trunk"), goes_on, scratch(), other])
+        return Design([frozen, run_from_start("trunk"), continuation, scratch(), other])
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """The finished study."""
+def finished_work(tmp_path_factory):
+    """Finished study."""
     work = study_work_in(tmp_path_factory.mktemp("started"), Started())
     assert work.work(Here(), lambda view: None) == {}
     return work
@@ -64,8 +67,8 @@ def opened(work, way):
     return RunFolder.open(run.path)
 
 
-def test_network_0_is_made_of_the_final_network_of_the_other_run(done):
-    source, run = opened(done, "scratch"), opened(done, "trunk")
+def test_network_0_has_transferred_weights(finished_work):
+    source, run = opened(finished_work, "scratch"), opened(finished_work, "trunk")
     former, first = source.load_weights(source.progress.best), run.load_weights(0)
     trunk = [name for name in former if name.startswith("trunk.")]
     assert trunk
@@ -78,14 +81,14 @@ def test_network_0_is_made_of_the_final_network_of_the_other_run(done):
     assert not run.source_path(START_OPTIMIZER_COPY).exists()
 
 
-def test_a_frozen_trunk_is_that_of_the_source_to_the_end(done):
-    source, run = opened(done, "scratch"), opened(done, "frozen")
-    former, last = (each.load_weights(each.progress.best) for each in (source, run))
+def test_frozen_trunk_stays_that_of_the_source(finished_work):
+    source, run = opened(finished_work, "scratch"), opened(finished_work, "frozen")
+    former, last = (item.load_weights(item.progress.best) for item in (source, run))
     assert all(np.array_equal(former[name], last[name]) for name in former if "trunk." in name)
 
 
-def test_a_full_transfer_within_a_game_takes_the_state_of_the_optimiser(done):
-    source, run = opened(done, "scratch"), opened(done, "all")
+def test_full_transfer_within_a_game_includes_optimizer_state(finished_work):
+    source, run = opened(finished_work, "scratch"), opened(finished_work, "all")
     assert run.source_path(START_OPTIMIZER_COPY).is_file()
     best = source.progress.best
     former, first = source.load_weights(best), run.load_weights(0)
@@ -95,30 +98,30 @@ def test_a_full_transfer_within_a_game_takes_the_state_of_the_optimiser(done):
     assert steps and all((new > old).all() for old, new in zip(steps, after, strict=True))
 
 
-def test_a_part_brings_the_runs_that_its_own_start_from():
+def test_selected_part_includes_source_runs():
     design = Started().design("smoke")
     chosen = design.only(["b"])
     assert [run.factors["way"] for run in chosen.runs] == ["frozen", "trunk", "all", "scratch"]
     assert [run.factors["way"] for run in design.only(["c"]).runs] == ["other"]
-    chain = started("trunk", start=started("channels", start=scratch()), part="d")
+    chain = run_from_start("trunk", start=run_from_start("channels", start=scratch()), part="d")
     longer = Design([*design.runs, chain.start, chain])
     assert [run.factors["way"] for run in longer.only(["d"]).runs].count("scratch") == 1
 
 
-def test_keys_follow_the_source_and_nothing_else(done):
-    run = started("trunk")
-    assert run.key == started("trunk", part="elsewhere").key
-    assert run.key == started("trunk", start=scratch(0)).key
+def test_keys_depend_only_on_settings_and_source(finished_work):
+    run = run_from_start("trunk")
+    assert run.key == run_from_start("trunk", part="elsewhere").key
+    assert run.key == run_from_start("trunk", start=scratch(0)).key
     others = [
-        started("trunk", start=scratch(1)), started("channels"),
-        started("trunk", **{"learn.frozen": "trunk"}),
+        run_from_start("trunk", start=scratch(1)), run_from_start("channels"),
+        run_from_start("trunk", **{"learn.frozen": "trunk"}),
     ]  # fmt: skip
     assert len({each.key for each in (run, *others)}) == 4
-    # What was found out when the run began changes nothing: the folder is known by its key.
-    assert done.folder.open_run(run) is not None
+    # Values resolved at the start of a run do not change its key.
+    assert finished_work.folder.open_run(run) is not None
 
 
-def test_sources_come_first_and_others_wait_for_them(tmp_path):
+def test_sources_are_queued_first(tmp_path):
     work = study_work_in(tmp_path, Started())
     with work.folder.locked(work.design):
         runs = RunQueue(work.folder, work.design)
@@ -126,19 +129,21 @@ def test_sources_come_first_and_others_wait_for_them(tmp_path):
     assert runs.next(["a"]) is not None
 
 
-def task_of(done, way, folder):
-    """Return the task of a run, to be trained in a folder that has nothing else of the study."""
-    run = next(each for each in done.design.runs if each.factors["way"] == way)
-    sources = done.folder.read_sources(run)
+def task_of(finished_work, way, folder):
+    """Return the task that trains a run in an otherwise empty folder."""
+    run = next(item for item in finished_work.design.runs if item.factors["way"] == way)
+    sources = finished_work.folder.read_sources(run)
     return TrainTask("b: x", run.key, str(folder / run.key), run.settings, sources=sources)
 
 
 @pytest.mark.parametrize("way", ["trunk", "all"])
-def test_a_run_that_is_killed_and_resumed_elsewhere_ends_equally(done, tmp_path, monkeypatch, way):
+def test_killed_run_resumes_elsewhere_to_the_same_weights(
+    finished_work, tmp_path, monkeypatch, way
+):
     class KilledError(BaseException):
         pass
 
-    task, commit = task_of(done, way, tmp_path), RunFolder.commit
+    task, commit = task_of(finished_work, way, tmp_path), RunFolder.commit
 
     def kill_after_commit(self, *arguments, **options):
         commit(self, *arguments, **options)
@@ -150,11 +155,11 @@ def test_a_run_that_is_killed_and_resumed_elsewhere_ends_equally(done, tmp_path,
     run = RunFolder.open(tmp_path / task.key)
     assert len(run.metrics()) == 1
     assert perform(task).failure is None
-    run, whole = RunFolder.open(tmp_path / task.key), opened(done, way)
-    assert run.weights_digest(1) == whole.weights_digest(1)
+    run, uninterrupted = RunFolder.open(tmp_path / task.key), opened(finished_work, way)
+    assert run.weights_digest(1) == uninterrupted.weights_digest(1)
 
 
-def test_a_source_that_is_damaged_fails_those_that_start_from_it_alone(tmp_path):
+def test_damaged_source_fails_only_runs_that_start_from_it(tmp_path):
     class Sources(Started):
         def design(self, scale):
             return Design(super().design(scale).runs[-2:-1])
@@ -173,14 +178,14 @@ def test_a_source_that_is_damaged_fails_those_that_start_from_it_alone(tmp_path)
     assert {run.factors["way"] for run in work.results()} == {"scratch", "other"}
 
 
-def test_an_optimiser_of_another_network_is_refused(done, tmp_path):
-    task = task_of(done, "all", tmp_path)
-    other = opened(done, "trunk")
+def test_optimizer_of_another_network_is_refused(finished_work, tmp_path):
+    task = task_of(finished_work, "all", tmp_path)
+    other = opened(finished_work, "trunk")
     wrong = {**task.sources, START_OPTIMIZER_COPY: other.optimizer_path(1).read_bytes()}
     outcome = perform(replace(task, sources=wrong))
     assert "it is not of network 1 of gobang:3x3" in outcome.failure[0]
 
 
-def test_a_part_that_does_not_exist_is_still_refused():
+def test_unknown_part_is_refused():
     with pytest.raises(UserError, match="unknown part"):
         Started().design("smoke").only(["d"])

@@ -1,4 +1,4 @@
-"""Work on studies: nothing is trained twice, and runs are shared and waited for."""
+"""Work on studies: shared runs, waiting, progress and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerolab.studies.work import StudyWork
 from zerolab.training.context import processor_model
 
 
-def test_a_finished_study_is_found_on_disk(undisturbed):
+def test_finished_study_is_read_from_disk(undisturbed):
     view = undisturbed.progress()
     assert (view.finished_runs, view.runs) == (4, 4)
     assert (view.finished_games, view.games) == (40, 40)
@@ -43,7 +43,7 @@ def test_a_finished_study_is_found_on_disk(undisturbed):
     assert results.levels("loss") == ["sum", "value"]
 
 
-def test_provenance_is_that_of_the_runs(tmp_path):
+def test_provenance_combines_environments_of_runs(tmp_path):
     small = study_work_in(tmp_path, Small())
     assert small.work(Reusing(), lambda view: None) == {}
     here = provenance(small.results())
@@ -62,7 +62,7 @@ def test_provenance_is_that_of_the_runs(tmp_path):
     assert provenance(small.results()).machine == here.machine
 
 
-def test_a_finished_study_submits_no_task(undisturbed):
+def test_finished_study_submits_no_task(undisturbed):
     class Idle(Reusing):
         def submit(self, task):
             raise AssertionError(f"{task.title} was done before")
@@ -70,7 +70,7 @@ def test_a_finished_study_submits_no_task(undisturbed):
     assert undisturbed.work(Idle(), lambda view: None) == {}
 
 
-def test_times_and_losses_come_from_the_records(undisturbed):
+def test_times_and_losses_agree_with_records(undisturbed):
     run = undisturbed.results().runs[0]
     lines = RunFolder.open(run.path).metrics()
     assert run.seconds["selfplay"] == pytest.approx(
@@ -108,7 +108,7 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
     assert sum(isinstance(task, TrainTask) for task in trained) == 1
 
 
-def test_a_tournament_waits_for_players_of_other_parts(tmp_path):
+def test_tournament_waits_for_players_of_other_parts(tmp_path):
     class Apart(Tiny):
         def design(self, scale):
             run = planned("sum", 0, part="elsewhere")
@@ -131,7 +131,7 @@ def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "_POLL_SECONDS", 1000.0)
 
     class Slow(Reusing):
-        """Have an outcome only at every other call."""
+        """Workers that return outcomes only at every other call."""
 
         def finished(self, seconds):
             return super().finished(seconds) if len(watched) % 2 else []
@@ -140,7 +140,7 @@ def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     assert len(updates) <= 1 < len(watched)
 
 
-def test_the_progress_of_a_part_shows_its_own_tasks(tmp_path, monkeypatch):
+def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
@@ -151,39 +151,39 @@ def test_the_progress_of_a_part_shows_its_own_tasks(tmp_path, monkeypatch):
         count = 2
 
         def finished(self, seconds):
-            seen.append(tuple(shown.progress(part).active for part in "ab"))
+            active_tasks.append(tuple(shown.progress(part).active for part in "ab"))
             return super().finished(seconds)
 
-    seen = []
+    active_tasks = []
     halves = study_work_in(tmp_path, Halves())
     shown = halves.scheduler()
     with halves.folder.locked(halves.design):
         shown.work(Two(), lambda view: None)
-    assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in seen
+    assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in active_tasks
 
 
-def test_a_run_that_another_study_trains_is_waited_for(tmp_path):
+def test_study_waits_for_a_run_trained_by_another(tmp_path):
     small = study_work_in(tmp_path, Small())
     run = small.design.runs[0]
     opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
-    seen, waiting = [], []
+    finished_counts, waiting = [], []
     with ExitStack() as stack:
         stack.enter_context(opened.locked())
 
         def watch(view):
-            seen.append(view.finished_runs)
+            finished_counts.append(view.finished_runs)
             waiting.extend(view.active)
             if view.finished_runs == 1:
-                stack.close()  # the other study lets go of the run
+                stack.close()  # the other study unlocks the run
 
         assert small.work(Reusing(), watch) == {}
-    assert 1 in seen
+    assert 1 in finished_counts
     assert "waiting for a: sum/seed=0 (another process)" in waiting
     assert small.progress().finished_runs == 2
     assert small.progress().finished_games == small.progress().games
 
 
-def test_a_folder_of_another_design_is_refused(tmp_path):
+def test_folder_of_another_design_is_refused(tmp_path):
     class Grown(Tiny):
         def design(self, scale):
             return Design([planned("sum", 7)])
@@ -196,7 +196,7 @@ def test_a_folder_of_another_design_is_refused(tmp_path):
         study_work_in(tmp_path).results()
 
 
-def test_one_process_at_a_time(tmp_path):
+def test_locked_study_is_refused(tmp_path):
     tiny = study_work_in(tmp_path)
     with (
         tiny.folder.locked(tiny.design),
@@ -205,7 +205,7 @@ def test_one_process_at_a_time(tmp_path):
         tiny.work(Reusing(), lambda view: None)
 
 
-def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypatch):
+def test_full_disk_is_reported_before_anything_is_created(tmp_path, monkeypatch):
     usage = work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
     monkeypatch.setattr(work.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(UserError, match=r"will take about 0\.\d GiB, and the disk has 0\.0 GiB"):
@@ -213,14 +213,14 @@ def test_a_disk_too_small_is_noticed_before_anything_is_made(tmp_path, monkeypat
     assert not (tmp_path / "new").exists()
 
 
-def test_results_of_a_study_that_was_never_begun(tmp_path):
+def test_missing_study_is_reported(tmp_path):
     with pytest.raises(UserError, match="holds no study"):
         study_work_in(tmp_path).results()
 
 
-def test_estimated_work_is_close_to_that_of_a_run(undisturbed):
+def test_estimated_work_is_close_to_actual_work(undisturbed):
     run = undisturbed.results().runs[0]
-    learnt = sum(each.examples_seen for each in run.records if each.stage == "learn")
+    learnt = sum(record.examples_seen for record in run.records if record.stage == "learn")
     estimated = work_of(run.planned.settings)
     assert run.positions == pytest.approx(estimated.positions, rel=0.5)
     assert learnt == pytest.approx(estimated.samples, rel=0.5)

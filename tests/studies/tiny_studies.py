@@ -1,4 +1,4 @@
-"""Studies that take seconds."""
+"""Short studies for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def planned(loss, seed, part="a", **changes):
 
 
 class Tiny(Study):
-    """Two losses, two seeds, a tournament."""
+    """Two losses with two seeds each, and a tournament."""
 
     name = "tiny"
 

@@ -1,4 +1,4 @@
-"""Trials that train runs: stopped, resumed, ended early, in several processes."""
+"""Tuning trials that train runs: resumption, pruning and parallel workers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def positions(tmp_path_factory):
     return str(path)
 
 
-class Stops(NullReporter):
-    """Stops a trial's training after some stages, as a signal would."""
+class InterruptingReporter(NullReporter):
+    """Reporter that interrupts training after some stages."""
 
     def __init__(self, stages):
         self.left = stages
@@ -50,38 +50,38 @@ def display(reporter=None):
     return TrialDisplay(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
 
 
-def test_a_search_that_is_stopped_and_resumed_ends_as_one_that_never_was(
-    tmp_path, positions, capsys
-):
-    chosen = settings("accuracy", positions=positions)
+def test_stopped_search_resumes_to_the_same_result(tmp_path, positions, capsys):
+    tuning_settings = settings("accuracy", positions=positions)
     for stages in (3, 9):  # in the first trial, and in a later one
         with pytest.raises(KeyboardInterrupt):
-            tune(tmp_path / "stopped", chosen, 2, 1, display(Stops(stages)))
-    stopped = tune(tmp_path / "stopped", chosen, 2, 1, display(NullReporter()))
-    whole = tune(tmp_path / "whole", chosen, 2, 1, display(NullReporter()))
-    assert [outcome(each) for each in stopped.results] == [outcome(each) for each in whole.results]
+            tune(tmp_path / "stopped", tuning_settings, 2, 1, display(InterruptingReporter(stages)))
+    stopped = tune(tmp_path / "stopped", tuning_settings, 2, 1, display(NullReporter()))
+    uninterrupted = tune(tmp_path / "whole", tuning_settings, 2, 1, display(NullReporter()))
+    assert [outcome(each) for each in stopped.results] == [
+        outcome(each) for each in uninterrupted.results
+    ]
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
-    assert all(each.state == "complete" for each in whole.results)
+    assert all(each.state == "complete" for each in uninterrupted.results)
     for number in range(2):
         records = read_records(RunFolder.open(run_path(tmp_path / "whole", number)))
         last = [each for each in records if isinstance(each, AccuracyRecord)][-1]
-        assert last.search_strong == whole.results[number].value
+        assert last.search_strong == uninterrupted.results[number].value
         assert last.iteration == 2
     folder = tmp_path / "whole"
     assert (folder / "tuning.png").read_bytes().startswith(b"\x89PNG")
     assert "| learn" not in (folder / "tuning.md").read_text()
     best = str(folder / "best.toml")
     assert main(["train", GAME, "--preset", best, "--run", str(tmp_path / "run")]) == 0
-    again = [x for x in read_records(RunFolder.open(tmp_path / "run")) if x.stage == "accuracy"]
-    assert again[-1].search_strong == whole.best.value
+    retrained = [x for x in read_records(RunFolder.open(tmp_path / "run")) if x.stage == "accuracy"]
+    assert retrained[-1].search_strong == uninterrupted.best.value
 
 
 @pytest.fixture(scope="module")
-def another(tmp_path_factory):
-    """Return a finished run whose network trials learn from."""
+def source_run(tmp_path_factory):
+    """Finished run whose network trials learn from."""
     path = tmp_path_factory.mktemp("another") / "run"
-    tiny = ["iterations=1", "final_evaluation.games=0", "network={name='resnet', hidden=0}"]
-    options = [f"--set={each}" for each in tiny]
+    assignments = ["iterations=1", "final_evaluation.games=0", "network={name='resnet', hidden=0}"]
+    options = [f"--set={each}" for each in assignments]
     assert main(["train", "--preset", "smoke", "--run", str(path), *options]) == 0
     return path
 
@@ -97,12 +97,10 @@ def another(tmp_path_factory):
         ],
     ],
 )
-def test_a_stopped_trial_that_learns_from_another_network_is_resumed(
-    tmp_path, another, learns_from
-):
-    chosen = settings("loss", *TINY, *(each.format(another) for each in learns_from))
+def test_stopped_trial_with_a_source_network_is_resumed(tmp_path, source_run, learns_from):
+    chosen = settings("loss", *TINY, *(each.format(source_run) for each in learns_from))
     with pytest.raises(KeyboardInterrupt):
-        tune(tmp_path, chosen, 1, 1, display(Stops(3)))
+        tune(tmp_path, chosen, 1, 1, display(InterruptingReporter(3)))
     (trial,) = tune(tmp_path, chosen, 1, 1, display(NullReporter())).results
     assert trial.state == "complete"
 
@@ -111,25 +109,25 @@ def outcome(result):
     return (result.number, result.state, result.values, result.objective)
 
 
-def test_a_trial_below_the_median_of_the_others_is_ended_early(tmp_path, positions):
+def test_trial_below_the_median_is_pruned(tmp_path, positions):
     chosen = plan(*TINY, objective="accuracy", positions=positions)
-    store, seen = TrialStore(tmp_path, chosen), []
+    store, verdicts = TrialStore(tmp_path, chosen), []
 
     def run(claimed):
         value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
         behind = claimed.falls_behind(1, value)
-        assert claimed.falls_behind(1, value) == behind  # as when it is resumed
-        seen.append(behind)
+        assert claimed.falls_behind(1, value) == behind  # also after resuming
+        verdicts.append(behind)
         claimed.prune({"hours": 0.1}) if behind else claimed.finish([value], {"hours": 1.0})
 
     work_on_trials(store, 10, run)
-    assert seen == [False] * 6 + [True, False, True, False]
+    assert verdicts == [False] * 6 + [True, False, True, False]
     pruned = [each for each in results_of(store) if each.state == "pruned"]
     assert [(each.number, each.value) for each in pruned] == [(6, 0.4), (8, 0.4)]
     assert not plan(*TINY, objective="accuracy", positions=positions, and_time=True).prunes
 
 
-def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, monkeypatch):
+def test_divergence_is_an_outcome_but_a_full_disk_is_an_error(tmp_path, monkeypatch):
     def diverges(self):
         raise DivergedError("a loss is not finite")
 
@@ -150,29 +148,29 @@ def test_learning_that_diverges_is_an_outcome_and_a_full_disk_is_not(tmp_path, m
     assert results_of(store)[1].state == "running"
 
 
-def test_elo_and_time_by_two_workers(tmp_path, capsys):
+def test_elo_and_time_objectives_with_two_workers(tmp_path, capsys):
     sets = [f"--set={each}" for each in (*TINY, "iterations=1")]
     arguments = ["tune", GAME, "--preset", "smoke", "--objective", "elo", "--and", "time"]
     match = ["--games", "4", "--opponent", "random", "--folder", str(tmp_path / "t")]
     command = [*arguments, *match, *sets, "--trials", "2", "--json"]
     assert main([*command, "--workers", "2"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["state"] for each in found["trials"]] == ["complete"] * 2
-    for each in found["trials"]:
+    printed = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in printed["trials"]] == ["complete"] * 2
+    for each in printed["trials"]:
         assert each["low"] < each["objective"] < each["high"]
         run = RunFolder.open(run_path(tmp_path / "t", each["number"]))
         records = read_records(run)
         assert each["hours"] == pytest.approx(sum(x.wall_seconds for x in records) / 3600)
         assert run.config["seed"] == each["number"]
-    assert set(found["front"]) <= {0, 1}
-    assert found["best"] in found["front"]
+    assert set(printed["front"]) <= {0, 1}
+    assert printed["best"] in printed["front"]
     before = (tmp_path / "t" / "journal.jsonl").read_bytes()
     assert main(command) == 0
-    assert json.loads(capsys.readouterr().out) == found
+    assert json.loads(capsys.readouterr().out) == printed
     assert (tmp_path / "t" / "journal.jsonl").read_bytes() == before
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
+def test_foreign_folder_is_not_changed(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("mine")
     arguments = ["--objective", "loss", "--set", "learn.epochs=1..3", "--folder", str(tmp_path)]
     assert main(["tune", GAME, "--preset", "smoke", *arguments]) == 2

@@ -1,4 +1,4 @@
-"""Search over settings: its space, and trials shared by processes."""
+"""Tuning: search spaces, and trials shared by processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zerolab.tuning.space import Alternatives, Range, SearchSpace
 from zerolab.tuning.trials import Journal, TrialStore
 from zerolab.tuning.tuning_report import TrialResult, TuningReport, best_of, front_of, results_of
 
-# What is searched
+# Search spaces
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ from zerolab.tuning.tuning_report import TrialResult, TuningReport, best_of, fro
         ('network.hidden="1|2"', None),
     ],
 )
-def test_a_value_is_fixed_a_range_or_alternatives(text, domain):
+def test_values_are_parsed_as_fixed_ranges_or_alternatives(text, domain):
     assert SearchSpace.parse([text]).items[0].domain == domain
 
 
-def test_whole_numbers_stay_whole_and_ends_are_reached(tmp_path):
+def test_integer_ranges_give_integers_and_include_their_ends(tmp_path):
     store, seen = TrialStore(tmp_path, plan("learn.epochs=1..3")), []
 
     def run(claimed):
@@ -51,7 +51,7 @@ def test_whole_numbers_stay_whole_and_ends_are_reached(tmp_path):
     assert set(seen) == {1, 2, 3}
 
 
-def test_a_setting_of_one_alternative_applies_only_with_it(tmp_path):
+def test_settings_of_an_alternative_apply_only_with_it(tmp_path):
     chosen = plan("network.blocks=1..3", "network=conv|resnet", "network.filters=8")
     networks = set()
 
@@ -92,13 +92,15 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("assignments", "said"), MISTAKES.items())
-def test_a_mistake_in_what_is_searched_is_one_line(tmp_path, capsys, assignments, said):
-    refused(tmp_path, capsys, said, "--objective", "loss", *(f"--set={x}" for x in assignments))
+@pytest.mark.parametrize(("assignments", "message_part"), MISTAKES.items())
+def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments, message_part):
+    require_refusal(
+        tmp_path, capsys, message_part, "--objective", "loss", *(f"--set={x}" for x in assignments)
+    )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message_part"),
     [
         (["--set=learn.epochs=1..3"], "the objective accuracy needs solved positions"),
         (["--set=learn.epochs=1..3", "--positions=nowhere"], "is not a file"),
@@ -111,22 +113,22 @@ def test_a_mistake_in_what_is_searched_is_one_line(tmp_path, capsys, assignments
         (["--set=learn.epochs=1..3", "--objective=elo", "--opponent=mtcs:9"], "mtcs:9"),
     ],
 )
-def test_other_mistakes_are_one_line_too(tmp_path, capsys, arguments, said):
-    refused(tmp_path, capsys, said, *arguments)
+def test_invalid_options_get_one_line_errors(tmp_path, capsys, arguments, message_part):
+    require_refusal(tmp_path, capsys, message_part, *arguments)
 
 
-def test_a_setting_without_effect_in_any_trial_is_refused():
-    never = ["search.noise.concentration=1..9", "learn.epochs=1..2"]
+def test_setting_without_effect_in_all_trials_is_refused():
+    ineffective = ["search.noise.concentration=1..9", "learn.epochs=1..2"]
     with pytest.raises(UserError, match="concentration has no effect"):
-        plan(*never)
-    plan(*never, "search.noise.fraction=0|0.25")
+        plan(*ineffective)
+    plan(*ineffective, "search.noise.fraction=0|0.25")
 
 
-def refused(tmp_path, capsys, said, *arguments):
+def require_refusal(tmp_path, capsys, message_part, *arguments):
     folder = tmp_path / "t"
     assert main(["tune", GAME, "--preset", "smoke", "--folder", str(folder), *arguments]) == 2
     message = capsys.readouterr().err
-    assert said in message
+    assert message_part in message
     assert message.count("\n") == 1
     assert not folder.exists()
 
@@ -134,23 +136,25 @@ def refused(tmp_path, capsys, said, *arguments):
 # Shared trials
 
 
-def test_a_known_optimum_is_found_and_the_search_repeats_itself(tmp_path):
-    found = []
+def test_known_optimum_is_found_reproducibly(tmp_path):
+    reports = []
     for name in ("one", "two"):
         store = TrialStore(tmp_path / name, plan())
         work_on_trials(store, 50, distance)
-        found.append(TuningReport.of(store, plan()))
-    one, two = found
-    assert [each.values for each in one.results] == [each.values for each in two.results]
-    assert abs(one.best.values["search.selection.c"] - 2) < 0.25
-    assert (one.best.values["learn.loss"], one.best.values["learn.epochs"]) == ("sum", 3)
-    assert sum(one.importance.values()) == pytest.approx(1)
-    # Random trials alone would come so close to c with one in seven, to the rest with one in ten.
-    late = one.results[30:]
-    assert sum(each.values["learn.loss"] == "sum" for each in late) > 0.75 * len(late)
+        reports.append(TuningReport.of(store, plan()))
+    first, second = reports
+    assert [result.values for result in first.results] == [
+        result.values for result in second.results
+    ]
+    assert abs(first.best.values["search.selection.c"] - 2) < 0.25
+    assert (first.best.values["learn.loss"], first.best.values["learn.epochs"]) == ("sum", 3)
+    assert sum(first.importance.values()) == pytest.approx(1)
+    # A random trial is this close to c with probability 1/7 and has the other values with 1/10.
+    late = first.results[30:]
+    assert sum(result.values["learn.loss"] == "sum" for result in late) > 0.75 * len(late)
 
 
-def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path):
+def test_processes_share_trials_and_resume_those_of_killed_ones(tmp_path):
     context = fork_server_context("zerolab.tuning.search")
     work = [
         context.Process(target=tuning_trials.work_and_die, args=(tmp_path, 12, 6)) for _ in range(2)
@@ -159,7 +163,7 @@ def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path
         each.start()
     for each in work:
         each.join(timeout=120)
-    assert [each.exitcode for each in work] == [-9, -9]  # each took the trial up and died
+    assert [each.exitcode for each in work] == [-9, -9]  # both died in trial 6
     ran = sorted(int(path.name[1:].partition("-")[0]) for path in tmp_path.glob("runs/.*.ran"))
     store = TrialStore(tmp_path, plan())
     work_on_trials(store, 12, distance)
@@ -170,7 +174,7 @@ def test_processes_share_trials_and_one_that_is_killed_leaves_its_trial(tmp_path
     assert set(range(6)) <= set(ran)
 
 
-def test_a_stopped_trial_is_resumed_with_its_values(tmp_path):
+def test_stopped_trial_is_resumed_with_its_values(tmp_path):
     store, seen = TrialStore(tmp_path, plan()), []
 
     def stop(claimed):
@@ -181,26 +185,26 @@ def test_a_stopped_trial_is_resumed_with_its_values(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         work_on_trials(store, 4, stop)
-    with open(tmp_path / "journal.jsonl", "ab") as file:  # what a process killed in a write leaves
+    with open(
+        tmp_path / "journal.jsonl", "ab"
+    ) as file:  # partial line of a process killed while writing
         file.write(b'{"schema": 1, "op_co')
-    again = TrialStore(tmp_path, plan())
-    with again.claimed(4) as claimed, store.claimed(4) as other:
+    reopened = TrialStore(tmp_path, plan())
+    with reopened.claimed(4) as claimed, store.claimed(4) as other:
         assert (claimed.number, other.number) == (2, 3)
         assert claimed.values == seen[2]
-        with TrialStore(tmp_path, plan()).claimed(4) as nothing:
-            assert nothing is None
+        with TrialStore(tmp_path, plan()).claimed(4) as unclaimed:
+            assert unclaimed is None
         distance(claimed)
         distance(other)
-    assert [each.state for each in results_of(again)] == ["complete"] * 4
+    assert [each.state for each in results_of(reopened)] == ["complete"] * 4
 
 
-def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines(
-    tmp_path, monkeypatch
-):
-    """Also between two values of a trial, which are drawn from separate streams."""
-    trials, genuine = 2, Journal.append_logs
+def test_search_killed_before_any_journal_line_resumes_to_the_same_journal(tmp_path, monkeypatch):
+    """This includes kills between two values of a trial, which use separate streams."""
+    trials, original_append = 2, Journal.append_logs
     work_on_trials(TrialStore(tmp_path / "whole", plan()), trials, distance)
-    whole, moment = contents(tmp_path / "whole"), 0
+    uninterrupted, moment = contents(tmp_path / "whole"), 0
     while True:
         folder, lines = tmp_path / str(moment), 0
 
@@ -209,7 +213,7 @@ def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines
             if lines == last:
                 raise KeyboardInterrupt
             lines += 1
-            genuine(self, logs)
+            original_append(self, logs)
 
         monkeypatch.setattr(Journal, "append_logs", append)
         try:
@@ -219,11 +223,11 @@ def test_killed_before_any_line_of_its_journal_a_search_ends_with_the_same_lines
             moment += 1
         monkeypatch.undo()
         work_on_trials(TrialStore(folder, plan()), trials, distance)
-        assert contents(folder) == whole, f"killed before line {moment}"
-    assert moment == len(whole["journal.jsonl"]) > 10
+        assert contents(folder) == uninterrupted, f"killed before line {moment}"
+    assert moment == len(uninterrupted["journal.jsonl"]) > 10
 
 
-def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
+def test_refused_trials_are_never_best(tmp_path):
     store = TrialStore(tmp_path, plan())
 
     def run(claimed):
@@ -234,19 +238,19 @@ def test_trials_that_cannot_be_trained_are_not_the_best(tmp_path):
 
     work_on_trials(store, 30, run)
     results = results_of(store)
-    refusals = [each for each in results if each.state == "refused"]
+    refusals = [result for result in results if result.state == "refused"]
     assert refusals
-    assert {each.values["learn.loss"] for each in refusals} == {"product"}
+    assert {result.values["learn.loss"] for result in refusals} == {"product"}
     assert refusals[0].summary("loss") == "refused: never that"
-    assert sum(each.number >= 15 for each in refusals) < 6  # the sampler learns to avoid them
+    assert sum(result.number >= 15 for result in refusals) < 6  # the sampler avoids them later
 
 
-def test_a_damaged_or_missing_journal_and_another_search_are_refused(tmp_path):
+def test_damaged_journals_and_other_searches_are_refused(tmp_path):
     work_on_trials(TrialStore(tmp_path, plan()), 3, distance)
     path = tmp_path / "journal.jsonl"
     whole = path.read_bytes()
-    for at in range(0, len(whole), 97):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+    for index in range(0, len(whole), 97):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 4]) + whole[index + 1 :])
         with pytest.raises(UserError, match=r"damaged|schema"):
             TrialStore(tmp_path, plan())
     path.write_bytes(whole)
@@ -264,7 +268,7 @@ def test_a_damaged_or_missing_journal_and_another_search_are_refused(tmp_path):
         TrialStore(tmp_path, plan(game="gobang:4x4:3"))
 
 
-def test_the_front_has_the_trials_that_none_beats():
+def test_front_contains_undominated_trials():
     def trial(number, objective, hours, state="complete"):
         return TrialResult(number, state, {}, Interval.unknown(objective), hours, "")
 

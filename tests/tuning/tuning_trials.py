@@ -1,4 +1,4 @@
-"""Shared parts of the tests of tuning: settings, a plan without training, a process that dies."""
+"""Helpers for tuning tests: settings, plans and a worker that dies."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ TINY = (
 )
 
 
-def settings(objective, *assignments, **more):
+def settings(objective, *assignments, **options):
     return TuningSettings(
-        game=GAME, preset="smoke", objective=objective, assignments=assignments or TINY, **more
+        game=GAME, preset="smoke", objective=objective, assignments=assignments or TINY, **options
     )
 
 
-def plan(*assignments, **more):
-    given = {"game": GAME, "preset": "smoke", "objective": "loss", **more}
-    return TuningPlan(TuningSettings(assignments=assignments or ASSIGNMENTS, **given))
+def plan(*assignments, **options):
+    data = {"game": GAME, "preset": "smoke", "objective": "loss", **options}
+    return TuningPlan(TuningSettings(assignments=assignments or ASSIGNMENTS, **data))
 
 
 def distance(claimed: ClaimedTrial) -> None:
-    """Finish a trial with its distance to (c = 2, sum, 3 epochs), the optimum."""
+    """Finish a trial with its distance from the optimum (c = 2, sum, 3 epochs)."""
     c, loss, epochs = (
         claimed.values[key] for key in ("search.selection.c", "learn.loss", "learn.epochs")
     )
@@ -47,7 +47,7 @@ def distance(claimed: ClaimedTrial) -> None:
 
 
 def work_and_die(folder: Path, trials: int, dies_at: int) -> None:
-    """Work as one process of several: leave a file for every trial, and die with one."""
+    """Work on trials, leaving a file for each one, and die in trial `dies_at`."""
     exit_with_parent()
 
     def run(claimed: ClaimedTrial) -> None:
