@@ -1,4 +1,4 @@
-"""Fixtures that several tests of papers share."""
+"""Fixtures shared by paper tests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zerolab.studies.statistics import bootstrap
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    """Let every bootstrap draw a hundred times."""
+    """Reduce the number of bootstrap draws to 100."""
     monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 100)
 
 
 @pytest.fixture
 def no_folders(monkeypatch):
-    """Made-up runs are in no folder whose networks could have digests."""
-    nowhere = Provenance(0, [], {}, [], "", 0.0)
+    """Skip provenance, because invented runs have no folders."""
+    no_provenance = Provenance(0, [], {}, [], "", 0.0)
     for module in (correlation, sweep, losses, bugs, warm_starts):
-        monkeypatch.setattr(module, "provenance", lambda results: nowhere)
+        monkeypatch.setattr(module, "provenance", lambda results: no_provenance)

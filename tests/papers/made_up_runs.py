@@ -1,4 +1,4 @@
-"""Results of studies whose effects are known, without any training."""
+"""Invented study results with known effects."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 
 @cache
 def design_of(study, scale):
-    """Return the design of a class of studies, which takes about a second at larger scales."""
+    """Return the design of a study class; cached, because large designs take about a second."""
     return study().design(scale)
 
 
 def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100):
-    """Return a run of which all iterations are alike; `seconds` are of its stages, in total.
+    """Return a run with equal iterations.
 
-    `simulations` and `samples` are those of an iteration.
-    The loss falls with every epoch and iteration to `loss` in the last one.
+    `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
+    falls with every epoch and iteration down to `loss`.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
     records = []
@@ -40,18 +40,18 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
         records.append(
             SelfPlayRecord(iteration=iteration, wall_seconds=each["selfplay"], **counts, **walls)
         )
-        left = [
+        excesses = [
             (iterations - iteration) / iterations + (epochs - epoch) / (10 * epochs)
             for epoch in range(1, epochs + 1)
         ]
         losses = [
             {
-                "policy": 0.7 * loss + more,
-                "value": 0.3 * loss + more / 3,
-                "sum": loss + more,
+                "policy": 0.7 * loss + excess,
+                "value": 0.3 * loss + excess / 3,
+                "sum": loss + excess,
                 "product": 0.21 * loss,
             }
-            for more in left
+            for excess in excesses
         ]
         records.append(
             LearnRecord(iteration=iteration, wall_seconds=each["learn"], examples_seen=samples,
@@ -65,17 +65,17 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
 
 
 def made_up_tournament(planned, elos, error):
-    """Return a tournament in which runs have some Elo by their labels, and Random has -300.
+    """Return a tournament with the given Elo by run label, and -300 for Random.
 
-    There are no draws: BayesElo's scale is the model's own.
+    There are no draws, so the BayesElo scale is that of the model.
     """
     played = PlayedTournament(planned, [])
-    every = {**elos, "random": -300.0}
+    elo_by_name = {**elos, "random": -300.0}
     played.__dict__["by_name"] = {
         name: Rating(
             name, Interval(elo, elo - Z95 * error, elo + Z95 * error), 10, 10, 0.5, 0.0, 0.0, elo
         )
-        for name, elo in every.items()
+        for name, elo in elo_by_name.items()
     }
     model = Model((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
     played.__dict__["ratings"] = Ratings([*played.by_name.values()], model)
@@ -83,7 +83,7 @@ def made_up_tournament(planned, elos, error):
 
 
 def made_up_results(scale, design, measure, elo, error=0.0):
-    """Return results; `measure` gives the arguments of `made_up_run`, `elo` that of a run."""
+    """Return results; `measure` returns arguments of `made_up_run`, and `elo` the Elo of a run."""
     runs = [made_up_run(planned, **measure(planned)) for planned in design.runs]
     played = {
         each.key: made_up_tournament(
@@ -95,7 +95,7 @@ def made_up_results(scale, design, measure, elo, error=0.0):
 
 
 def noise(planned, size=20.0, what="elo"):
-    """Return a normal deviate that depends on the run and on what it is for."""
+    """Return a normal deviate that depends on the run and on `what`."""
     return (
         size
         * np.random.default_rng(
@@ -105,11 +105,11 @@ def noise(planned, size=20.0, what="elo"):
 
 
 def alike(planned):
-    """Return equal times for all runs, and training Elo with little noise."""
+    """Return equal times for all runs, and training Elo with low noise."""
     seconds = {"selfplay": 1.0, "learn": 1.0, "gate": 1.0}
     return {"seconds": seconds, "elo": 10 + noise(planned, 1.0, "training")}
 
 
-def words(found):
-    """Return the verdicts by key of the claim."""
-    return {verdict.claim.key: verdict.word for verdict in judge(found)}
+def words(estimates):
+    """Return the verdict words by claim key."""
+    return {verdict.claim.key: verdict.word for verdict in judge(estimates)}

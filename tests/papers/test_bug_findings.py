@@ -1,4 +1,4 @@
-"""The report on published bugs finds effects that were put into made-up runs."""
+"""Findings on published bugs, for invented runs with known effects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def bug_results(effect, scale="small"):
-    """Return results in which a bug adds some Elo to the loss that it should favour."""
+    """Return results in which each bug adds Elo to the loss it is claimed to favour."""
     favoured = {MIRROR: "value", WINNER: "policy"}
 
     def elo(planned):
@@ -40,7 +40,7 @@ def bug_results(effect, scale="small"):
     return made_up_results(scale, design_of(PublishedBugs, scale), measure, elo)
 
 
-def test_what_a_bug_favours_is_found():
+def test_favoured_losses_are_found():
     found = words(findings.bug_findings(bug_results(300.0)))
     assert found["mirrored-policy-favours-value"] == "holds"
     assert found["absolute-winner-favours-policy"] == "holds"
@@ -51,7 +51,7 @@ def test_what_a_bug_favours_is_found():
     assert found["mirrored-policy-favours-value"] == "undecided at this scale"
 
 
-def test_an_interaction_is_a_difference_of_differences():
+def test_interaction_is_a_difference_of_differences():
     results = bug_results(300.0)
 
     def mean(code, loss):
@@ -88,8 +88,8 @@ def test_names_of_one_network_vary_less_than_runs():
     assert {row[2] for row in table.rows if row[1] == analysis.OWN} == {6}
 
 
-def test_the_share_of_true_labels_is_decided_by_positions():
-    """One seed is enough, and what an earlier version computed is none."""
+def test_share_of_true_labels_is_computed_from_positions():
+    """One seed is enough, and results of earlier versions are refused."""
     full = bug_results(0.0)
     shares = {"on_labels": 0.7, "on_outcomes": 0.6, "ceiling": 0.8, "held_out": 400.0}
     found = {**shares, "distinct": 300.0, "true_labels": 240.0}
@@ -111,7 +111,7 @@ def test_distinct_positions_are_counted_once():
     assert found == {"distinct": 2.0, "true_labels": 1.0}
 
 
-def test_runs_without_bugs_are_those_of_the_study_of_losses():
+def test_runs_without_bugs_are_shared_with_the_loss_study():
     for scale in ("mini", "small", "paper"):
         shared = design_of(LossFunctions, scale).distinct_runs.keys()
         for run in design_of(PublishedBugs, scale).runs:
@@ -122,7 +122,7 @@ def test_runs_without_bugs_are_those_of_the_study_of_losses():
                 assert run.key not in shared
 
 
-def test_all_networks_of_a_closed_tournament_are_those_of_the_last_run():
+def test_closed_tournament_has_networks_of_the_last_run():
     design = design_of(PublishedBugs, "mini")
     closed = next(each for each in design.tournaments if each.name == CLOSED)
     for name, run in closed.entrants.items():
@@ -130,8 +130,8 @@ def test_all_networks_of_a_closed_tournament_are_those_of_the_last_run():
         assert run.factors["seed"] == 3
 
 
-def test_runs_that_are_removed_after_their_tournament_are_no_error():
-    """Folders of runs may be removed to save room; ratings stay."""
+def test_removed_runs_are_reported_as_missing_data():
+    """Run folders can be deleted to save space, while ratings are kept."""
     full = bug_results(0.0, "mini")
     none = replace(full, runs=[])
     analysis.bug_report(none)

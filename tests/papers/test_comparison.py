@@ -1,4 +1,4 @@
-"""Agree or differ, on numbers worked out by hand."""
+"""Comparisons with published scores, on hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zerolab.report.interval import Z95
         ((10, 10), (0, 10), 0.6075, 1.0000),
     ],
 )
-def test_intervals_that_newcombe_has_printed(ours, theirs, low, high):
+def test_intervals_agree_with_newcombe(ours, theirs, low, high):
     """Newcombe 1998, "Interval estimation for the difference", Table II, method 10."""
     compared = Comparison(Score(ours[0], 0, ours[1] - ours[0]), theirs[0] / theirs[1], theirs[1])
     assert compared.difference[1:] == pytest.approx((low, high), abs=0.00006)
@@ -31,23 +31,23 @@ def test_intervals_that_newcombe_has_printed(ours, theirs, low, high):
 @pytest.mark.parametrize(
     ("score", "published", "agrees"),
     [
-        # 0.5 and 0.6 of 100 have the intervals .404 to .596 and .502 to .691: .1 < .1366
+        # 0.5 and 0.6 of 100 have the intervals [.404, .596] and [.502, .691]: .1 < .1366
         (Score(50, 0, 50), (0.6, 100), True),
-        # at 500 games and about one half, intervals are .0436 wide: they bear a distance of .0617
+        # near 0.5 at 500 games, half-widths of .0436 allow a difference of .0617
         (Score(265, 0, 235), (0.470, 500), True),
         (Score(266, 0, 234), (0.468, 500), False),
         (Score(234, 0, 266), (0.532, 500), False),
-        # one lost game of a hundred is no evidence
+        # one loss in a hundred games is no evidence
         (Score(99, 0, 1), (1.0, 500), True),
         (Score(490, 0, 10), (1.0, 500), False),
         (Score(500, 0, 0), (1.0, 500), True),
         (Score(0, 0, 20), (0.0, 500), True),
-        # draws are halves
+        # draws count half
         (Score(0, 500, 0), (0.5, 500), True),
         (Score(100, 60, 90), (0.52, 500), True),
     ],
 )
-def test_agree_or_differ(score, published, agrees):
+def test_verdict_agrees_with_hand_computed_intervals(score, published, agrees):
     compared = Comparison(score, *published)
     assert compared.agrees is agrees
     assert compared.verdict == ("agree" if agrees else "differ")
@@ -56,8 +56,8 @@ def test_agree_or_differ(score, published, agrees):
     assert math.copysign(1, compared.z) == math.copysign(1, difference)
 
 
-def test_z_by_hand():
-    """50 and 60 of 100: Wilson's ends that face one another are at 0.596 and 0.502."""
+def test_z_agrees_with_hand_computed_value():
+    """The facing ends of the Wilson intervals of 50 and 60 of 100 are 0.596 and 0.502."""
     margin = math.hypot(0.596168 - 0.5, 0.6 - 0.502003)
     z = Comparison(Score(50, 0, 50), 0.6, 100).z
     assert z == pytest.approx(-0.1 / (margin / Z95), abs=1e-4)
@@ -65,7 +65,7 @@ def test_z_by_hand():
 
 @pytest.mark.parametrize("games", [100, 500])
 @pytest.mark.parametrize("truth", [0.5, 0.9, 0.97, 0.995])
-def test_equal_truths_differ_in_about_one_case_of_twenty_at_most(truth, games):
+def test_equal_truths_rarely_differ(truth, games):
     draw = np.random.default_rng(5).binomial
     ours, theirs = draw(games, truth, 3000).tolist(), draw(500, truth, 3000).tolist()
     verdicts = [
@@ -76,8 +76,8 @@ def test_equal_truths_differ_in_about_one_case_of_twenty_at_most(truth, games):
     assert 1 - np.mean(verdicts) < 0.05 + 3 * error
 
 
-def test_the_published_interval_is_wilson_s():
-    """None of ten: the upper end is z^2 / (n + z^2), Wilson's centre plus margin."""
+def test_published_interval_is_a_wilson_interval():
+    """For 0 of 10, the upper end is z^2 / (n + z^2)."""
     _, low, high = Comparison(Score(1, 0, 1), 0.0, 10).published_interval
     assert low == pytest.approx(0, abs=1e-12)
     assert high == pytest.approx(Z95**2 / (10 + Z95**2))

@@ -1,4 +1,4 @@
-"""Accuracy against cost, worked out by hand; sets of the study that do not overlap."""
+"""Accuracy versus cost on hand-computed numbers, and the design of the efficiency study."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from zerolab.training.settings import TrainSettings
 RUN = [Step(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
 
 
-def test_accuracy_at_a_cost_is_the_mean_over_its_last_fifth():
+def test_accuracy_at_a_cost_is_the_mean_of_its_last_fifth():
     assert accuracy_at(RUN, 20.0) == pytest.approx((0.62 + 0.7) / 2)
     assert accuracy_at(RUN, 40.0) == pytest.approx((0.64 + 0.6) / 2)
-    assert accuracy_at(RUN, 12.0) is None  # its last fifth begins before the first measurement
+    assert accuracy_at(RUN, 12.0) is None  # the last fifth begins before the first measurement
 
 
-def test_peak_and_cost_to_reach_are_those_of_smoothed_accuracies():
+def test_peak_and_cost_to_reach_use_smoothed_accuracies():
     assert cost_to_reach(RUN, 0.5) == pytest.approx(12.8)  # a fiftieth of 40 after another
     assert cost_to_reach(RUN, 0.6) == pytest.approx(16.8)  # 0.5 + 0.02 * (0.9 * 16.8 - 10) > 0.6
     assert cost_to_reach(RUN, 0.7) is None
@@ -37,7 +37,7 @@ def test_peak_and_cost_to_reach_are_those_of_smoothed_accuracies():
     assert peak(RUN[:1]) is None
 
 
-def test_the_noise_of_frequent_measurements_is_no_advantage():
+def test_frequent_measurements_do_not_raise_the_peak():
     random = np.random.default_rng(1)
 
     def highest(measured):
@@ -51,8 +51,8 @@ def test_the_noise_of_frequent_measurements_is_no_advantage():
     assert abs(highest(24) - highest(12)) < 0.004  # 0.007 without smoothing
 
 
-# Accuracies, less noise of a seed, at costs of 0 to 10, with straight lines between them; what
-# grows is ahead for a quarter of that, and the baseline has longer runs.
+# Piecewise linear accuracies by cost, before seed noise. The growing network leads for the first
+# quarter, and the baseline has longer runs.
 MADE_UP = {
     "extended": ((0.1, 0.50), (10.0, 0.90)),
     "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),
@@ -63,14 +63,14 @@ MADE_UP = {
 
 
 def at(variant, cost):
-    """Return the accuracy over the last fifth of a cost, on a line: that at nine tenths of it."""
+    """Return the mean accuracy over the last fifth of `cost`, which is that at 0.9 `cost`."""
     (first, low), (last, high) = MADE_UP[variant][:2]
     return low + (high - low) * (0.9 * cost - first) / (last - first)
 
 
 @pytest.fixture
 def made_up(monkeypatch, tmp_path):
-    """Finished runs with those accuracies, of three seeds, and their plans."""
+    """Finished runs with these accuracies and three seeds, and their design."""
 
     def steps(run, times):
         noise = 0.1 * run.factors["seed"]
@@ -108,8 +108,8 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
     assert all(isinstance(each, Missing) for each in unfinished.values())
 
 
-def test_of_an_unfinished_study_runs_of_equal_seeds_are_compared(made_up):
-    """One seed lacks here and another one there: the accuracies of seeds are far apart."""
+def test_unfinished_study_compares_runs_of_equal_seeds(made_up):
+    """Variants lack different seeds, whose accuracies are far apart."""
     every, design = made_up
     missing = {("extended", 2), ("no-merging", 0), ("baseline", 1)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
@@ -124,7 +124,7 @@ def test_of_an_unfinished_study_runs_of_equal_seeds_are_compared(made_up):
     assert isinstance(analysis._difference(one, other), Missing)
 
 
-def test_every_network_of_the_study_is_measured_once():
+def test_networks_are_measured_once():
     design = design_of(Connect4Efficiency, "mini")
     (planned,) = design.computations
     kinds = {
@@ -150,7 +150,7 @@ def test_every_network_of_the_study_is_measured_once():
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_what_is_left_out_is_the_only_difference(scale):
+def test_ablations_differ_in_one_setting(scale):
     runs = {
         run.factors["variant"]: run.settings
         for run in design_of(Connect4Efficiency, scale).runs
@@ -168,7 +168,7 @@ def test_what_is_left_out_is_the_only_difference(scale):
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])
-def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
+def test_longer_iterations_change_nothing_else_per_position(scale):
     short, long = (
         next(
             run.settings
@@ -184,7 +184,7 @@ def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
         for each in (short, long)
     ]
     assert [5 * end / 3 for end in ends[1]] == list(ends[0])
-    if scale != "paper":  # where runs stop once they gain no more
+    if scale != "paper":  # those runs stop once accuracy no longer improves
         assert long.iterations * 5 == short.iterations * 3
     same = {"window": {"begin": 0, "end": 0}, "schedule": {"anneal_iterations": 0}}
     parts = [each.learn.model_copy(update={
@@ -195,7 +195,7 @@ def test_longer_iterations_change_nothing_else_after_as_many_positions(scale):
     assert (short.network, short.search) == (long.network, long.search)
 
 
-def test_nothing_is_learnt_from_the_games_that_training_is_measured_on():
+def test_training_and_evaluation_positions_have_different_seeds():
     positions = design_of(Connect4Efficiency, "mini").positions
     assert {each.label: each.settings.seed for each in positions} == {
         "v1": 0,

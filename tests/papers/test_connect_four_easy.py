@@ -1,4 +1,4 @@
-"""Networks on easy positions, in place of which players of known accuracy choose."""
+"""Accuracy on easy positions, with players of known accuracy in place of networks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def known_players(monkeypatch):
 
 
 @pytest.mark.usefixtures("known_players")
-def test_networks_are_graded_by_the_strongest_moves_of_easy_positions(results):
+def test_networks_are_graded_on_easy_positions(results):
     accuracies = solved_positions.measure_easy(results)
     assert set(accuracies["extended"].values()) == {1.0}
     positions, _ = read_positions(next(iter(results.solved.values())))
@@ -75,46 +75,52 @@ def test_networks_are_graded_by_the_strongest_moves_of_easy_positions(results):
 
 
 @pytest.mark.usefixtures("known_players")
-def test_a_network_is_measured_once(results, tmp_path, monkeypatch):
+def test_network_is_measured_once(results, tmp_path, monkeypatch):
     folder = StudyFolder(tmp_path, Connect4Efficiency.name, "mini")
-    kept = replace(results, folder=folder)
-    first = solved_positions.measure_easy(kept)
+    saved_results = replace(results, folder=folder)
+    first = solved_positions.measure_easy(saved_results)
     assert first == solved_positions.measure_easy(results)
     chosen = Mock(side_effect=solved_positions.player_choices)
     monkeypatch.setattr(solved_positions, "player_choices", chosen)
-    assert solved_positions.measure_easy(kept) == first
+    assert solved_positions.measure_easy(saved_results) == first
     chosen.assert_not_called()
     for content in ("{}", '{"schema_version": 1, "result": {}}'):
         next((tmp_path / "computed").iterdir()).write_text(content)
         chosen.reset_mock()
-        assert solved_positions.measure_easy(kept) == solved_positions.measure_easy(kept) == first
+        assert (
+            solved_positions.measure_easy(saved_results)
+            == solved_positions.measure_easy(saved_results)
+            == first
+        )
         chosen.assert_called_once()
 
 
 @pytest.mark.usefixtures("known_players")
-def test_other_weights_and_other_positions_are_measured_anew(results, tmp_path, monkeypatch):
+def test_changed_weights_and_positions_are_measured_again(results, tmp_path, monkeypatch):
     solved = {title: Path(shutil.copy(file, tmp_path)) for title, file in results.solved.items()}
     run = results.runs[0]
     path = shutil.copytree(run.path, tmp_path / run.path.name)
     folder = StudyFolder(tmp_path / "studies", Connect4Efficiency.name, "mini")
     runs = [replace(run, path=path), *results.runs[1:]]
-    kept = replace(results, folder=folder, runs=runs, solved=solved)
-    solved_positions.measure_easy(kept)
+    saved_results = replace(results, folder=folder, runs=runs, solved=solved)
+    solved_positions.measure_easy(saved_results)
     chosen = Mock(side_effect=solved_positions.player_choices)
     monkeypatch.setattr(solved_positions, "player_choices", chosen)
     RunFolder.open(path).save_network(0, {"weight": np.full(1, -1, np.float32)}, {})
-    solved_positions.measure_easy(kept)
+    solved_positions.measure_easy(saved_results)
     chosen.assert_called_once()
     chosen.reset_mock()
     (title,) = solved
     planned = easy_positions(BOARD, 40)
     make_dataset(parse_game(BOARD), 40, planned.settings, tmp_path / "other.parquet", 1)
-    solved_positions.measure_easy(replace(kept, solved={title: tmp_path / "other.parquet"}))
+    solved_positions.measure_easy(
+        replace(saved_results, solved={title: tmp_path / "other.parquet"})
+    )
     assert chosen.call_count == len(runs)
 
 
 @pytest.mark.usefixtures("known_players")
-def test_what_cannot_be_kept_is_reported_all_the_same(results, tmp_path):
+def test_results_are_reported_even_if_they_cannot_be_saved(results, tmp_path):
     (tmp_path / "computed").write_text("a file in the place of the folder")
     folder = StudyFolder(tmp_path, Connect4Efficiency.name, "mini")
     assert solved_positions.measure_easy(
@@ -122,7 +128,7 @@ def test_what_cannot_be_kept_is_reported_all_the_same(results, tmp_path):
     ) == solved_positions.measure_easy(results)
 
 
-def test_without_the_positions_there_is_no_claim_and_no_table(results):
+def test_missing_positions_give_no_claim_and_no_table(results):
     bare = Results("mini", results.design, results.runs, {})
     assert solved_positions.measure_easy(bare) == {}
     assert isinstance(

@@ -1,4 +1,4 @@
-"""Reports on leagues and on distinct positions, from made-up games."""
+"""Reports on leagues and on distinct positions, from invented games."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from zerolab.studies.results import Results, TrainedRun
 from zerolab.training.configure import resolve_settings
 from zerolab.training.league import run_league
 
-# 5 and 2 positions that the other game does not reach; the third game repeats the first.
+# The first game has 5 distinct positions, and the second adds 2.
 PLAYED = [(0, 1, 3, 2, 6), (3, 1, 0, 2, 6)]
 GENERATION = 40
 SETTINGS = [
@@ -42,17 +42,17 @@ SETTINGS = [
 
 
 def made_up(path, variant, seed, played):
-    """Return a run whose games, one generation per iteration, are those of `played` in turn."""
+    """Return a run with one generation of games per iteration, cycling through `played`."""
     settings = resolve_settings("gobang:3x3:3", "smoke", [*SETTINGS, f"seed={seed}"])
     run = RunFolder.create(path, settings.model_dump())
     league = run_league(run.games, settings)
     for iteration in range(1, settings.iterations + 1):
         state = league.before(iteration)
         numbers = state.next_games(league.settings, state.played + GENERATION)
-        met = draw_pairs(state.population, league.settings, numbers)
+        pairs = draw_pairs(state.population, league.settings, numbers)
         games = [
             GameRecord(at, player_name(one), player_name(other), played[at % len(played)], 1)
-            for at, (one, other) in enumerate(met.tolist())
+            for at, (one, other) in enumerate(pairs.tolist())
         ]
         run.games.record(iteration, "selfplay", games)
         run.commit(run.progress, [self_play(iteration, GENERATION).line()])
@@ -81,7 +81,7 @@ def players_of(run):
     return run_league(RunFolder.open(run.path).games, settings).before(4).population
 
 
-def test_parameters_are_those_of_the_active_players_by_generation(results):
+def test_parameters_are_means_of_active_players(results):
     picture = next(block for block in league_blocks(results) if isinstance(block, Picture))
     panels = {axes.get_title(): axes for axes in picture.figure.axes if axes.get_title()}
     assert list(panels) == ["exploration constant c", "check parameter"]
@@ -95,7 +95,7 @@ def test_parameters_are_those_of_the_active_players_by_generation(results):
     assert line.get_ydata() == pytest.approx(expected)
 
 
-def test_best_settings_stand_beside_published_ones(results):
+def test_best_settings_are_listed_with_published_ones(results):
     table = next(block for block in league_blocks(results) if isinstance(block, Table))
     named = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
     assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
@@ -111,14 +111,14 @@ def test_best_settings_stand_beside_published_ones(results):
 def test_diversity_is_compared_in_both_halves_of_the_games(results):
     statistics = league_findings(results, measure_diversity(results))
     assert statistics[NOVELTY_CLAIM].value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
-    assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games again
+    assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games are repeated
     alone = results_of(results.where(variant="league"))
     unknown = Missing("league by novelty is not studied at this scale")
     assert league_findings(alone, measure_diversity(alone)) == dict.fromkeys(statistics, unknown)
     assert not list(league_blocks(results_of([])))
 
 
-def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp_path):
+def test_trees_are_compared_with_plain_self_play_by_diversity(tmp_path):
     runs = [
         made_up(tmp_path / f"{variant}-{seed}", variant, seed, PLAYED[:games])
         for variant, games in (("extended", 1), ("retry", 2))
@@ -132,7 +132,7 @@ def test_trees_are_compared_with_plain_self_play_by_their_distinct_positions(tmp
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])
-def test_leagues_and_trees_differ_in_what_names_them(scale):
+def test_leagues_and_trees_differ_only_in_their_named_setting(scale):
     runs = {
         run.factors["variant"]: run.settings
         for run in design_of(Connect4Efficiency, scale).runs

@@ -1,4 +1,4 @@
-"""Training Elo and tournament Elo: errors of measuring, and the correlation of both."""
+"""Training Elo and tournament Elo: measurement errors and correlation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def gate(number, accepted, error, elo=0.0):
     )  # fmt: skip
 
 
-def test_errors_of_training_elo_add_up_over_accepted_candidates():
+def test_training_elo_errors_accumulate_over_accepted_candidates():
     planned = design_of(LossFunctions, "smoke").runs[0]
     gates = [gate(1, True, 30.0), gate(2, False, 99.0), gate(3, True, 40.0)]
     no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
@@ -35,7 +35,7 @@ def exactly(*pairs):
     return [BothElos(training, 0.0, tournament, 0.0) for training, tournament in pairs]
 
 
-def test_ranks_by_hand():
+def test_rank_correlation_agrees_with_hand_computed_values():
     assert rank_correlation(exactly((1, 10), (2, 20), (3, 30))) == pytest.approx(1)
     assert rank_correlation(exactly((1, 30), (2, 20), (3, 10))) == pytest.approx(-1)
     # Ranks 1 2 3 4 and 2 1 4 3: 1 - 6 * 4 / (4 * 15).
@@ -43,10 +43,10 @@ def test_ranks_by_hand():
     assert rank_correlation(exactly((1, 5), (2, 5))) == 0
 
 
-def test_errors_of_measuring_hide_no_correlation():
-    """Both measure the same strengths; errors of the same size leave 0.7 of the correlation.
+def test_correlation_is_corrected_for_measurement_errors():
+    """Measurement errors as large as the strengths reduce the correlation to 0.7.
 
-    Spearman's correlation of normal numbers is 6 / pi asin(r / 2). Tolerances are five standard
+    The rank correlation of normal variables is 6 / pi asin(r / 2). Tolerances are five standard
     deviations over seeds.
     """
     rng, count = np.random.default_rng(1), 200

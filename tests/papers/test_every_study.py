@@ -1,4 +1,4 @@
-"""Every study at its smallest scale, from runs to a report."""
+"""All studies at the smallest scale, from runs to reports."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def verdicts_of(document):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """One folder for all studies, so that they share runs."""
+    """Folder of all studies, which share runs."""
     return tmp_path_factory.mktemp("studies")
 
 
 @pytest.mark.parametrize("name", registered_studies())
-def test_a_study_runs_and_reports(name, root):
+def test_study_runs_and_reports(name, root):
     done = StudyWork.of(registered_studies()[name], "smoke", root)
     assert done.progress().is_unfinished
     assert done.work(Here(), lambda view: None) == {}
@@ -46,7 +46,7 @@ def test_a_study_runs_and_reports(name, root):
     assert document.pictures
     assert document.tables
     json.dumps(document.as_dict(), allow_nan=False)
-    # The tests of reports save PNG files, and arrange axes; both take as long as everything else.
+    # Skip PNG files and layout, which are slow and covered by the report tests.
     drawn = {}
     for each in document.pictures:
         each.figure.set_layout_engine("none")
@@ -56,7 +56,7 @@ def test_a_study_runs_and_reports(name, root):
 
 
 @pytest.mark.parametrize("name", registered_studies())
-def test_a_study_that_has_just_begun_reports_what_is_missing(name, tmp_path):
+def test_new_study_reports_missing_data(name, tmp_path):
     begun = StudyWork.of(registered_studies()[name], "smoke", tmp_path)
     with begun.folder.locked(begun.design):
         pass
@@ -66,8 +66,8 @@ def test_a_study_that_has_just_begun_reports_what_is_missing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", registered_studies())
-def test_claims_are_the_same_at_every_scale(name):
-    """A claim that depends on the scale could be chosen by what was seen."""
+def test_claims_do_not_depend_on_the_scale(name):
+    """Claims that depend on the scale could be chosen after seeing results."""
     study = registered_studies()[name]
     claims = [
         [verdict.claim for verdict in verdicts_of(study.document(Results(scale, design, [], {})))]
@@ -78,7 +78,7 @@ def test_claims_are_the_same_at_every_scale(name):
 
 
 def modules_of(module):
-    """Return the modules of the same paper that a module imports when it is imported itself."""
+    """Return the modules of the same paper imported at the top level of `module`."""
     source = Path(find_spec(module).origin).read_text(encoding="utf-8")
     paper = module.rpartition(".")[0]
     return {
@@ -89,11 +89,11 @@ def modules_of(module):
 
 
 @pytest.mark.parametrize("paper", [point.value for point in entry_points(group="zerolab.papers")])
-def test_a_plan_never_imports_its_report(paper):
-    seen, left = set(), {paper}
-    while left:
-        module = left.pop()
+def test_study_design_does_not_import_its_report(paper):
+    seen, remaining = set(), {paper}
+    while remaining:
+        module = remaining.pop()
         seen.add(module)
-        left |= modules_of(module) - seen
+        remaining |= modules_of(module) - seen
     allowed = {"study", "variants", "costs"}
     assert {module.rpartition(".")[2] for module in seen} <= allowed

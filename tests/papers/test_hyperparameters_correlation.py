@@ -1,4 +1,4 @@
-"""The report on four hyper-parameters finds effects that were put into made-up runs."""
+"""Report on four hyper-parameters, for invented runs with known effects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from zerolab.studies.claims import Missing, judge
 from zerolab.studies.results import Results
 
 WORTH = {"I": 120.0, "E": 30.0, "m": 20.0, "ep": -10.0}
-"""Elo per doubling, all others equal."""
+"""Elo per doubling with all other parameters fixed."""
 COST = {"I": 1.0, "E": 0.9, "m": 0.6, "ep": 0.3}
 """Doublings of time per doubling."""
 
@@ -46,7 +46,7 @@ def logs(planned):
 
 
 def measured(planned):
-    """Return times without noise, and counts at 1 microsecond a simulation and 10 a sample."""
+    """Return exact times, with counts at 1 microsecond per simulation and 10 per sample."""
     spent = 2.0 ** sum(COST[symbol] * x for symbol, x in logs(planned).items())
     each = 1e6 * spent / planned.factors["I"]
     return {
@@ -57,7 +57,7 @@ def measured(planned):
 
 
 def badly_measured(planned, seed):
-    """Return the same with random errors of times, with a standard deviation of a factor of 1.4."""
+    """Return `measured` with random time errors of a factor of about 1.4."""
     random = np.random.default_rng([*planned.part.encode(), *planned.label.encode(), seed])
     error = 2.0 ** random.normal(0.0, 0.5)
     exact = measured(planned)
@@ -80,8 +80,8 @@ def table(document, name):
     return next(each for each in document.tables if each.name == name).records()
 
 
-def test_doublings_are_worth_what_they_are(results):
-    """Seeds are 500 Elo apart, which no coefficient may show."""
+def test_effects_of_doublings_are_recovered(results):
+    """Seeds are 500 Elo apart, which must not affect coefficients."""
     found = fit(read_grid(results))
     for symbol in SYMBOLS:
         assert found.elo[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
@@ -90,8 +90,8 @@ def test_doublings_are_worth_what_they_are(results):
         assert found.work[symbol].value == pytest.approx(COST[symbol], abs=1e-4)
 
 
-def test_worth_at_equal_time(results):
-    """By hand: levels are independent, so c and d solve the normal equations of their variances."""
+def test_effects_at_equal_time_agree_with_normal_equations(results):
+    """Levels are independent, so the normal equations only contain their variances."""
     found = fit(read_grid(results)).equal_work
     variance = {
         symbol: np.var([math.log2(level) for level in results.levels(symbol)]) for symbol in SYMBOLS
@@ -107,7 +107,7 @@ def test_worth_at_equal_time(results):
     assert found["I"].value > 0 > max(found[s].value for s in ("E", "m", "ep"))
 
 
-def test_the_lead_is_that_of_both_fits(results):
+def test_lead_is_the_difference_of_fitted_effects(results):
     grid = read_grid(results)
     found = fit(grid).equal_work
     for symbol in LEAD_CLAIMS:
@@ -117,14 +117,14 @@ def test_the_lead_is_that_of_both_fits(results):
         assert difference.interval.low < expected < difference.interval.high
 
 
-def test_claims_hold_where_they_were_built_in(results):
+def test_built_in_claims_hold(results):
     words = {each.claim: each.word for each in judge(grid_findings(read_grid(results)))}
     claims = (MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values())
     assert set(words) == set(claims)
     assert set(words.values()) == {"holds"}
 
 
-def test_the_whole_report(results):
+def test_report_is_complete(results):
     document = report.correlation_report(results)
     assert {each.name for each in document.pictures} == {
         "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "front-most", "front",
@@ -153,7 +153,7 @@ def test_maps_have_the_means_of_seeds(results):
 
 
 @pytest.mark.parametrize(("kept", "played"), [(0, 0), (1, 1), (5, 0), (100, 1)])
-def test_whatever_is_finished_is_shown(results, kept, played):
+def test_partial_results_are_reported(results, kept, played):
     tournaments = dict([*results.tournaments.items()][:played])
     part = Results("mini", results.design, results.runs[:kept], tournaments)
     document = report.correlation_report(part)
@@ -163,7 +163,7 @@ def test_whatever_is_finished_is_shown(results, kept, played):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
-def test_one_seed(scale):
+def test_single_seed_has_finite_intervals(scale):
     """The published design has one run of every combination; fits have intervals all the same."""
     design = design_of(HyperparameterCorrelation, scale)
     alone = made_up_results(scale, design, measured, strength)
@@ -172,7 +172,7 @@ def test_one_seed(scale):
     assert all(math.isfinite(each.estimate.low) for each in claims.verdicts)
 
 
-def test_time_that_is_nothing_but_iterations_tells_nothing(results):
+def test_time_proportional_to_iterations_gives_no_estimate(results):
     """Then no run of equal time has other iterations."""
 
     def only_iterations(planned):
@@ -186,7 +186,7 @@ def test_time_that_is_nothing_but_iterations_tells_nothing(results):
     assert math.isinf(fit(grid).equal_work["I"].interval.high)
 
 
-def test_noise_of_measured_times_moves_no_claim(results):
+def test_time_noise_does_not_change_claims(results):
     """Errors of times bias the effects at equal measured time far more than at counted time."""
     exact = fit(read_grid(results)).equal_work
     deviations = []
@@ -202,7 +202,7 @@ def test_noise_of_measured_times_moves_no_claim(results):
     assert np.all(counted < 0.5 * timed)  # at most 0.2 in twelve other groups of five seeds
 
 
-def test_prices_are_those_of_all_runs(results):
+def test_prices_are_recovered(results):
     found = prices(results.runs)
     assert found[:2] == pytest.approx((1e-6, 1e-5), rel=1e-3)
     assert found.iteration == pytest.approx(0.0, abs=1e-3)
@@ -212,7 +212,7 @@ def test_prices_are_those_of_all_runs(results):
     assert work(run).iterations == 2
 
 
-def test_scales_of_tournaments_make_no_difference(results):
+def test_tournament_scales_are_removed(results):
     """BayesElo shows the Elo of one tournament, whose games are often drawn, times 0.73."""
     model = replace(results.tournaments["seed-0"].ratings.model, draw_elo=200.0)
     stretched = replace(results.tournaments["seed-0"])
@@ -229,7 +229,7 @@ def test_scales_of_tournaments_make_no_difference(results):
         assert (run.elo, run.error) == pytest.approx((other.elo, other.error))
 
 
-def test_spread_has_nothing_of_tournaments(results):
+def test_spread_excludes_tournament_differences(results):
     """Runs have noise of 10 Elo, of which 5 are said to be measuring; seeds are 500 apart."""
     found = run_spread(read_grid(results))
     assert found.observed == pytest.approx(10.0, rel=0.2)
@@ -237,18 +237,18 @@ def test_spread_has_nothing_of_tournaments(results):
     assert residuals(read_grid(results)).freedom == 162 - 81 - 1
 
 
-def two_alike(planned):
-    """Return what runs cost and are worth where the two dearest combinations are equally good."""
+def equal_best_elo(planned):
+    """Return an Elo for which the two most expensive combinations are equally strong."""
     place = [int(planned.factors[symbol]) for symbol in SYMBOLS]
     return 1000.0 if place in ([6, 30, 24, 10], [6, 30, 24, 15]) else 0.0
 
 
-def test_the_front_says_which_are_there_by_luck(results):
-    """The cheaper of two equal ones is always there, the dearer one where it is luckier."""
+def test_front_shares_reveal_lucky_combinations(results):
+    """Of two equal combinations, the cheaper is always on the front, the other only by luck."""
     jitter = {run.key: np.random.default_rng([*run.key.encode()]).normal()
               for run in results.design.runs}  # fmt: skip
     made_up = made_up_results(
-        "mini", results.design, measured, lambda run: two_alike(run) + 10 * jitter[run.key]
+        "mini", results.design, measured, lambda run: equal_best_elo(run) + 10 * jitter[run.key]
     )
     grid = read_grid(made_up)
     shares = dict(zip(grid.combinations(), front_shares(grid), strict=True))

@@ -1,4 +1,4 @@
-"""The report on the sweep finds effects that were put into made-up runs."""
+"""Report on the hyper-parameter sweep, for invented runs with known effects."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from zerolab.studies.claims import judge
 from zerolab.studies.results import Results
 
 LOUD = {"m": 300.0, "lr": 150.0}
-"""Elo that the greatest value adds to the default, and the least one takes off."""
+"""Elo added by the greatest value and subtracted by the least, relative to the default."""
 
 pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def place(planned):
-    """Return the symbol that a run changes and -1 or +1; none and 0 for the default."""
+    """Return the changed symbol and -1 or +1, or an empty symbol and 0 for the default."""
     symbol, _, value = planned.factors["changed"].partition("=")
     if not value:
         return "", 0
@@ -82,7 +82,7 @@ def table(document, name):
     return next(each for each in document.tables if each.name == name).records()
 
 
-def test_parameters_are_ranked_by_what_they_do(results):
+def test_parameters_are_ranked_by_effect(results):
     sweep = Sweep(results)
     elo = effects(sweep, sweep.elo)
     assert list(elo)[:2] == ["m", "lr"]
@@ -123,7 +123,7 @@ def test_curves_have_a_point_per_epoch(results):
     assert np.isnan(loss_curve(shorter, ("policy",)).runs[0][-5:]).all()
 
 
-def test_the_whole_report(results):
+def test_report_is_complete(results):
     document = report.sweep_report(results)
     assert document.limits.startswith("Scale mini")
     assert {each.name for each in document.pictures} == {
@@ -139,7 +139,7 @@ def test_the_whole_report(results):
 
 
 @pytest.mark.parametrize(("kept", "played"), [(0, False), (1, True), (5, False), (40, False)])
-def test_whatever_is_finished_is_shown(results, kept, played):
+def test_partial_results_are_reported(results, kept, played):
     tournaments = results.tournaments if played else {}
     document = report.sweep_report(
         Results("mini", results.design, results.runs[:kept], tournaments)
@@ -151,7 +151,7 @@ def test_whatever_is_finished_is_shown(results, kept, played):
         assert f"{75 - kept} of 75 runs are not finished" in claims.verdicts[0].note
 
 
-def test_one_seed_has_no_intervals(results):
+def test_single_seed_has_infinite_intervals(results):
     design = design_of(HyperparameterSweep, "mini")
     alone = Results("mini", design, results.where(seed=0), results.tournaments)
     document = report.sweep_report(alone)
@@ -159,8 +159,8 @@ def test_one_seed_has_no_intervals(results):
     assert table(document, "hours")[1]["ratio to default_low"] == -math.inf
 
 
-def test_least_values_that_are_the_default_count_once():
-    """At `smoke` one iteration is both."""
+def test_least_values_equal_to_the_default_count_once():
+    """At scale `smoke`, one iteration is both the least value and the default."""
 
     def spent(planned):
         return {"seconds": {"selfplay": planned.settings.selfplay.episodes, "learn": 1, "gate": 1}}
@@ -191,6 +191,6 @@ def test_units_of_time():
     assert time_unit([]).name == "s"
 
 
-def test_measured_times_are_those_of_stages(results):
+def test_run_time_is_the_sum_of_stages(results):
     run = results.runs[0]
     assert seconds(run) == pytest.approx(44.0, rel=0.05)

@@ -1,4 +1,4 @@
-"""The report on loss functions finds effects that were put into made-up runs."""
+"""Findings on loss functions, for invented runs with known effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def losses_results(advantage, scale="small"):
-    """Return results in which learning the value alone is worth `advantage` more Elo."""
+    """Return results in which the value loss adds `advantage` Elo."""
 
     def elo(planned):
         return noise(planned) + (advantage if planned.factors["loss"] == "value" else 0.0)
@@ -33,7 +33,7 @@ def test_value_claims_follow_the_elo_of_value_and_sum():
         assert found["all-learn"] == "holds"
 
 
-def test_the_weakest_combination_decides_whether_all_learn():
+def test_weakest_combination_decides_the_learning_claim():
     results = losses_results(0.0)
     weakest = findings.weakest(results)
     means = [
@@ -46,8 +46,8 @@ def test_the_weakest_combination_decides_whether_all_learn():
     assert weakest.value == pytest.approx(min(means))
 
 
-def test_the_error_of_random_counts_where_all_are_compared_with_it():
-    """Twenty runs of one strength, and a Random measured badly."""
+def test_error_of_random_is_included():
+    """Runs of equal strength, with exact and inexact ratings of Random."""
     design = design_of(LossFunctions, "small")
     exact = made_up_results("small", design, alike, noise)
     rough = made_up_results("small", design, alike, noise, error=200.0)
@@ -56,7 +56,7 @@ def test_the_error_of_random_counts_where_all_are_compared_with_it():
     assert findings.weakest(rough).value == findings.weakest(exact).value
 
 
-def test_a_grid_that_is_not_finished_leaves_claims_about_losses_alone():
+def test_unfinished_grid_does_not_affect_other_claims():
     full = losses_results(300.0, "mini")
     runs = [run for run in full.runs if not str(run.factors["loss"]).startswith(LAMBDA)]
     played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
@@ -66,7 +66,7 @@ def test_a_grid_that_is_not_finished_leaves_claims_about_losses_alone():
     assert not isinstance(findings.training_elo_correlation(part), Missing)
 
 
-def test_published_elo_stands_above_the_published_random():
+def test_published_elo_is_relative_to_random():
     sample = analysis._above_random(
         losses_results(0.0), "othello-5x5", "sum", findings.PUBLISHED["othello-5x5"]
     )
@@ -74,7 +74,7 @@ def test_published_elo_stands_above_the_published_random():
     assert np.mean(sample.values) == pytest.approx(300, abs=40)
 
 
-def test_training_elo_that_says_nothing_is_uncorrelated():
+def test_random_training_elo_is_uncorrelated():
     found = findings.training_elo_correlation(losses_results(0.0))
     assert abs(found.value) < 0.5
     assert found.interval.low < found.value < found.interval.high
@@ -86,14 +86,14 @@ def test_published_elos_add_up_to_zero():
         assert abs(8 * sum(means[:4]) + means[4]) / 33 <= 5
 
 
-def test_every_weight_of_the_grid_is_drawn_from_value_to_policy():
+def test_grid_weights_are_ordered_from_value_to_policy():
     document = analysis.loss_report(losses_results(0.0, "mini"))
     table = next(each for each in document.tables if each.name == "lambda-elo")
     weights = list(dict.fromkeys(row[0] for row in table.rows))
     assert weights == [f"{LAMBDA} = {weight}" for weight in ("0", "0.25", "0.5", "0.75", "1")]
 
 
-def test_reports_of_incomplete_studies_say_what_is_missing():
+def test_incomplete_studies_report_missing_data():
     full = losses_results(0.0, "mini")
     part = Results("mini", full.design, full.runs[:-5], {})
     analysis.loss_report(part)
@@ -101,8 +101,8 @@ def test_reports_of_incomplete_studies_say_what_is_missing():
     assert all(isinstance(each, Missing) and each.note for each in found.values())
 
 
-def test_runs_that_are_removed_after_their_tournament_are_no_error():
-    """Folders of runs may be removed to save room; ratings stay."""
+def test_removed_runs_are_reported_as_missing_data():
+    """Run folders can be deleted to save space, while ratings are kept."""
     full = losses_results(0.0, "mini")
     none = replace(full, runs=[])
     analysis.loss_report(none)

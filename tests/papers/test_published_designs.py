@@ -1,4 +1,4 @@
-"""At the scale `paper`, designs are those of the papers; all numbers here are copied from them."""
+"""Designs at scale `paper`, compared with numbers copied from the papers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULTS = {
     "learn.batch_size": 64, "learn.learning_rate": 0.005, "network.dropout": 0.3,
     "gate.games": 40, "gate.threshold": 0.6,
 }  # fmt: skip
-"""[Wang2020a, Table 1], but for T' = 15, which is a number of sampled plies here."""
+"""[Wang2020a, Table 1] without T' = 15, which corresponds to temperature_plies."""
 
 ONE_AT_A_TIME = {
     "I": ("iterations", 50, 150, 23.8, 60.3),
@@ -45,7 +45,7 @@ def value(run, key):
     return found
 
 
-def test_the_sweep_changes_one_of_twelve():
+def test_sweep_changes_one_of_twelve_parameters():
     design = paper("hyperparameter-sweep")
     default, *others = design.runs
     assert {key: value(default, key) for key in DEFAULTS} == DEFAULTS
@@ -71,7 +71,7 @@ def test_published_hours():
     assert {symbol: list(factor.hours) for symbol, factor in FACTORS.items()} == hours
 
 
-def test_the_correlation_has_all_81_combinations_and_82_players():
+def test_correlation_has_81_combinations_and_82_players():
     design = paper("hyperparameter-correlation")
     keys = ("iterations", "selfplay.episodes", "search.simulations", "learn.epochs")
     combinations = {tuple(value(run, key) for key in keys) for run in design.runs}
@@ -112,7 +112,7 @@ def test_warm_starts_have_eight_runs_each_and_49_players(game):
     assert {run.settings.game.partition(":")[2][:3] for run in runs} == {"6x6"}
 
 
-def test_transfer_has_the_published_runs_and_the_control_that_the_paper_lacks():
+def test_transfer_has_the_published_runs_and_an_additional_control():
     """[Hongcharoen2018], as in docs/papers.md."""
     design = paper("transfer")
     for run in design.runs:

@@ -1,4 +1,4 @@
-"""Table 5.1: its published numbers, and its report on played games."""
+"""Table 5.1: published numbers and reports on games."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_both_halves_of_a_matrix_are_complements():
             assert table[row][column] == share
 
 
-def test_the_paper_agrees_with_its_claims():
+def test_claims_agree_with_published_scores():
     for (part, player, opponent), claim in TABLE_CLAIMS.items():
         assert claim.threshold == 0.5
         assert claim.direction == (
@@ -86,14 +86,14 @@ def test_the_paper_agrees_with_its_claims():
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_everybody_plays_under_the_name_that_games_are_stored_under(scale):
+def test_agent_names_equal_stored_player_names(scale):
     for each in Table51().design(scale).tournaments:
         agents = parse_agents(each.agents, parse_game(each.game))
         assert [agent.name for agent in agents] == list(each.agents)
         assert len(set(each.agents)) == len(PLAYERS)
 
 
-def test_all_scales_but_smoke_are_the_published_design():
+def test_all_scales_except_smoke_have_the_published_design():
     designs = {scale: Table51().design(scale) for scale in SCALES}
     assert designs["mini"].digest == designs["small"].digest == designs["paper"].digest
     for each in designs["paper"].tournaments:
@@ -105,9 +105,9 @@ def test_all_scales_but_smoke_are_the_published_design():
 
 
 def played(part, scores):
-    """Make up games without repetitions; `scores` has wins, draws and losses by names of players.
+    """Return an invented tournament without repeated games.
 
-    All other pairs draw four games.
+    `scores` maps pairs of names to wins, draws and losses. All other pairs draw four games.
     """
     planned = next(each for each in Table51().design("paper").tournaments if each.part == part)
     specs = dict(zip(PLAYERS, planned.agents, strict=True))
@@ -141,7 +141,7 @@ def verdicts(document):
     return {each.claim.key: each for each in claims.verdicts}
 
 
-def test_a_pair_is_seen_from_its_first_player():
+def test_pair_scores_are_for_the_first_player():
     games = played("gobang", {(RAVE, MCTS): (7, 2, 1)})
     one, other = pairs(games, {(RAVE, MCTS): 0.5, (MCTS, RAVE): None})
     assert tuple(one.result.score) == (7, 2, 1)
@@ -150,7 +150,7 @@ def test_a_pair_is_seen_from_its_first_player():
     assert other.comparison is None
 
 
-def test_measured_numbers_stand_beside_published_ones():
+def test_measured_numbers_are_listed_with_published_ones():
     scores = {(RAVE, MCTS): (300, 100, 100), (TREE_ONLY, MCTS): (230, 0, 270)}
     found = Table51().document(results(played("othello", scores)))
     (row,) = (each for each in table(found, "score-rates") if each["pair"] == "RAVE against MCTS")
@@ -165,7 +165,7 @@ def test_measured_numbers_stand_beside_published_ones():
     assert other["RAVE against RAVE, tree only"]["published"] is None
 
 
-def test_claims_are_judged_by_decided_games_that_are_not_repeated():
+def test_claims_use_distinct_decisive_games():
     games = played("gobang", {(RAVE, MCTS): (40, 400, 10), (RHEA, MCTS): (10, 0, 40)})
     repeated = [game for game in games.games if game.result] * 5
     twice = PlayedTournament(games.planned, [*games.games, *repeated])
@@ -181,7 +181,7 @@ def test_claims_are_judged_by_decided_games_that_are_not_repeated():
     assert "500 games repeat" in text
 
 
-def test_missing_work_is_named():
+def test_missing_work_is_reported():
     nothing = Table51().document(results())
     assert "tournaments not finished: gobang, connect_four, othello" in nothing.blocks[-1].text
     assert {each.word for each in verdicts(nothing).values()} == {"no data"}
@@ -195,7 +195,7 @@ def test_missing_work_is_named():
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """The study with its real players on one game; compiling all three takes minutes."""
+    """Study with real players on one game, because compiling all three takes minutes."""
     root = tmp_path_factory.mktemp("studies")
     arguments = ["--scale", "smoke", "--folder", str(root)]
     work = StudyWork.of(Table51(), "smoke", root, ["gobang"])
@@ -204,7 +204,7 @@ def smoke(tmp_path_factory):
     return root, arguments
 
 
-def test_a_smoke_study_counts_its_stored_games(smoke, capsys):
+def test_smoke_study_counts_its_stored_games(smoke, capsys):
     root, arguments = smoke
     saved = Tournament.saved(root / "table-5.1-smoke" / "tournaments" / "gobang")
     assert len(saved.games()) == 10 * 2
@@ -223,7 +223,7 @@ def test_a_smoke_study_counts_its_stored_games(smoke, capsys):
         assert (row["won"], row["drawn"], row["lost"]) == counted
 
 
-def test_a_smoke_study_writes_its_report_and_has_nothing_left_to_do(smoke, capsys):
+def test_finished_smoke_study_has_a_stable_report(smoke, capsys):
     root, arguments = smoke
     report = root / "table-5.1-smoke" / "report"
     names = {"table-5.1", "tree-only"}

@@ -1,4 +1,4 @@
-"""The study of transfer: its design, its numbers by hand, and its claims on made-up results."""
+"""Transfer study: design, measures and findings on invented results."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from zerolab.training.transfer import Side, new_network, transfer_weights
 STUDY = registered_studies()["transfer"]
 MINI = STUDY.design("mini")
 NEAR, FAR = 0.16, 0.08
-"""Initial lead of fine-tuned runs, of another size and of another game; nothing at last."""
+"""Initial lead of fine-tuned runs from another size and another game, which falls to 0."""
 
 
-def wobble(seed):
-    """Return what makes seeds differ; its mean over four of them is 0."""
+def seed_deviation(seed):
+    """Return the deviation of a seed, with mean 0 over four seeds."""
     return 0.002 * (seed - 1.5)
 
 
 def accuracy(run, iteration):
-    """Return a made-up accuracy: from scratch 0.25, 0.3 and so on to 0.6."""
+    """Return an invented accuracy, which rises from 0.25 to 0.6 from scratch."""
     scratch, seed = 0.2 + 0.05 * iteration, run.factors["seed"]
     if run.factors["way"] != "fine-tuned":
         return scratch
     lead = NEAR if Pair(run.factors["source"], run.part).is_near else FAR
-    return scratch + lead * (8 - iteration) / 8 + wobble(seed)
+    return scratch + lead * (8 - iteration) / 8 + seed_deviation(seed)
 
 
 def elo(run, stage):
-    """Return a made-up Elo: at first mapped networks lead, at last all but frozen ones are even."""
+    """Return an invented Elo: mapped networks lead at first, and frozen ones stay behind."""
     at = {
         "scratch": 0.0, "fine-tuned": 10.0, "mapped": 150.0 - 18 * stage, "frozen": -60.0,
         "random-frozen": -200.0,
@@ -54,7 +54,7 @@ def elo(run, stage):
         50 * stage
         + at[run.factors["way"]]
         + 1000
-        * wobble(run.factors["seed"])
+        * seed_deviation(run.factors["seed"])
         * (run.factors["way"] in ("fine-tuned", "mapped", "random-frozen"))
     )
 
@@ -84,7 +84,7 @@ def made_up(planned):
 
 @pytest.fixture(scope="module")
 def results():
-    """All of mini, made up."""
+    """Invented results of the whole `mini` design."""
     played = {
         each.key: made_up_tournament(
             each, {name: elo(run, each.after[name]) for name, run in each.entrants.items()}, 20.0
@@ -95,7 +95,7 @@ def results():
 
 
 def trunks(design):
-    every = {pair: {seed: [0.95, 0.9, 0.8 + wobble(seed)] for seed in range(4)}
+    every = {pair: {seed: [0.95, 0.9, 0.8 + seed_deviation(seed)] for seed in range(4)}
              for pair in pairs(design)}  # fmt: skip
     return similarity.LayerByLayer(["stem", "block 1", "block 2"], every, every, {})
 
@@ -112,7 +112,7 @@ def test_mini_has_all_pairs_ways_and_seeds():
     assert len(set(MINI.distinct_runs)) == len(MINI.runs)
 
 
-def test_sources_are_the_runs_from_scratch_of_equal_seeds():
+def test_sources_are_scratch_runs_of_equal_seeds():
     for run in MINI.runs:
         if "source" in run.factors:
             start = run.start
@@ -121,13 +121,13 @@ def test_sources_are_the_runs_from_scratch_of_equal_seeds():
             assert start.key in MINI.distinct_runs
         else:
             assert run.start is None
-    # Boards share no seed: the random trunk of one board is not that of another.
+    # Boards have different seeds, so that their random trunks differ.
     seeds = [run.settings.seed for run in MINI.runs if run.factors["way"] == "scratch"]
     assert len(set(seeds)) == len(seeds)
     assert {run.settings.seed for run in MINI.runs} == set(seeds)
 
 
-def test_what_the_ways_take():
+def test_ways_set_transfer_and_frozen_parts():
     found = {
         (run.factors["way"], run.start and Pair(run.start.part, run.part).is_near): (
             run.settings.start and run.settings.start.transfer, run.settings.learn.frozen
@@ -152,14 +152,14 @@ def test_boards_of_a_game_with_one_size_have_no_near_pairs():
     ]  # fmt: skip
 
 
-def test_a_board_can_be_studied_alone_with_the_sources_of_others():
+def test_selected_board_includes_sources_of_others():
     chosen = MINI.only(["gobang-5x5"])
     ways = {(run.part, run.factors["way"]) for run in chosen.runs if run.part != "gobang-5x5"}
     assert ways == {("gobang-6x6", "scratch")}
     assert [each.key for each in chosen.tournaments] == ["gobang-5x5"]
 
 
-def test_positions_of_hard_boards_are_not_solved_from_the_start():
+def test_positions_of_hard_boards_start_at_later_plies():
     first = {each.game: each.settings.first_ply for each in MINI.positions}
     assert first == {
         "othello:6x6": 18, "connect_four:6x6": 10, "gobang:6x6": 8,
@@ -167,7 +167,7 @@ def test_positions_of_hard_boards_are_not_solved_from_the_start():
     }  # fmt: skip
 
 
-def test_who_plays_the_tournaments():
+def test_tournament_entrants():
     (games,) = [each for each in MINI.tournaments if each.key == "gobang-5x5"]
     stages = {}
     for name, run in games.entrants.items():
@@ -179,7 +179,7 @@ def test_who_plays_the_tournaments():
     assert len(games.entrants) == 4 * 13
 
 
-def test_numbers_of_curves_by_hand():
+def test_curve_measures_agree_with_hand_computed_values():
     curve = [0.1, 0.3, 0.2, 0.5, 0.6, 0.7, 0.7, 0.9]
     assert measures.early(curve) == pytest.approx(0.2)
     assert measures.late(curve) == pytest.approx(0.8)
@@ -191,7 +191,7 @@ def test_numbers_of_curves_by_hand():
     assert measures.iterations_to(curve, 0.95) is None
 
 
-def test_claims_find_the_effects_that_were_put_in(results):
+def test_claims_recover_built_in_effects(results):
     found = findings.transfer_findings(results, trunks(MINI))
     early, area = (7 / 8 + 6 / 8) / 2, 3.5 / 8
     near_saves, far_saves = 4 - 4 / 3, 4 - 3  # 0.36 + 0.03 i and 0.28 + 0.04 i reach 0.4
@@ -208,14 +208,14 @@ def test_claims_find_the_effects_that_were_put_in(results):
     assert set(found) == set(expected) == set(findings.CLAIMS)
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
-        assert getattr(found[claim], "freedom", 3) == 3  # seeds less one, however many pairs
+        assert getattr(found[claim], "freedom", 3) == 3  # seeds minus one, for any number of pairs
     words = {verdict.claim.key: verdict.word for verdict in judge(found)}
-    # What is near and what is far wobble alike: their difference shows no spread at all.
+    # Near and far runs have equal seed deviations, so their difference has no spread.
     assert words.pop("near-helps-more") == "undecided at this scale"
     assert set(words.values()) == {"holds"}
 
 
-def test_what_is_not_finished_is_missing_and_the_rest_is_shown(results):
+def test_unfinished_parts_are_missing_and_others_are_reported(results):
     some = replace(results, runs=results.runs[:-1])
     found = findings.transfer_findings(some, trunks(MINI))
     assert {each.note for each in found.values()} == {"1 of 192 runs are not finished"}
@@ -238,7 +238,7 @@ def table(blocks, name):
     return next(each for each in blocks if isinstance(each, Table) and each.name == name)
 
 
-def test_tables_have_every_pair_and_way(results):
+def test_tables_have_all_pairs_and_ways(results):
     gains = table(analysis.learning_blocks(results), "gains")
     assert len(gains.rows) == 12 * 3 + 6
     (row,) = [
@@ -247,7 +247,7 @@ def test_tables_have_every_pair_and_way(results):
     assert [round(each.value, 4) for each in row[3:]] == [0.13, 0.07, 0.01]
     times = table(analysis.learning_blocks(results), "times")
     (row,) = [row for row in times.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "from scratch"]]
-    # After four iterations of two seconds; measuring accuracy is no training.
+    # Four iterations of two seconds, excluding accuracy measurements.
     assert (row[2], row[3], row[4], row[5]) == (pytest.approx(0.4), "4 of 4", 4.0, 8.0)
     elos = table(analysis.strength_blocks(results), "elo-gains")
     found = {tuple(row[:3]): row[4].value for row in elos.rows}
@@ -256,7 +256,7 @@ def test_tables_have_every_pair_and_way(results):
     assert ("Gobang 5x5 to Gobang 6x6", "fine-tuned trunk", 0) not in found
 
 
-def test_a_run_that_never_gets_there_counts_with_all_its_iterations(results):
+def test_run_that_never_reaches_a_level_counts_all_iterations(results):
     pair = next(pair for pair in pairs(MINI) if pair.is_near)
     flat = [
         TrainedRun(run.planned, Path(), [accuracy_record(i, 0.1) for i in range(1, 9)])
@@ -271,7 +271,7 @@ def test_a_run_that_never_gets_there_counts_with_all_its_iterations(results):
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """Runs of the smallest scale that have learnt nothing: fine-tuned trunks are their sources'."""
+    """Untrained runs at the smallest scale, so that fine-tuned trunks equal their sources."""
     folder, sides, runs = tmp_path_factory.mktemp("runs"), {}, []
     every = STUDY.design("smoke").runs
     ways = [
@@ -292,7 +292,7 @@ def compared(tmp_path_factory):
     return Results("smoke", STUDY.design("smoke"), runs, {})
 
 
-def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
+def test_unchanged_trunks_have_similarity_1(compared):
     found = similarity.compare_trunks(compared)
     assert found.layers == ["stem", "block 1"]
     assert len(found.fine_tuned) == 4
@@ -302,13 +302,13 @@ def test_what_fine_tuning_has_not_changed_is_wholly_alike(compared):
         assert max(found.scratch[pair][0]) < 0.99
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
     assert {one, other} <= set(found.boards)
-    assert not any(board == another for board, another in found.boards)  # there is one seed
+    assert not any(board == another for board, another in found.boards)  # there is only one seed
     shown = similarity.similarity_blocks(compared, found)
     assert "cka-fine-tuned" in {each.name for each in shown if isinstance(each, Picture)}
 
 
 @pytest.mark.parametrize("name", ["othello:5x5", "connect_four:4x4", "gobang:3x3:3"])
-def test_positions_are_different_and_not_over(name):
+def test_random_positions_are_distinct_and_ongoing(name):
     game = parse_game(name)
     states = similarity.random_positions(game, 100)
     assert len(np.unique(states, axis=0)) == len(states) == 100

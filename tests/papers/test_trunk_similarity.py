@@ -1,4 +1,4 @@
-"""Linear CKA: its laws, a case by hand, and the layers that it is taken of."""
+"""Linear CKA: invariants, hand-computed values and trunk layers."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ def orthogonal(size):
     return np.linalg.qr(RANDOM.standard_normal((size, size)))[0]
 
 
-def test_activations_are_wholly_like_themselves():
+def test_cka_of_equal_activations_is_1():
     assert linear_cka(X, X) == pytest.approx(1.0, abs=1e-6)
     assert 0.2 < linear_cka(X, Y) < 1.0
     assert linear_cka(X, Y) == pytest.approx(linear_cka(Y, X), abs=1e-9)
 
 
-def test_orthogonal_maps_factors_and_shifts_change_nothing():
+def test_cka_is_invariant_under_orthogonal_maps_scaling_and_shifts():
     expected = linear_cka(X, Y)
     for other in (Y @ orthogonal(30), 7.0 * Y, Y + RANDOM.standard_normal(30), Y[:, ::-1]):
         assert linear_cka(X, other) == pytest.approx(expected, abs=1e-5)
-    # Other maps do change it, which is what tells it from canonical correlations.
+    # Unlike canonical correlations, CKA is not invariant under other linear maps.
     assert abs(linear_cka(X, Y * np.linspace(0.01, 5, 30)) - expected) > 0.01
 
 
-def test_independent_features_are_not_alike_however_many_they_are():
-    """The usual estimator gives these about 0.9: there are more features than positions."""
+def test_independent_features_have_cka_near_0():
+    """With more features than positions, the biased estimator returns about 0.9."""
     random = np.random.default_rng(1)
     found = [linear_cka(*random.standard_normal((2, 50, 800))) for _ in range(40)]
     assert abs(np.mean(found)) < 0.02
     assert np.std(found) < 0.1
 
 
-def test_a_case_by_hand():
+def test_cka_agrees_with_hand_computed_values():
     """Four positions, one feature each, from their inner products without the diagonal.
 
     x = (1, 1, -1, -1): every row adds up to -1. tr K K = 12, 1'K1 = -4, 1'K K 1 = 4, so the HSIC of
@@ -58,12 +58,12 @@ def test_a_case_by_hand():
     assert np.isnan(linear_cka(column[0], column[1]))
 
 
-def test_positions_that_a_layer_does_not_tell_apart_are_like_nothing():
+def test_constant_layers_have_no_cka():
     assert np.isnan(linear_cka(X, np.ones((60, 3))))
 
 
 @pytest.mark.parametrize(("one", "other"), [((3, 2), (3, 2)), ((9, 2), (8, 2))])
-def test_too_few_positions_or_others_are_refused(one, other):
+def test_too_few_or_unequal_positions_are_refused(one, other):
     with pytest.raises(ValueError, match="positions"):
         linear_cka(np.ones(one), np.ones(other))
 
@@ -78,7 +78,7 @@ STATES = np.stack(
 )
 
 
-def test_the_layers_of_a_trunk_end_where_the_next_one_reads():
+def test_trunk_activations_are_layer_outputs():
     network = FullyConvolutionalSettings(blocks=2, filters=3).network(GAME)
     found = trunk_activations(network, GAME, STATES)
     assert {name: layer.shape for name, layer in found.items()} == dict.fromkeys(
@@ -94,7 +94,7 @@ def test_the_layers_of_a_trunk_end_where_the_next_one_reads():
     assert list(trunk_activations(wide, GAME, STATES)) == ["stem", "adapter", "block 1"]
 
 
-def test_a_network_of_another_size_of_board_is_compared_on_this_one():
+def test_network_of_another_board_size_is_compared():
     small = parse_game("gobang:3x3:3")
     settings = FullyConvolutionalSettings(blocks=1, filters=3)
     here, there = settings.network(GAME), settings.network(small)
@@ -103,7 +103,7 @@ def test_a_network_of_another_size_of_board_is_compared_on_this_one():
     assert Gram(pairs[0]["stem"]).cka(Gram(pairs[1]["stem"])) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_trunk_without_residual_blocks_is_refused():
+def test_trunk_without_residual_blocks_is_refused():
     network = ConvSettings(channels=2, hidden=(4, 3)).network(GAME)
     with pytest.raises(UserError, match="no residual blocks"):
         trunk_activations(network, GAME, STATES)

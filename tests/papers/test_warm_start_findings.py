@@ -1,4 +1,4 @@
-"""The report on warm starts finds effects that were put into made-up runs."""
+"""Findings on warm starts, for invented runs with known effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def warm_results(gains, scale="small"):
-    """Return results in which variants are worth some Elo more than the baseline."""
+    """Return results in which variants gain Elo over the baseline."""
 
     def elo(planned):
         return noise(planned) + gains.get(planned.factors["variant"], 0.0)
@@ -37,7 +37,7 @@ def test_gains_of_warm_starts_are_found():
     assert found["rave-gobang"] == "undecided at this scale"
 
 
-def test_the_lead_is_over_the_best_other_variant():
+def test_lead_is_over_the_best_other_variant():
     results = warm_results({"wro": 100.0, "wrora": 400.0})
     lead = findings.lead(results)
 
@@ -51,7 +51,7 @@ def test_the_lead_is_over_the_best_other_variant():
     assert lead.interval.low < lead.value < lead.interval.high
 
 
-def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():
+def test_adaptive_end_is_compared_in_the_tournament_of_ends():
     results = warm_results({"wrora-adaptive": 300.0}, "mini")
     document = analysis.warm_start_report(results)
     tables = {table.name: table for table in document.tables}
@@ -65,8 +65,8 @@ def test_the_adaptive_end_is_compared_in_the_tournament_about_ends():
     assert ends == [*(f"I' = {end}" for end in (0, 1, 3, 5, 8)), "adaptive"]
 
 
-def test_networks_under_several_names_are_counted():
-    """Two runs a game without an accepted candidate share their untrained network, if of a seed."""
+def test_networks_with_several_names_are_counted():
+    """Runs of one seed share their network until a candidate is accepted."""
     results = warm_results({}, "mini")
     assert analysis._repeated_networks(results).startswith("0 of the 54 players")
     runs = [
@@ -81,7 +81,7 @@ def test_networks_under_several_names_are_counted():
     assert analysis._repeated_networks(few).startswith("36 of the 54 players")
 
 
-def test_pairs_are_of_one_seed_where_a_run_is_gone():
+def test_pairs_have_equal_seeds_if_a_run_is_missing():
     full = warm_results({"wrora": 200.0}, "mini")
     first = full.where("gobang", variant="baseline")[0]
     part = replace(full, runs=[run for run in full.runs if run is not first])
@@ -90,7 +90,7 @@ def test_pairs_are_of_one_seed_where_a_run_is_gone():
     analysis.warm_start_report(part)
 
 
-def test_gains_by_iteration_come_from_their_own_tournament():
+def test_gains_by_iteration_use_their_own_tournament():
     document = analysis.warm_start_report(warm_results({"wrora": 400.0}, "mini"))
     table = next(each for each in document.tables if each.name == "gain-by-iteration")
     assert [(row[0], row[1]) for row in table.rows] == [
@@ -100,7 +100,7 @@ def test_gains_by_iteration_come_from_their_own_tournament():
         assert row[2].value == pytest.approx(400, abs=80)
 
 
-def test_the_network_after_an_iteration_is_the_last_one_accepted():
+def test_network_after_an_iteration_is_the_last_accepted_one():
     records = [
         GateRecord(iteration=number, wall_seconds=0, accepted=accepted, elo=0)
         for number, accepted in enumerate([False, True, False, True], start=1)
@@ -108,8 +108,8 @@ def test_the_network_after_an_iteration_is_the_last_one_accepted():
     assert [best_after(records, iteration) for iteration in range(5)] == [0, 0, 2, 2, 4]
 
 
-def test_runs_that_are_removed_after_their_tournament_are_no_error():
-    """Folders of runs may be removed to save room; ratings stay."""
+def test_removed_runs_are_reported_as_missing_data():
+    """Run folders can be deleted to save space, while ratings are kept."""
     full = warm_results({}, "mini")
     none = replace(full, runs=[])
     analysis.warm_start_report(none)

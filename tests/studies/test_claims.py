@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from zerolab.report.claims import Claim
+from zerolab.report.interval import Interval
 from zerolab.studies.claims import Missing, judge
 from zerolab.studies.statistics import mean_of
 
@@ -17,8 +18,10 @@ from zerolab.studies.statistics import mean_of
 class KnownEstimate(NamedTuple):
     value: float
     p: float
-    low: float = 0.0
-    high: float = 1.0
+
+    @property
+    def interval(self):
+        return Interval(self.value, 0.0, 1.0)
 
     def p_value(self, threshold):
         return self.p

@@ -65,8 +65,9 @@ def outcome(study_work):
         for run in runs
     ]
     games = [run.games.games(*stage) for run in runs for stage in run.games.stages()]
+    tournament = list(study_work.results().tournaments["a"].games)
     return trained, [[game._replace(first="", second="", movers=()) for game in stage]
-                     for stage in games], list(study_work.results().tournaments["a"].games)  # fmt: skip
+                     for stage in games], tournament  # fmt: skip
 
 
 @pytest.fixture(scope="module")
