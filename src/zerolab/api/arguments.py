@@ -1,4 +1,4 @@
-"""Checks of the arguments of public functions: each mistake is a UserError of one line."""
+"""Argument checks of public functions, which raise UserError with a one-line message."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def require_position(value: object) -> None:
 
 
 def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
-    """Return the agents of specs, all of one game; raise UserError for any mistake."""
+    """Return the agents given by specs, all for one game; raise UserError if one is invalid."""
     return parse_agents(specs_of(specs), game_of(game), game_example=GAME_EXAMPLE)
 
 
 def specs_of(values: Iterable[object]) -> list[str]:
-    """Return the values if all are texts; raise UserError otherwise."""
-    listed = list(values)
-    for value in listed:
-        require("agent", value, str, _AGENT)
-    return [str(value) for value in listed]
+    """Return the values if all are strings; raise UserError otherwise."""
+    specs = list(values)
+    for spec in specs:
+        require("agent", spec, str, _AGENT)
+    return [str(spec) for spec in specs]
 
 
 def game_of(name: str | None) -> Game | None:
-    """Return the game with a name, or None for None; raise UserError for a wrong name."""
+    """Return the game with a name, or None for None; raise UserError for an invalid name."""
     return None if name is None else parse_game(name)

@@ -43,11 +43,11 @@ def play_match(
     game: str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Match:
-    """Play a match between two agents, half of the games with each colour, on all cores.
+    """Play a match between two agents on all cores, with half of the games for each colour.
 
-    Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is needed if neither
+    Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is required if neither
     agent is a run. `progress` is called with the number of finished games. Raises UserError for
-    wrong specs, an odd number of games, and openings longer than games.
+    invalid specs, an odd number of games, or openings longer than games.
     """
     require_function("progress", progress)
     first, second = agents_of([a, b], game)
@@ -68,25 +68,25 @@ def play_tournament(
     folder: Path | str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> TournamentReport:
-    """Play a round robin of `games` games per pair; return ratings and tables.
+    """Play a round robin with `games` games per pair, and return ratings and tables.
 
-    With a `folder`, the games are kept there, a stopped tournament is resumed, and agents may be
-    added: the agents of the folder take part without being named again. Raises UserError for wrong
-    specs, fewer than two agents, and a folder that holds something else.
+    If a `folder` is given, the games are saved there and an interrupted tournament is resumed.
+    Agents can be added later; those of the folder take part without being listed again. Raises
+    UserError for invalid specs, fewer than two agents, or a folder with other content.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
-        raise UserError(f'agents = {quoted(agents)}: expected a list, as in ["random", "mcts:10"]')
+        raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')
     if folder is not None:
         require_path("folder", folder)
     require_function("progress", progress)
-    kept = Tournament.saved(Path(folder)) if folder is not None else None
-    names = [] if kept is None else list(kept.settings.players)
-    chosen = game_of(kept.settings.game if game is None and kept is not None else game)
-    parsed = gather_agents(names, specs_of(agents), chosen, game_example=GAME_EXAMPLE)
+    saved = Tournament.saved(Path(folder)) if folder is not None else None
+    names = [] if saved is None else list(saved.settings.players)
+    parsed_game = game_of(saved.settings.game if game is None and saved is not None else game)
+    parsed = gather_agents(names, specs_of(agents), parsed_game, game_example=GAME_EXAMPLE)
     settings = _settings(parsed, games, openings, seed)
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
-        place = Path(temporary) / "tournament" if folder is None else Path(folder)
-        with Tournament.locked(place, settings) as tournament:
+        path = Path(temporary) / "tournament" if folder is None else Path(folder)
+        with Tournament.locked(path, settings) as tournament:
             tournament.play(parsed[0].game, parsed, lambda done, _: progress(done))
             return TournamentReport.of(tournament)
 
@@ -97,33 +97,33 @@ def rate(
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> Ratings:
-    """Rate players by Bayesian Elo [BayesElo] from games, such as those of matches.
+    """Rate players with Bayesian Elo [BayesElo] from games, such as those of matches.
 
-    A game may also be a tuple (first player, second player, result) with the result 1, 0 or -1 for
+    A game can also be a tuple (first player, second player, result) with the result 1, 0 or -1 for
     the first player. Repeated games count once if their moves are known. `advantage` and `draw_elo`
-    are fitted unless given. Raises UserError for wrong games, no games, and groups of players that
-    never met.
+    are fitted unless given. Raises UserError for invalid games, an empty list, or groups of players
+    without games between them.
     """
     if isinstance(games, str) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")
     require("advantage", advantage, Real | None, "a number of Elo")
     require("draw_elo", draw_elo, Real | None, "a number of Elo")
-    found = [_as_rated(game) for game in games]
-    return rate_games(found, advantage=advantage, draw_elo=draw_elo)
+    rated_games = [_as_rated(game) for game in games]
+    return rate_games(rated_games, advantage=advantage, draw_elo=draw_elo)
 
 
 def _settings(agents: Sequence[Agent], games: int, openings: int, seed: int) -> TournamentSettings:
-    """Return the settings that matches and tournaments share; raise UserError for any mistake."""
+    """Return the settings of a match or tournament; raise UserError if they are invalid."""
     data = {"game": game_name(agents[0].game), "games": games, "openings": openings, "seed": seed}
     players = {agent.name: agent.identity for agent in agents}
     return validate(TournamentSettings, {**data, "players": players})
 
 
 def _as_rated(game: object) -> RatedGame:
-    """Return a game as an object with fields; raise UserError for anything but a finished game."""
+    """Return a game, converting tuples to objects; raise UserError unless it is finished."""
     if isinstance(game, tuple) and not hasattr(game, "result") and len(game) == 3:
         game = GameResult(*game)
-    names = [getattr(game, each, None) for each in ("first", "second")]
+    names = [getattr(game, field, None) for field in ("first", "second")]
     has_names = all(isinstance(name, str) for name in names)
     if not has_names or getattr(game, "result", None) not in (1, 0, -1):
         raise UserError(

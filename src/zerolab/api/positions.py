@@ -1,4 +1,4 @@
-"""Analyses, exact values and network evaluations of positions, and files of solved positions."""
+"""Analysis, exact values and network evaluation of positions, and files of solved positions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 def analyse(position: Position, agent: str | Agent, *, seed: int = 0) -> Analysis:
     """Analyse a position with an agent, such as ``"mcts:1000"`` or ``"runs/demo"``.
 
-    Raises UserError for a wrong argument, a finished game, and an agent of another game.
+    Raises UserError for an invalid argument, a finished game, or an agent for another game.
     """
     require_position(position)
     require("agent", agent, (str, Agent), 'an agent, such as "mcts:1000"')
@@ -43,11 +43,11 @@ def analyse(position: Position, agent: str | Agent, *, seed: int = 0) -> Analysi
 
 
 def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
-    """Return the exact value of every legal move for the player to move, best first.
+    """Return the exact value of every legal move for the side to move, best first.
 
-    Values are disc differences in Othello; elsewhere they are positive for a win, 0 for a draw,
-    negative for a loss, and larger for a faster win or a slower loss. Raises NotSolvedError, a
-    UserError, if `nodes` positions do not suffice, and UserError for a finished game.
+    Values are disc differences in Othello. In other games they are positive for a win, 0 for a draw
+    and negative for a loss, and larger for faster wins and slower losses. Raises NotSolvedError, a
+    UserError, if `nodes` positions are not enough, and UserError for a finished game.
     """
     require_position(position)
     if position.outcome is not None:
@@ -59,29 +59,28 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
 
 
 def list_games() -> list[str]:
-    """Return the names of all games, including those of installed plug-ins."""
+    """Return the names of all games, including those from installed plug-ins."""
     return sorted(registered_games())
 
 
 def read_positions(path: Path | str, game: str | None = None) -> Positions:
     """Return the solved positions in a file written by `zerolab dataset`.
 
-    They are arrays: states uint64[n, words], exact values int32[n, actions] of all moves, and the
-    moves that led to each position. Every position is replayed and checked. Raises UserError for a
-    file that is missing, damaged, newer, or of another game than `game`.
+    They have arrays of states uint64[n, words], exact values int32[n, actions] of all moves, and
+    the moves leading to each position. Every position is replayed and checked. Raises UserError if
+    the file is missing, damaged or newer, or if it is for another game than `game`.
     """
     from zerolab.evaluation.positions import read_positions as read  # noqa: PLC0415  pyarrow is slow
 
     require_path("path", path)
-    chosen = None if game is None else parse_game(game)
-    positions, _ = read(Path(path), chosen)
+    positions, _ = read(Path(path), None if game is None else parse_game(game))
     return positions
 
 
 class Network:
-    """A network of a run or of an agent's file.
+    """A network from a run or an agent file.
 
-    `name` is its canonical spec and `game` the game it plays.
+    `name` is its canonical spec, and `game` the game that it plays.
     """
 
     def __init__(self, name: str, game: Game, evaluator: Evaluator) -> None:
@@ -94,17 +93,17 @@ class Network:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return priors float32[N, actions] and values float32[N] of N positions.
 
-        Priors are the network's policy over all actions, including illegal ones. Values in [-1, 1]
-        are the expected outcome for the player to move. Raises UserError for a position of another
-        game.
+        Priors are the network's policy over all actions, including illegal ones. Values, in
+        [-1, 1], are the expected outcomes for the side to move. Raises UserError for a position of
+        another game.
         """
         require("positions", positions, Sequence, "a list of positions")
         for position in positions:
             require_position(position)
             if game_name(position.game) != game_name(self.game):
                 raise UserError(
-                    f"{self.name} plays {game_name(self.game)}: expected its positions,"
-                    f" not one of {game_name(position.game)}"
+                    f"{self.name} plays {game_name(self.game)}: expected positions of that game,"
+                    f" not of {game_name(position.game)}"
                 )
         states = np.array([position.state for position in positions], np.uint64)
         return self.evaluate_states(states.reshape(len(positions), rules.words(self.game)))
@@ -112,15 +111,15 @@ class Network:
     def evaluate_states(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Evaluate states uint64[N, words], such as those of `read_positions`, like `evaluate`.
+        """Evaluate states uint64[N, words], such as those of `read_positions`; see `evaluate`.
 
-        Raises UserError for anything but such an array.
+        Raises UserError for an array of another type or shape.
         """
         words = rules.words(self.game)
         is_array = isinstance(states, np.ndarray)
         if not is_array or states.dtype != np.uint64 or states.shape[1:] != (words,):
-            found = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
-            raise UserError(f"states = {found}: expected an array uint64[N, {words}]")
+            description = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
+            raise UserError(f"states = {description}: expected an array uint64[N, {words}]")
         if not len(states):
             return np.empty((0, rules.actions(self.game)), np.float32), np.empty(0, np.float32)
         return self._evaluator.evaluate(states)
@@ -134,10 +133,12 @@ def load_network(spec: str) -> Network:
 
     Raises UserError if the run, network or file is missing or damaged.
     """
-    missing = UserError(f"{quoted(spec)} has no network: expected a run, such as runs/demo@12")
+    missing_network = UserError(
+        f"{quoted(spec)} has no network: expected a run, such as runs/demo@12"
+    )
     if not isinstance(spec, str) or own_game(spec) is None:
-        raise missing
+        raise missing_network
     agent = parse_agent(spec)
     if agent.evaluator is None:
-        raise missing
+        raise missing_network
     return Network(agent.name, agent.game, agent.evaluator())

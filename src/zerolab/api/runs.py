@@ -1,4 +1,4 @@
-"""Training runs: training and resuming, metrics, networks, export and costs."""
+"""Training runs with their metrics, networks, exports and costs."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ __all__ = [
 
 
 class Run:
-    """A run on disk, read afresh by every call."""
+    """A run on disk, which is read again on every access."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The resolved settings, as nested tables."""
+        """Resolved settings as nested tables."""
         return RunFolder.open(self.path).config
 
     def metrics(self, stage: str | None = None) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl, or those of one stage (docs/metrics.md)."""
+        """Return the lines of metrics.jsonl, optionally of one stage (docs/metrics.md)."""
         lines = RunFolder.open(self.path).metrics()
         return [line for line in lines if stage in (None, line["stage"])]
 
     def networks(self) -> list[int]:
-        """Return the iterations whose networks are kept; 0 is the untrained network."""
+        """Return the iterations with saved networks; 0 is the untrained network."""
         return RunFolder.open(self.path).networks()
 
     def network(self, iteration: int | None = None) -> Network:
-        """Return the network of an iteration; by default, the best one."""
+        """Return the network of an iteration, or the best network by default."""
         folder = self.path.as_posix()
         return load_network(folder if iteration is None else f"{folder}@{iteration}")
 
@@ -74,15 +74,16 @@ def train(
     on_stage: Callable[[Record], None] = lambda _: None,
     allow_programs: bool = False,
 ) -> Run:
-    """Train an agent in a folder, or resume the run in it; return the run.
+    """Train an agent in the folder `run`, or resume the run there, and return the run.
 
-    `settings` changes settings of the preset (a name or a .toml file), as nested tables or with
-    dotted keys: ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
-    record of every stage once the stage is saved (docs/metrics.md). An exception from it,
-    KeyboardInterrupt included, stops training, and the next call resumes. Programs named by the
-    resumed run or by the preset's file, but not by `settings`, run only with `allow_programs`.
-    Raises UserError for such programs, for wrong settings, for settings that differ from those of
-    the resumed run (only iterations may grow), and if another process trains the run.
+    `settings` overrides settings of the preset (a name or a .toml file). Its keys can be nested or
+    dotted, as in ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
+    record of each stage after the stage is saved (docs/metrics.md). If it raises an exception, such
+    as KeyboardInterrupt, training stops, and the next call resumes it. Programs that are named in
+    the resumed run or the preset file, but not in `settings`, require `allow_programs`.
+
+    Raises UserError for such programs, invalid settings, settings that differ from those of the
+    resumed run (only iterations can be increased), or if another process is training the run.
     """
     require("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
@@ -95,25 +96,26 @@ def train(
     if is_run(folder):
         inputs = None
         opened = RunFolder.open(folder)
-        named = [] if game is None else [("game", game)]
-        chosen = amend_settings(opened, [*named, *assignments], allow_programs=allow_programs)
+        if game is not None:
+            assignments.insert(0, ("game", game))
+        resolved = amend_settings(opened, assignments, allow_programs=allow_programs)
     else:
-        chosen = resolve_settings(game, preset, assignments, allow_programs=allow_programs)
-        require_effects(chosen, assignments)
-        inputs = check_new_run(chosen)
-        opened = RunFolder.create(folder, chosen.model_dump())
+        resolved = resolve_settings(game, preset, assignments, allow_programs=allow_programs)
+        require_effects(resolved, assignments)
+        inputs = check_new_run(resolved)
+        opened = RunFolder.create(folder, resolved.model_dump())
     with opened.locked():
-        Trainer(opened, chosen, on_record=on_stage, inputs=inputs).train()
+        Trainer(opened, resolved, on_record=on_stage, inputs=inputs).train()
     return Run(folder)
 
 
 def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Path:
-    """Write the network of ``runs/demo`` or ``runs/demo@12`` to one file; return its path.
+    """Export the network of ``runs/demo`` or ``runs/demo@12`` to a file, and return its path.
 
-    ``FILE.zerolab`` can be named wherever an agent can. ``FILE.onnx`` is a model for other
-    programs, whose outputs have been compared with the network's (docs/sharing.md). An existing
-    file with other content is kept unless `overwrite` is set. Raises UserError, having written
-    nothing, for every mistake.
+    ``FILE.zerolab`` can be used as an agent. ``FILE.onnx`` is a model for other programs; its
+    outputs are checked against the network's (docs/sharing.md). An existing file with different
+    content is replaced only with `overwrite`. Raises UserError for any mistake, without writing a
+    file.
     """
     require("run", run, str, 'a run, such as "runs/demo@12"')
     require_path("file", file)
@@ -121,32 +123,33 @@ def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Pa
 
 
 def read_reference(path: Path | str) -> CostReference:
-    """Return the reference machine in a file written by `zerolab cost --measure`."""
+    """Return the move times in a file written by `zerolab cost --measure`."""
     require_path("path", path)
     return move_times.read_reference(Path(path))
 
 
 def run_costs(path: Path | str, reference: CostReference | None = None) -> list[IterationCost]:
-    """Return the cumulative costs of a run after each of its iterations.
+    """Return the cumulative costs of a run after each iteration.
 
-    With a reference machine, they include its hours. Raises UserError if there is no run, no
-    iteration is finished, or a network of the run was not measured on that machine.
+    With a reference, they include hours on the reference machine. Raises UserError if there is no
+    run, if it has no finished stage, or if the reference has no measurement for one of its
+    networks.
     """
     require_path("path", path)
-    require("reference", reference, CostReference | None, "what read_reference returns")
+    require("reference", reference, CostReference | None, "a result of read_reference")
     return costs.run_costs(RunFolder.open(Path(path)), reference)
 
 
 def cost_to_reach(
     iterations: Sequence[IterationCost], levels: Iterable[float]
 ) -> dict[float, IterationCost | None]:
-    """Return the cost of reaching each level, in [0, 1], of strong accuracy with search.
+    """Return the cost of reaching each level of strong accuracy, in [0, 1], with search.
 
-    `iterations` is the result of `run_costs`. The cost of a level is that of the first iteration
-    in which at least this accuracy was measured, and None if there is none.
+    `iterations` is the result of `run_costs`. The cost is that of the first iteration with at least
+    this accuracy, or None if no iteration reached it.
     """
-    wanted = list(levels)
-    for level in wanted:
+    checked_levels = list(levels)
+    for level in checked_levels:
         if not (isinstance(level, int | float) and 0 <= level <= 1):
-            raise UserError(f"level = {quoted(level)}: expected a share from 0 to 1, such as 0.9")
-    return costs.cost_to_reach(iterations, wanted)
+            raise UserError(f"level = {quoted(level)}: expected a number from 0 to 1, such as 0.9")
+    return costs.cost_to_reach(iterations, checked_levels)

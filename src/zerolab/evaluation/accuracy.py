@@ -1,8 +1,8 @@
 """Accuracy of moves and values on solved positions, overall and by ply [Clausen2021].
 
-A move is *strong* if no other has a higher value: a fastest win, a slowest loss, in Othello the
-most discs. It is *weak* if it keeps the result under perfect play: win, draw or loss. Its *regret*
-is the value of the best move minus its own value.
+A *strong* move has the highest value: a fastest win, a slowest loss, or the most discs in Othello.
+A *weak* move preserves the result (win, draw or loss) under perfect play. The *regret* of a move is
+the value of the best move minus the value of the move.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from zerolab.play.pairings import Pairing
 from zerolab.search.evaluator import Evaluator
 
 _NETWORK_BATCH = 1024
-_LEAST_SLOTS = 64
-_PARTS_PER_THREAD = 8  # positions are decided in parts, so that progress is seen
+_MIN_SLOTS = 64
+_PARTS_PER_THREAD = 8  # several parts give regular progress reports
 
 
 class MoveChoices(NamedTuple):
-    """The moves of a player in n positions."""
+    """A player's choices in n positions."""
 
     actions: NDArray[np.int64]
-    """[n] legal actions, or FORFEIT."""
+    """[n], legal actions or FORFEIT."""
     values: NDArray[np.float32] | None
-    """[n] the outcome that the player expects for the mover, -1 to 1; None without such values."""
+    """[n], expected outcomes for the side to move, in [-1, 1]; None if the player has none."""
 
 
 def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
     """Return the legal moves with the highest prior, and the network's values."""
-    from zerolab.networks.inference import torch_threads  # noqa: PLC0415  it takes seconds to load
+    from zerolab.networks.inference import torch_threads  # noqa: PLC0415  imports torch, slowly
 
     actions = np.empty(len(positions), np.int64)
     values = np.empty(len(positions), np.float32)
     legal = positions.legal
-    with torch_threads(1):  # as in games: on several cores last bits may differ
+    with torch_threads(1):  # as in games; with several cores the last bits can differ
         for begin in range(0, len(positions), _NETWORK_BATCH):
             rows = slice(begin, begin + _NETWORK_BATCH)
             priors, values[rows] = evaluator.evaluate(positions.states[rows])
@@ -64,27 +64,27 @@ def player_choices(
     seed: int,
     progress: Progress = lambda done, note: None,
 ) -> MoveChoices:
-    """Return an agent's choice in each position, after its player has followed the moves there.
+    """Return an agent's choice in each position, reached by playing its moves from the start.
 
-    Random streams depend only on (seed, number of the position, ply). All cores are used. The value
-    expected by a search is that of its root. `progress` counts the positions done.
+    Random streams depend only on (seed, position number, ply). All cores are used. The values of a
+    search are those of its root. `progress` counts finished positions.
     """
     threads = available_cores()
-    each = -(-len(positions) // (threads * _PARTS_PER_THREAD))
-    slots = min(slots_within_memory([agent], threads), max(_LEAST_SLOTS, each))
+    part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))
+    slots = min(slots_within_memory([agent], threads), max(_MIN_SLOTS, part_size))
     setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
-    schedule = [
+    pairings = [
         Pairing(row, agent.name, agent.name, row, positions.line(row), plies=1)
         for row in range(len(positions))
     ]
-    chosen = _Chosen(len(positions))
-    batches = [batch for thread in range(threads) if (batch := schedule[thread::threads])]
-    play_pairings(setup, batches, moves=[chosen], progress=progress)
-    return chosen.choices()
+    recorder = _ChoiceRecorder(len(positions))
+    batches = [batch for thread in range(threads) if (batch := pairings[thread::threads])]
+    play_pairings(setup, batches, moves=[recorder], progress=progress)
+    return recorder.choices()
 
 
-class _Chosen:
-    """Stores the moves chosen in positions, by number; a `MoveObserver`."""
+class _ChoiceRecorder:
+    """A `MoveObserver` that records the choice in each position."""
 
     def __init__(self, count: int) -> None:
         self._actions = np.empty(count, np.int64)
@@ -97,37 +97,37 @@ class _Chosen:
 
     def choices(self) -> MoveChoices:
         """Return the choices in all positions."""
-        silent = np.isnan(self._values).all()
-        return MoveChoices(self._actions, None if silent else self._values)
+        has_no_values = np.isnan(self._values).all()
+        return MoveChoices(self._actions, None if has_no_values else self._values)
 
 
 class Grades(NamedTuple):
-    """Grades of the moves in n positions; for a random player, their averages."""
+    """Grades of the moves in n positions; expected grades for a random player."""
 
     strong: NDArray[Any]
-    """[n] bool, or float64 for averages: True for a best move."""
+    """[n], True for a best move; a float64 probability for a random player."""
     weak: NDArray[Any]
-    """[n] bool or float64: True for a move that keeps the result."""
+    """[n], True for a move that preserves the result; a float64 probability for a random player."""
     regret: NDArray[np.float64]
-    """[n] float64: value of the best move minus that of the move; NaN if the player gave up."""
+    """[n], value of the best move minus value of the move; NaN if the player forfeited."""
     games: NDArray[np.int64]
-    """[n] int64: the number of the position's game."""
+    """[n], game number of the position."""
 
     def take(self, rows: NDArray[np.bool_]) -> Grades:
-        """Return the grades of selected positions, bool[n]."""
+        """Return the grades of the positions selected by `rows`, bool[n]."""
         return Grades(self.strong[rows], self.weak[rows], self.regret[rows], self.games[rows])
 
 
 def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
-    """Return the grades of actions int64[n]; giving up is neither strong nor weak."""
+    """Return the grades of actions int64[n]; a forfeit is neither strong nor weak."""
     best = positions.best
-    given_up = actions == FORFEIT
-    values = positions.values[np.arange(len(actions)), np.where(given_up, 0, actions)]
+    is_forfeit = actions == FORFEIT
+    values = positions.values[np.arange(len(actions)), np.where(is_forfeit, 0, actions)]
     values = values.astype(np.float64)
     return Grades(
-        (values == best) & ~given_up,
-        (np.sign(values) == np.sign(best)) & ~given_up,
-        np.where(given_up, np.nan, best - values),
+        (values == best) & ~is_forfeit,
+        (np.sign(values) == np.sign(best)) & ~is_forfeit,
+        np.where(is_forfeit, np.nan, best - values),
         positions.games,
     )
 
@@ -136,19 +136,19 @@ def random_grades(positions: Positions) -> Grades:
     """Return the exact expected grades of uniformly random legal moves."""
     best, legal = positions.best[:, None], positions.legal
     values = np.where(legal, positions.values, 0)
-    number = legal.sum(axis=1)
+    count = legal.sum(axis=1)
     return Grades(
-        (legal & (values == best)).sum(axis=1) / number,
-        (legal & (np.sign(values) == np.sign(best))).sum(axis=1) / number,
-        (legal * (best - values)).sum(axis=1) / number,
+        (legal & (values == best)).sum(axis=1) / count,
+        (legal & (np.sign(values) == np.sign(best))).sum(axis=1) / count,
+        (legal * (best - values)).sum(axis=1) / count,
         positions.games,
     )
 
 
 def non_trivial(positions: Positions) -> NDArray[np.bool_]:
-    """Return bool[n], True for positions in which some legal move worsens the result.
+    """Return bool[n], True for positions where some legal move worsens the result.
 
-    In all others, including all lost positions, every move is weak.
+    In all other positions, including all lost ones, every move is weak.
     """
     signs = np.sign(positions.values)
     worse = positions.legal & (signs < np.sign(positions.best)[:, None])
@@ -156,29 +156,29 @@ def non_trivial(positions: Positions) -> NDArray[np.bool_]:
 
 
 MOST_RANGES = 8
-"""Rows of a table by ply, so that it fits on a screen."""
+"""Maximum number of rows in a table by ply, so that it fits on a screen."""
 
 
 class Accuracy(NamedTuple):
-    """Measures of moves in some positions; None without positions."""
+    """Accuracy of moves in a set of positions; None without positions."""
 
     strong: Estimate | None
     weak: Estimate | None
     regret: Estimate | None
-    """Value of the best move minus value of the move: discs in Othello; elsewhere slower wins and
-    faster losses count."""
+    """Value of the best move minus value of the move, in discs for Othello. In other games the
+    value also depends on the speed of a win or loss."""
 
 
 class ValueAccuracy(NamedTuple):
-    """Measures of expected values against the exact results -1, 0 and 1."""
+    """Accuracy of predicted values compared with the exact results -1, 0 and 1."""
 
     squared_error: Estimate | None
     sign: Estimate | None
-    """Share of won and lost positions in which the winner is recognised."""
+    """Share of won and lost positions where the value has the correct sign."""
 
 
 class PlyRange(NamedTuple):
-    """Measures of moves in a range of plies."""
+    """Accuracy of moves in a range of plies."""
 
     first_ply: int
     last_ply: int
@@ -191,16 +191,16 @@ class AccuracyReport(NamedTuple):
     name: str
     all: Accuracy
     non_trivial: Accuracy
-    """Positions in which some legal move worsens the result (`non_trivial`)."""
+    """Accuracy in positions where some legal move worsens the result (`non_trivial`)."""
     by_ply: dict[int, Accuracy]
     by_ply_range: list[PlyRange]
-    """The same for at most MOST_RANGES ranges with about as many positions each."""
+    """Accuracy in at most MOST_RANGES ranges with similar numbers of positions."""
     value: ValueAccuracy | None
-    """None for a player without expected values."""
+    """None for a player without values."""
 
     @property
     def is_measured(self) -> bool:
-        """True if the numbers have intervals; those of random moves are exact."""
+        """True if the numbers have intervals; the accuracy of random moves is exact."""
         strong = self.all.strong
         return strong is not None and strong.interval.low < strong.interval.high
 
@@ -209,15 +209,15 @@ def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> Ac
     """Compare a player's choices with the exact values."""
     value = None if choices.values is None else _value_accuracy(choices.values, positions)
     grades = grade_moves(positions, choices.actions)
-    return _report(name, positions, grades, _measured, value)
+    return _report(name, positions, grades, _estimate_accuracy, value)
 
 
 def random_accuracy_report(positions: Positions) -> AccuracyReport:
     """Return the exact expected accuracy of uniformly random moves."""
-    return _report("random, expected", positions, random_grades(positions), _known, None)
+    return _report("random, expected", positions, random_grades(positions), _exact_accuracy, None)
 
 
-def _measured(grades: Grades) -> Accuracy:
+def _estimate_accuracy(grades: Grades) -> Accuracy:
     return Accuracy(
         proportion_estimate(grades.strong, grades.games),
         proportion_estimate(grades.weak, grades.games),
@@ -225,7 +225,7 @@ def _measured(grades: Grades) -> Accuracy:
     )
 
 
-def _known(grades: Grades) -> Accuracy:
+def _exact_accuracy(grades: Grades) -> Accuracy:
     return Accuracy(
         exact_estimate(grades.strong), exact_estimate(grades.weak), exact_estimate(grades.regret)
     )
@@ -244,30 +244,30 @@ def _report(
         PlyRange(first, last, measure(grades.take((first <= plies) & (plies <= last))))
         for first, last in ply_ranges(plies)
     ]
-    choosing = measure(grades.take(non_trivial(positions)))
-    return AccuracyReport(name, measure(grades), choosing, by_ply, ranges, value)
+    in_non_trivial = measure(grades.take(non_trivial(positions)))
+    return AccuracyReport(name, measure(grades), in_non_trivial, by_ply, ranges, value)
 
 
-def ply_ranges(plies: NDArray[np.int64], most: int = MOST_RANGES) -> list[tuple[int, int]]:
-    """Return the first and last plies of at most `most` ranges with about as many positions each.
+def ply_ranges(plies: NDArray[np.int64], limit: int = MOST_RANGES) -> list[tuple[int, int]]:
+    """Return the first and last plies of at most `limit` ranges with similar position counts.
 
-    `plies` is int64[n], one per position. With all positions sorted and divided evenly, a ply
-    belongs to the range of the middle one of its positions.
+    `plies` is int64[n], one per position. The sorted positions are divided evenly, and each ply is
+    assigned to the range that includes the middle of its positions.
     """
-    different, counts = np.unique(plies, return_counts=True)
+    distinct, counts = np.unique(plies, return_counts=True)
     middles = np.cumsum(counts) - counts / 2
-    ranges = (middles * most / max(1, len(plies))).astype(np.int64)
-    members = [different[ranges == number] for number in np.unique(ranges)]
-    return [(int(each[0]), int(each[-1])) for each in members]
+    ranges = (middles * limit / max(1, len(plies))).astype(np.int64)
+    members = [distinct[ranges == number] for number in np.unique(ranges)]
+    return [(int(range_plies[0]), int(range_plies[-1])) for range_plies in members]
 
 
 def _value_accuracy(values: NDArray[np.float32], positions: Positions) -> ValueAccuracy:
     results = np.sign(positions.best).astype(np.float64)
-    decided = results != 0
-    hits = np.sign(values[decided]) == results[decided]
+    is_decisive = results != 0
+    hits = np.sign(values[is_decisive]) == results[is_decisive]
     return ValueAccuracy(
         mean_estimate((values - results) ** 2, positions.games),
-        proportion_estimate(hits, positions.games[decided]),
+        proportion_estimate(hits, positions.games[is_decisive]),
     )
 
 
@@ -279,15 +279,15 @@ def agent_accuracy(
 ) -> list[AccuracyReport]:
     """Return the accuracy of an agent's network alone, of the agent, and of random moves.
 
-    There is one report less for an agent without a network or without a search. `progress` counts
-    the positions done.
+    An agent without a network has no report for the network, and an agent without a search has none
+    for the agent. `progress` counts finished positions.
     """
     reports = []
     if agent.evaluator is not None:
-        chosen = network_choices(agent.evaluator(), positions)
-        reports.append(accuracy_report("network", positions, chosen))
+        choices = network_choices(agent.evaluator(), positions)
+        reports.append(accuracy_report("network", positions, choices))
     if not isinstance(agent.new_player(), PolicyPlayer):
         name = "player" if agent.evaluator is None else "search"
-        chosen = player_choices(agent, positions, seed, progress)
-        reports.append(accuracy_report(name, positions, chosen))
+        choices = player_choices(agent, positions, seed, progress)
+        reports.append(accuracy_report(name, positions, choices))
     return [*reports, random_accuracy_report(positions)]

@@ -1,7 +1,8 @@
-"""Games whose positions are solved and collected [Clausen2021].
+"""Collection of solved positions from games [Clausen2021].
 
-A player plays best moves and random ones, and a collector observes it. There are two pairs: one
-keeps every position; the other keeps one position per game and has far less to solve.
+A player mixes best and random moves, and a collector observes its games. One pair of player and
+collector keeps every position. The other keeps one position per game, which requires far less
+solving.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SolvedPosition(NamedTuple):
 
     game: int
     line: tuple[int, ...]
-    """The moves that lead to it."""
+    """Moves that lead to the position."""
     state: NDArray[np.uint64]
     """[words]"""
     values: NDArray[np.int32]
@@ -49,15 +50,15 @@ class SolvedPosition(NamedTuple):
 
 
 class _SolverPlayer(StatelessPlayer):
-    """Plays a best move with some probability, and a uniformly random one otherwise.
+    """A player that chooses a best move with some probability, otherwise a uniformly random move.
 
-    What it finds out about the current positions is kept until the next call.
+    Its results for the current positions are available until the next call of `choose`.
     """
 
     name = "solver"
 
     def __init__(self, game: Game, oracle: Oracle, first_ply: int, perfect: float) -> None:
-        """Play at random before `first_ply`, then best moves with probability `perfect`."""
+        """Play randomly before `first_ply`, then best moves with probability `perfect`."""
         self._game = game
         self._oracle = oracle
         self._first_ply = first_ply
@@ -73,43 +74,43 @@ class _SolverPlayer(StatelessPlayer):
         self._plies[slots] += 1
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        self.is_candidate = self._are_candidates(slots)
+        self.is_candidate = self._find_candidates(slots)
         perfect = self.is_candidate & (_uniform(keys) < self._perfect)
-        best = self._look_at(states, perfect, keys)
+        best = self._solve(states, perfect, keys)
         plays_best = (perfect & best.any(axis=1))[:, None]
         weights = np.where(plays_best, best, legal_masks(self._game, states)).astype(np.int32)
         return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
 
-    def _are_candidates(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return bool[n], True for positions that may be kept."""
+    def _find_candidates(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return bool[n], True for positions that can be collected."""
         candidates: NDArray[np.bool_] = self._plies[slots] >= self._first_ply
         return candidates
 
-    def _look_at(
+    def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return the known best actions, bool[n, actions]; one of them is played if `perfect`."""
+        """Return the known best actions, bool[n, actions]; one is played where `perfect`."""
         raise NotImplementedError
 
 
-class _SolvesAll(_SolverPlayer):
-    """Solves all candidates."""
+class _SolvingPlayer(_SolverPlayer):
+    """A player that solves all candidates."""
 
-    def _look_at(
+    def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        asked = np.flatnonzero(self.is_candidate)
+        candidates = np.flatnonzero(self.is_candidate)
         self.values = np.full((len(states), actions_of(self._game)), ILLEGAL, np.int32)
         self.is_solved = np.zeros(len(states), np.bool_)
-        self.values[asked], self.is_solved[asked] = solve_states(
-            self._game, self._oracle, states[asked]
+        self.values[candidates], self.is_solved[candidates] = solve_states(
+            self._game, self._oracle, states[candidates]
         )
         best: NDArray[np.bool_] = best_mask(self.values) & self.is_solved[:, None]
         return best
 
 
-class _SolvesWhatItPlays(_SolverPlayer):
-    """Solves only positions where a best move is to be played, until its game is settled."""
+class _LazySolvingPlayer(_SolverPlayer):
+    """A player that solves only positions where it plays a best move, until a game is settled."""
 
     def start(self, games: int) -> None:
         super().start(games)
@@ -120,31 +121,31 @@ class _SolvesWhatItPlays(_SolverPlayer):
         self._is_settled[slots] = False
 
     def settle(self, slots: Slots) -> None:
-        """Play at random in games whose later positions are not needed."""
+        """Play randomly for the rest of these games, whose positions are no longer needed."""
         self._is_settled[slots] = True
 
-    def _are_candidates(self, slots: Slots) -> NDArray[np.bool_]:
-        return super()._are_candidates(slots) & ~self._is_settled[slots]
+    def _find_candidates(self, slots: Slots) -> NDArray[np.bool_]:
+        return super()._find_candidates(slots) & ~self._is_settled[slots]
 
-    def _look_at(
+    def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
         best: NDArray[np.bool_] = np.zeros((len(states), actions_of(self._game)), np.bool_)
-        asked = np.flatnonzero(perfect)
-        orders = streams.permutations(keys[asked], best.shape[1])
-        found = solve_first_best(self._oracle, states[asked], orders)
-        known = found != UNSOLVED
-        best[asked[known], found[known]] = True
+        rows = np.flatnonzero(perfect)
+        orders = streams.permutations(keys[rows], best.shape[1])
+        actions = solve_first_best(self._oracle, states[rows], orders)
+        is_solved = actions != UNSOLVED
+        best[rows[is_solved], actions[is_solved]] = True
         return best
 
 
 class Collector:
-    """Collects positions of games, and counts those left out; a `MoveObserver`."""
+    """A `MoveObserver` that collects positions of games and counts the excluded ones."""
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
-        """Solve the positions that the player has not solved; `seed` determines random choices.
+        """Collect positions up to `last_ply`; `seed` determines random choices.
 
-        Positions after `last_ply` are not collected.
+        The oracle solves positions that the player has not solved.
         """
         self.all_optimal = 0
         self.unsolved = 0
@@ -156,14 +157,14 @@ class Collector:
     def decided(self, moves: Moves) -> None:
         raise NotImplementedError
 
-    def found(self) -> list[SolvedPosition]:
-        """Return the positions of the finished games."""
+    def finished_positions(self) -> list[SolvedPosition]:
+        """Return the collected positions, after all games have finished."""
         raise NotImplementedError
 
-    def _may_be_kept(
+    def _filter(
         self, states: NDArray[np.uint64], values: NDArray[np.int32], solved: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return True for solved positions with a move that is not best; count the others."""
+        """Return bool[n], True for solved positions with a suboptimal move; count the others."""
         has_choice: NDArray[np.bool_] = np.any(
             best_mask(values) != legal_masks(self._game, states), axis=1
         )
@@ -172,22 +173,22 @@ class Collector:
         return solved & has_choice
 
 
-class _CollectsAll(Collector):
+class _AllCollector(Collector):
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
         super().__init__(game, oracle, seed, last_ply)
         self._rows: list[SolvedPosition] = []
 
     def decided(self, moves: Moves) -> None:
         player = moves.player
-        assert isinstance(player, _SolvesAll)
-        at = np.flatnonzero(player.is_candidate)
-        kept = self._may_be_kept(moves.states[at], player.values[at], player.is_solved[at])
-        for row in at[kept]:
+        assert isinstance(player, _SolvingPlayer)
+        rows = np.flatnonzero(player.is_candidate)
+        is_kept = self._filter(moves.states[rows], player.values[rows], player.is_solved[rows])
+        for row in rows[is_kept]:
             line = tuple(moves.histories[int(row)])
             number, state = int(moves.numbers[row]), moves.states[row]
             self._rows.append(SolvedPosition(number, line, state, player.values[row]))
 
-    def found(self) -> list[SolvedPosition]:
+    def finished_positions(self) -> list[SolvedPosition]:
         return self._rows
 
 
@@ -198,11 +199,11 @@ class _Candidate(NamedTuple):
     """[words]"""
 
 
-class _CollectsOnePerGame(Collector):
-    """Solves the candidates of a game in order of random ranks, until one can be kept.
+class _OnePerGameCollector(Collector):
+    """A collector that solves candidates of a game in order of random ranks until it keeps one.
 
-    The rank of a position depends only on its game and ply. A candidate is solved as soon as no
-    later ply ranks above it; if it is kept, the rest of the game is not solved.
+    The rank of a position depends only on its game and ply. A candidate is solved once no later ply
+    can have a higher rank. If it is kept, the rest of the game need not be solved.
     """
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
@@ -213,113 +214,119 @@ class _CollectsOnePerGame(Collector):
 
     def decided(self, moves: Moves) -> None:
         player = moves.player
-        assert isinstance(player, _SolvesWhatItPlays)
+        assert isinstance(player, _LazySolvingPlayer)
         rows = np.flatnonzero(player.is_candidate)
         ranks = self._ranks(moves.numbers[rows])
-        awaited = {}
-        for row, each in zip(rows, ranks, strict=True):
+        best_later_ranks = {}
+        for row, game_ranks in zip(rows, ranks, strict=True):
             line, number = tuple(moves.histories[int(row)]), int(moves.numbers[row])
-            candidate = _Candidate(int(each[len(line)]), line, moves.states[row])
-            insort(self._candidates[number], candidate, key=lambda one: one.rank)
-            awaited[number] = int(each[len(line) + 1 :].max(initial=0))
-        settled = self._pick(awaited)
+            candidate = _Candidate(int(game_ranks[len(line)]), line, moves.states[row])
+            insort(self._candidates[number], candidate, key=lambda each: each.rank)
+            best_later_ranks[number] = int(game_ranks[len(line) + 1 :].max(initial=0))
+        settled = self._try_candidates(best_later_ranks)
         player.settle(moves.slots[np.isin(moves.numbers, settled)])
 
-    def found(self) -> list[SolvedPosition]:
-        self._pick(dict.fromkeys(self._candidates, 0))
+    def finished_positions(self) -> list[SolvedPosition]:
+        self._try_candidates(dict.fromkeys(self._candidates, 0))
         return self._rows
 
     def _ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return random ranks for all possible plies of games with these numbers."""
+        """Return random ranks uint64[n, plies] for all possible plies of these games."""
         plies = np.tile(np.arange(self._plies), len(numbers))
         games = numbers.repeat(self._plies)
         ranks = streams.streams(self._seed, 0, games, plies, streams.DATASET_PICK)
         return ranks.reshape(len(numbers), self._plies)
 
-    def _pick(self, awaited: Mapping[int, int]) -> list[int]:
-        """Try the candidates that rank above all later plies, whose best ranks are `awaited`.
+    def _try_candidates(self, best_later_ranks: Mapping[int, int]) -> list[int]:
+        """Solve the candidates that rank above all later plies of their game.
 
-        Returns the numbers of games with a position kept.
+        Returns the numbers of the games with a kept position.
         """
-        picked: list[int] = []
+        settled: list[int] = []
         while ready := [
             number
-            for number, rank in awaited.items()
+            for number, rank in best_later_ranks.items()
             if self._candidates.get(number) and self._candidates[number][-1].rank > rank
         ]:
-            tried = [self._candidates[number].pop() for number in ready]
-            states = np.array([each.state for each in tried])
+            candidates = [self._candidates[number].pop() for number in ready]
+            states = np.array([candidate.state for candidate in candidates])
             values, solved = solve_states(self._game, self._oracle, states)
-            kept = self._may_be_kept(states, values, solved)
-            for number, each, row, is_kept in zip(ready, tried, values, kept, strict=True):
+            kept = self._filter(states, values, solved)
+            for number, candidate, row, is_kept in zip(
+                ready, candidates, values, kept, strict=True
+            ):
                 if is_kept:
-                    self._rows.append(SolvedPosition(number, each.line, each.state, row))
+                    self._rows.append(SolvedPosition(number, candidate.line, candidate.state, row))
                     del self._candidates[number]
-                    picked.append(number)
-        return picked
+                    settled.append(number)
+        return settled
 
 
-EVERY_POSITION: tuple[type[_SolverPlayer], type[Collector]] = (_SolvesAll, _CollectsAll)
+EVERY_POSITION: tuple[type[_SolverPlayer], type[Collector]] = (_SolvingPlayer, _AllCollector)
 """Player and collector that keep every position."""
 ONE_PER_GAME: tuple[type[_SolverPlayer], type[Collector]] = (
-    _SolvesWhatItPlays,
-    _CollectsOnePerGame,
+    _LazySolvingPlayer,
+    _OnePerGameCollector,
 )
 """Player and collector that keep one uniformly random position per game."""
 
 
 def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return a number in [0, 1) for each stream, from its key."""
+    """Return a uniform number in [0, 1) for each random-stream key."""
     return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-_PLY_LIMIT = 1 << 15  # a ply is kept in 16 bits
+_PLY_LIMIT = 1 << 15  # plies are stored as int16
 
 
 class DatasetSettings(Settings):
-    """Settings of a collection; with the number of a game, they determine its positions."""
+    """Settings of a collection; a game's positions depend only on these and the game number."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
-    """The seed of all random streams."""
+    """Seed of all random streams."""
 
     perfect: float = Field(default=0.5, ge=0, le=1)
-    """Probability that a ply is a best move; other plies are uniformly random.
+    """Probability of playing a best move; other moves are uniformly random.
 
     [Clausen2021]: 0.5; its easy test set: 0.9.
     """
 
     one_per_game: bool = False
-    """One random position per game instead of all. [Clausen2021]: all in version 1, one in 2."""
+    """Collect one random position per game instead of all. [Clausen2021]: all in version 1, one in
+    version 2."""
 
     first_ply: int = Field(default=0, ge=0, lt=_PLY_LIMIT)
-    """Before this ply moves are uniformly random, and nothing is solved. [Clausen2021]: 0."""
+    """First collected ply. Earlier moves are uniformly random and not solved. [Clausen2021]: 0."""
 
     last_ply: int = Field(default=_PLY_LIMIT - 1, ge=0, lt=_PLY_LIMIT)
-    """Games end after this ply. [Clausen2021]: no limit."""
+    """Last collected ply, after which games end. [Clausen2021]: no limit."""
 
     nodes: int | None = Field(default=None, ge=1, lt=1 << 63)
-    """Nodes of the solver per position; harder positions are left out. None for no limit."""
+    """Solver nodes per position; harder positions are excluded. None for no limit."""
 
     @property
     def budget(self) -> SolverBudget | None:
-        """The solver's budget for each position, None for no limit."""
+        """Solver budget per position; None for no limit."""
         return None if self.nodes is None else SolverBudget(nodes=self.nodes)
 
     @model_validator(mode="after")
-    def _not_empty(self) -> DatasetSettings:
+    def _require_plies(self) -> DatasetSettings:
         if self.first_ply > self.last_ply:
-            raise ValueError(f"plies {self.first_ply}:{self.last_ply}: nothing lies between them")
+            raise ValueError(
+                f"plies {self.first_ply}:{self.last_ply}: expected a first ply no later than the"
+                " last"
+            )
         return self
 
 
 class CollectionCounts(NamedTuple):
-    """Numbers of games played and of their positions left out."""
+    """Numbers of games played and positions excluded."""
 
     games: int = 0
     all_optimal: int = 0
-    """Positions left out because every move is a best one."""
+    """Positions excluded because every move is a best move."""
     unsolved: int = 0
-    """Positions left out because the oracle's budget was exhausted."""
+    """Positions excluded because the oracle's budget was exhausted."""
 
     def plus(self, other: CollectionCounts) -> CollectionCounts:
         """Return the sums."""
@@ -327,7 +334,7 @@ class CollectionCounts(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """The positions of some games, by game and ply."""
+    """Positions of several games, ordered by game and ply."""
 
     positions: Positions
     counts: CollectionCounts
@@ -336,23 +343,23 @@ class Collection(NamedTuple):
 def collect_positions(
     game: Game, oracle: Oracle, settings: DatasetSettings, numbers: range
 ) -> Collection:
-    """Play the games of these numbers and collect their positions.
+    """Play the games with these numbers and collect their positions.
 
-    The positions of a game depend only on its number, unless the oracle can solve more or less
-    depending on what it solved before.
+    The positions of a game depend only on its number, unless the oracle's limits depend on
+    previously solved positions.
     """
     new_player, new_collector = ONE_PER_GAME if settings.one_per_game else EVERY_POSITION
     agent = Agent(
         "solver", lambda: new_player(game, oracle, settings.first_ply, settings.perfect), game=game
     )
-    schedule = [
+    pairings = [
         Pairing(number, agent.name, agent.name, number, plies=settings.last_ply + 1)
         for number in numbers
     ]
-    setup = EngineSetup(game, [agent], settings.seed, 0, 1, len(schedule), (streams.DATASET_MOVE,))
+    setup = EngineSetup(game, [agent], settings.seed, 0, 1, len(pairings), (streams.DATASET_MOVE,))
     collector = new_collector(game, oracle, settings.seed, settings.last_ply)
-    play_pairings(setup, [schedule] if schedule else [], moves=[collector])
-    rows = sorted(collector.found(), key=lambda row: (row.game, len(row.line)))
+    play_pairings(setup, [pairings] if pairings else [], moves=[collector])
+    rows = sorted(collector.finished_positions(), key=lambda row: (row.game, len(row.line)))
     counts = CollectionCounts(len(numbers), collector.all_optimal, collector.unsolved)
     return Collection(_as_positions(game, rows), counts)
 

@@ -1,7 +1,7 @@
-"""Data sets of solved positions, made by several processes and resumable.
+"""Resumable creation of data sets of solved positions, in several processes.
 
-Games are played in chunks. A finished chunk is a file in the folder ``FILE.parts``; in the end, the
-parts are merged in the order of the games, so that the result depends only on the settings.
+Games are played in chunks, and each finished chunk is saved as a file in the folder ``FILE.parts``.
+At the end the parts are merged in game order, so that the result depends only on the settings.
 """
 
 from __future__ import annotations
@@ -43,45 +43,45 @@ from zerolab.store.folder import FolderKind
 
 
 def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a file: settings, counts, and the difficulty of its positions.
+    """Return the manifest of a file, with settings, counts and the difficulty of its positions.
 
-    `about` are the settings and counts in the file's metadata, in any order: a resumed command
-    reads them back in a different one.
+    `about` has the settings and counts of the file's metadata. Their order does not matter, since
+    it can change when a resumed command reads them from the file.
     """
     best = positions.best
-    strongest = (positions.values == best[:, None]).sum(axis=1)
-    plies, numbers = np.unique(positions.plies, return_counts=True)
-    expected = random_grades(positions)
+    best_move_counts = (positions.values == best[:, None]).sum(axis=1)
+    plies, ply_counts = np.unique(positions.plies, return_counts=True)
+    random = random_grades(positions)
     return {
         "schema": SCHEMA,
         "game": game_name(positions.game),
         "positions": len(positions),
         **dict(sorted(about.items())),
         "non_trivial": int(non_trivial(positions).sum()),
-        "correct_moves": _mean(strongest),
-        "random_strong": _mean(expected.strong),
-        "random_weak": _mean(expected.weak),
+        "correct_moves": _mean(best_move_counts),
+        "random_strong": _mean(random.strong),
+        "random_weak": _mean(random.weak),
         "won": int((best > 0).sum()),
         "drawn": int((best == 0).sum()),
         "lost": int((best < 0).sum()),
-        "by_ply": {str(p): int(n) for p, n in zip(plies, numbers, strict=True)},
+        "by_ply": {str(p): int(n) for p, n in zip(plies, ply_counts, strict=True)},
         "digest": content_digest(positions, about),
     }
 
 
 def manifest_lines(path: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return the lines in which a manifest is shown."""
-    found, wanted = manifest["positions"], manifest["requested"]
+    """Return a summary of a manifest as lines of text."""
+    count, requested = manifest["positions"], manifest["requested"]
     lines = [
-        f"{path}: {found} positions of {manifest['games']} games;"
-        f" left out {manifest['duplicates']} equal or mirrored,"
-        f" {manifest['all_optimal']} where every move is best, {manifest['unsolved']} not solved",
+        f"{path}: {count} positions from {manifest['games']} games;"
+        f" excluded {manifest['duplicates']} duplicate or mirrored,"
+        f" {manifest['all_optimal']} where every move is best, {manifest['unsolved']} unsolved",
         f"{manifest['won']} won, {manifest['drawn']} drawn, {manifest['lost']} lost;"
         f" {manifest['correct_moves']:.2f} best moves on average; random play:"
         f" {manifest['random_strong']:.1%} strong, {manifest['random_weak']:.1%} weak",
     ]
-    missing = f"only {found} of {wanted} positions found: further games had no new ones"
-    return [missing, *lines] if found < wanted else lines
+    warning = f"only {count} of {requested} positions found: further games had no new positions"
+    return [warning, *lines] if count < requested else lines
 
 
 def _mean(numbers: Any) -> float | None:
@@ -89,25 +89,25 @@ def _mean(numbers: Any) -> float | None:
 
 
 CHUNK = 32
-"""Games per part, which are played together and are the most that a killed command loses."""
+"""Games per part. They are played together, and a killed command loses at most one part."""
 
 PATIENCE = 64
-"""Consecutive chunks without a new position after which collecting ends."""
+"""Consecutive chunks without a new position after which collection ends."""
 
 _PROBES = range(3)
-"""Games whose first position shows whether the game can be solved at all."""
+"""Games whose first collected position shows whether the game can be solved at all."""
 
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
-"""Default budget for these games: one or two minutes."""
+"""Default budget for these games, enough for one or two minutes."""
 
 _PARTS = FolderKind("dataset", "dataset.toml", "--out")
 
 OracleMaker = Callable[[Game, SolverBudget], Oracle]
-"""Makes an oracle with a budget for each position, as `oracle_for` does."""
+"""Function that returns an oracle with a budget per position, such as `oracle_for`."""
 
 
 class CollectionProgress(NamedTuple):
-    """Positions of a data set so far, and counts of those left out."""
+    """Number of positions collected so far, and counts of excluded positions."""
 
     positions: int
     counts: CollectionCounts
@@ -115,7 +115,7 @@ class CollectionProgress(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """The arguments of a process that plays a chunk of games."""
+    """Arguments for a worker process that plays a chunk of games."""
 
     game: str
     settings: DatasetSettings
@@ -135,33 +135,33 @@ def make_dataset(
 ) -> dict[str, Any]:
     """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
-    The file does not depend on the number of processes. It has no two positions that are equal
-    under symmetries, and none where every move is best; it has fewer positions than requested if no
-    more are found. `make_oracle` is imported and called in every process. Raises UserError if the
-    file or the parts of a stopped command have other settings, or if the oracle solves nothing
-    within its budget.
+    The file does not depend on the number of processes. It excludes positions where every move is
+    best and duplicates under symmetries. If further games have no new positions, it has fewer
+    positions than requested. `make_oracle` is imported and called in every process. Raises
+    UserError if an existing file or the parts of an interrupted command have other settings, or if
+    the oracle cannot solve the game within its budget.
     """
-    wanted = {"requested": positions, **settings.model_dump()}
+    request = {"requested": positions, **settings.model_dump()}
     if path.exists():
-        return _finished(path, game, wanted)
-    folder = _beside(path, ".parts")
+        return _reuse_finished(path, game, request)
+    folder = _sibling(path, ".parts")
     if not folder.exists():
         _probe(game, settings, make_oracle(game, settings.budget or _PROBE_BUDGET))
     chunks = (_Chunk(game_name(game), settings, number, folder, make_oracle) for number in count())
     with _PARTS.locked(folder):
-        _keep_settings(folder, game, settings)
-        collector = _collected(game, positions, chunks, processes, report)
+        _check_settings(folder, game, settings)
+        collector = _collect(game, positions, chunks, processes, report)
     collection = collector.collection()
     if len(collection.positions):
-        about = {**wanted, **collection.counts._asdict(), "duplicates": collector.duplicates}
+        about = {**request, **collection.counts._asdict(), "duplicates": collector.duplicates}
         write_positions(path, collection.positions, about)
         manifest = _write_manifest(path, collection.positions, about)
         shutil.rmtree(folder)
         return manifest
     shutil.rmtree(folder)
     raise UserError(
-        f"no position of {collection.counts.games} games fits: games of {game_name(game)} may be"
-        f" over before ply {settings.first_ply}, or every move is a best one"
+        f"{collection.counts.games} games have no suitable position: games of {game_name(game)} can"
+        f" end before ply {settings.first_ply}, or every move is a best move"
     )
 
 
@@ -169,58 +169,58 @@ def check_dataset_path(path: Path) -> None:
     """Raise UserError if a data set cannot be written to this path."""
     check_target(path)
     for ending in (".json", ".parts"):
-        check_path(_beside(path, ending))
+        check_path(_sibling(path, ending))
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _sibling(path: Path, ending: str) -> Path:
     return path.with_name(f"{path.name}{ending}")
 
 
 def collect_in_memory(
     game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
 ) -> Collection:
-    """Return `positions` solved positions, or fewer if no more are found (`make_dataset`).
+    """Return `positions` solved positions, or fewer if there are no more (`make_dataset`).
 
     Raises NotSolvedError if the oracle's budget is too small for the first plies.
     """
     _probe(game, settings, oracle)
     collector = _Collector(game, positions)
     for number in count():
-        collector.add(collect_positions(game, oracle, settings, _games_of(number)))
+        collector.add(collect_positions(game, oracle, settings, _game_numbers(number)))
         if collector.is_over:
             break
     return collector.collection()
 
 
-def _collected(
+def _collect(
     game: Game,
     positions: int,
     chunks: Iterator[_Chunk],
     processes: int,
     report: Callable[[CollectionProgress], None],
 ) -> _Collector:
-    """Play chunks until there are enough positions or no new ones."""
+    """Play chunks until there are enough positions, or no new ones."""
     collector = _Collector(game, positions)
     with map_in_processes(_play_chunk, chunks, processes) as parts:
         for part in parts:
             collector.add(part)
-            report(collector.progress)
+            report(collector.progress_so_far)
             if collector.is_over:
                 break
     return collector
 
 
 class _Collector:
-    """Joins parts in the order of their games, without duplicates."""
+    """Collector that joins parts in game order and removes duplicates."""
 
-    def __init__(self, game: Game, wanted: int) -> None:
+    def __init__(self, game: Game, requested: int) -> None:
         self.duplicates = 0
         self._game = game
-        self._wanted = wanted
-        self._seen: set[bytes] = set()
+        self._requested = requested
+        self._known: set[bytes] = set()
         self._parts: list[Positions] = []
         self._counts = CollectionCounts()
-        self._fruitless = 0
+        self._parts_without_new = 0
 
     def add(self, part: Collection) -> None:
         """Add the new positions of a part."""
@@ -228,55 +228,58 @@ class _Collector:
         images, _ = smallest_images(self._game, part.positions.states)
         for row, image in enumerate(images):
             key = image.tobytes()
-            if key in self._seen:
+            if key in self._known:
                 self.duplicates += 1
             elif not self.is_full:
-                self._seen.add(key)
+                self._known.add(key)
                 new.append(row)
         self._parts.append(part.positions.take(np.array(new, np.int64)))
         self._counts = self._counts.plus(part.counts)
-        self._fruitless = 0 if new else self._fruitless + 1
+        self._parts_without_new = 0 if new else self._parts_without_new + 1
 
     @property
-    def progress(self) -> CollectionProgress:
-        """The positions taken so far, and what was left out."""
-        return CollectionProgress(len(self._seen), self._counts, self.duplicates)
+    def progress_so_far(self) -> CollectionProgress:
+        """Numbers of positions collected and excluded so far."""
+        return CollectionProgress(len(self._known), self._counts, self.duplicates)
 
     @property
     def is_full(self) -> bool:
-        """True if there are as many positions as wanted."""
-        return len(self._seen) >= self._wanted
+        """True if the requested number of positions is reached."""
+        return len(self._known) >= self._requested
 
     @property
     def is_over(self) -> bool:
-        """True if there are enough positions, or no new ones are found any more."""
-        return self.is_full or self._fruitless >= PATIENCE
+        """True if there are enough positions, or if recent parts had no new ones."""
+        return self.is_full or self._parts_without_new >= PATIENCE
 
     def collection(self) -> Collection:
-        """Return all positions, and the counts of all games."""
+        """Return all positions with the counts of all games."""
         return Collection(join_positions(self._parts), self._counts)
 
 
 def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
     """Raise NotSolvedError if the oracle's budget is too small for the first plies."""
-    first = settings.model_copy(update={"last_ply": settings.first_ply, "one_per_game": False})
-    counts = collect_positions(game, oracle, first, _PROBES).counts
+    first_ply_only = settings.model_copy(
+        update={"last_ply": settings.first_ply, "one_per_game": False}
+    )
+    counts = collect_positions(game, oracle, first_ply_only, _PROBES).counts
     if counts.unsolved == counts.games:
         raise NotSolvedError(
-            f"{game_name(game)} is not solved within the budget from ply {settings.first_ply} on:"
-            f" expected later plies, as in --plies {settings.first_ply + 10}:, or a larger --nodes"
+            f"{game_name(game)} cannot be solved within the budget from ply {settings.first_ply}:"
+            f" expected later plies, such as --plies {settings.first_ply + 10}:, or a larger"
+            " --nodes"
         )
 
 
-def _games_of(chunk: int) -> range:
+def _game_numbers(chunk: int) -> range:
     return range(CHUNK * chunk, CHUNK * (chunk + 1))
 
 
 def _oracle(chunk: _Chunk) -> Oracle:
     """Return an oracle for a chunk.
 
-    Without a budget, all chunks of this process share one oracle and its memory. With a budget,
-    results depend on that memory, so every chunk begins with a new oracle.
+    Without a budget, all chunks of this process share one oracle and its transposition table. With
+    a budget, results depend on the contents of that table, so every chunk has a new oracle.
     """
     if chunk.settings.budget is None:
         return _unlimited_oracle(chunk.game, chunk.make_oracle)
@@ -289,40 +292,40 @@ def _unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
 
 
 def _play_chunk(chunk: _Chunk) -> Collection:
-    """Return a part, read from its file if it exists; runs in a worker process."""
+    """Return a part, from its file if that exists; called in worker processes."""
     path = chunk.folder / f"{chunk.number:07}.parquet"
     game = parse_game(chunk.game)
     if path.exists():
         positions, about = read_positions(path, game)
         return Collection(positions, CollectionCounts(**about))
-    part = collect_positions(game, _oracle(chunk), chunk.settings, _games_of(chunk.number))
+    part = collect_positions(game, _oracle(chunk), chunk.settings, _game_numbers(chunk.number))
     write_positions(path, part.positions, part.counts._asdict())
     return part
 
 
-def _keep_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
-    """Save the settings of new parts; raise UserError for parts with other settings."""
-    wanted = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
+def _check_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
+    """Save the settings of new parts; raise UserError if existing parts have other settings."""
+    table = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
     if _PARTS.is_in(folder):
-        _PARTS.require_equal(folder, _PARTS.read_settings(folder), wanted)
+        _PARTS.require_equal(folder, _PARTS.read_settings(folder), table)
     else:
-        _PARTS.write_settings(folder, wanted)
+        _PARTS.write_settings(folder, table)
 
 
-def _finished(path: Path, game: Game, wanted: dict[str, Any]) -> dict[str, Any]:
+def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a finished file; raise UserError if its settings differ."""
     positions, about = read_positions(path, game)
-    for key, value in wanted.items():
+    for key, value in request.items():
         if about.get(key) != value:
             raise UserError(
-                f"{quoted(path)} exists, with {key} = {quoted(about.get(key))}, not"
-                f" {quoted(value)}: choose another --out"
+                f"{quoted(path)} already exists with {key} = {quoted(about.get(key))}, not"
+                f" {quoted(value)}: expected another --out"
             )
-    shutil.rmtree(_beside(path, ".parts"), ignore_errors=True)
+    shutil.rmtree(_sibling(path, ".parts"), ignore_errors=True)
     return _write_manifest(path, positions, about)
 
 
 def _write_manifest(path: Path, positions: Positions, about: dict[str, Any]) -> dict[str, Any]:
     manifest = dataset_manifest(positions, about)
-    write_text(_beside(path, ".json"), json.dumps(manifest, indent=1) + "\n")
+    write_text(_sibling(path, ".json"), json.dumps(manifest, indent=1) + "\n")
     return manifest

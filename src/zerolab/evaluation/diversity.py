@@ -1,4 +1,4 @@
-"""Distinct positions of self-play: the measures of [Clausen2021, Fig. 9].
+"""Counts of distinct self-play positions, as in [Clausen2021, Fig. 9].
 
 Positions are counted as in `play.game_files`.
 """
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class Diversity(NamedTuple):
-    """The positions of some games."""
+    """Position counts of a set of games."""
 
     name: str
     games: int
     positions: int
-    """Positions of all games, repeated ones counted as often as they occur."""
+    """Positions of all games, including repetitions."""
     distinct: int
     positions_by_ply: list[int]
     distinct_by_ply: list[int]
-    """Distinct positions of each ply; a position that occurs at two plies counts at both."""
+    """Distinct positions at each ply; a position that occurs at two plies counts at both."""
     new_by_game: NDArray[np.int64]
-    """int64[games]: positions of each game that did not occur in earlier games."""
+    """int64[games], positions of each game that did not occur in earlier games."""
     seconds: float
     """Wall-clock time of self-play; 0 if unknown."""
 
@@ -47,15 +47,15 @@ class Diversity(NamedTuple):
 
     @property
     def per_hour(self) -> float | None:
-        """Distinct positions per hour of self-play; None if its time is unknown."""
+        """Distinct positions per hour of self-play; None if the time is unknown."""
         return self.distinct / self.seconds * 3600 if self.seconds else None
 
     def within(self, games: int) -> int:
-        """Return the number of distinct positions in the first games."""
+        """Return the number of distinct positions in the first `games` games."""
         return int(self.new_by_game[:games].sum())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, with new positions by game as cumulative sums."""
+        """Return the counts for JSON, with cumulative sums of new positions by game."""
         return {
             "run": self.name,
             "games": self.games,
@@ -71,7 +71,7 @@ class Diversity(NamedTuple):
 
 
 def run_diversity(path: Path) -> Diversity:
-    """Measure the self-play of a run, over all finished iterations.
+    """Count the self-play positions of a run over all finished iterations.
 
     Raises UserError if the folder is not a run, is damaged, or has no games.
     """
@@ -81,7 +81,7 @@ def run_diversity(path: Path) -> Diversity:
         raise UserError(f"{path}: game = {quoted(config)}: expected the name of a game")
     lines = [line for line in run.metrics() if line.get("stage") == SELF_PLAY]
     if not lines:
-        raise UserError(f"{path} has no games of self-play: expected a run that has played some")
+        raise UserError(f"{path} has no self-play games: expected a run with at least one")
     games = [run.games.games(int(line["iteration"]), SELF_PLAY) for line in lines]
     seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
     return games_diversity(str(path), parse_game(config), games, seconds)
@@ -90,25 +90,24 @@ def run_diversity(path: Path) -> Diversity:
 def games_diversity(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], seconds: float = 0.0
 ) -> Diversity:
-    """Measure the games of several parts, such as iterations, in order; moves must be legal."""
-    found = [reached_positions(game, [])]
+    """Count the positions in several parts, such as iterations, in order; moves must be legal."""
+    reached = [reached_positions(game, [])]
     games = 0
     for part in parts:
-        more = reached_positions(game, part)
-        found.append(more._replace(games=games + more.games))
+        part_positions = reached_positions(game, part)
+        reached.append(part_positions._replace(games=games + part_positions.games))
         games += len(part)
-    return _counted(
-        name, games, seconds, ReachedPositions(*map(np.concatenate, zip(*found, strict=True)))
+    return _count_positions(
+        name, games, seconds, ReachedPositions(*map(np.concatenate, zip(*reached, strict=True)))
     )
 
 
-def _counted(name: str, games: int, seconds: float, found: ReachedPositions) -> Diversity:
-    """Count the positions of some games."""
-    hashes, plies = found.hashes, found.plies
-    order = np.lexsort((plies, found.games))
+def _count_positions(name: str, games: int, seconds: float, reached: ReachedPositions) -> Diversity:
+    hashes, plies = reached.hashes, reached.plies
+    order = np.lexsort((plies, reached.games))
     _, first = np.unique(hashes[order], return_index=True)
-    last = int(plies.max()) + 1 if len(plies) else 0
-    by_ply = [hashes[plies == ply] for ply in range(last)]
+    ply_count = int(plies.max()) + 1 if len(plies) else 0
+    by_ply = [hashes[plies == ply] for ply in range(ply_count)]
     return Diversity(
         name=name,
         games=games,
@@ -116,12 +115,12 @@ def _counted(name: str, games: int, seconds: float, found: ReachedPositions) -> 
         distinct=len(first),
         positions_by_ply=[len(each) for each in by_ply],
         distinct_by_ply=[len(np.unique(each)) for each in by_ply],
-        new_by_game=np.bincount(found.games[order][first], minlength=games),
+        new_by_game=np.bincount(reached.games[order][first], minlength=games),
         seconds=seconds,
     )
 
 
-_POINTS = 500  # of a line at most
+_MAX_POINTS = 500  # per line
 
 
 def draw_diversity(runs: Sequence[Diversity]) -> Figure:
@@ -129,13 +128,13 @@ def draw_diversity(runs: Sequence[Diversity]) -> Figure:
     figure = new_figure(9, 4)
     against_games, by_ply = figure.subplots(1, 2)
     for number, run in enumerate(runs):
-        look = {"color": colour(number), "label": shortened(run.name)}
+        style = {"color": colour(number), "label": shortened(run.name)}
         distinct = np.concatenate([[0], np.cumsum(run.new_by_game)])
-        games = np.unique(np.linspace(0, run.games, _POINTS).astype(int))
-        against_games.plot(games, distinct[games], **look)
-        by_ply.plot(range(len(run.distinct_by_ply)), run.distinct_by_ply, marker=".", **look)
-    against_games.set(xlabel="games of self-play", ylabel="distinct positions")
-    by_ply.set(xlabel="ply", ylabel="distinct positions of this ply")
+        games = np.unique(np.linspace(0, run.games, _MAX_POINTS).astype(int))
+        against_games.plot(games, distinct[games], **style)
+        by_ply.plot(range(len(run.distinct_by_ply)), run.distinct_by_ply, marker=".", **style)
+    against_games.set(xlabel="self-play games", ylabel="distinct positions")
+    by_ply.set(xlabel="ply", ylabel="distinct positions at this ply")
     for axes in (against_games, by_ply):
         axes.grid(alpha=0.3)
     legend_below(figure, by_ply.get_legend_handles_labels()[0])

@@ -24,7 +24,7 @@ from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 
 BASELINES = ("random", "mcts:100?tie_break=random")
-"""Specs of the opponents. MCTS breaks ties at random; otherwise, with few simulations, it would
+"""Specs of the opponents. MCTS breaks ties at random. Otherwise, with few simulations, it would
 never try the last cells of a board, as in the papers' framework [AZG]."""
 
 
@@ -36,14 +36,14 @@ def play_baseline(
     seed: int,
     progress: Progress = lambda done, note: None,
 ) -> PairResult:
-    """Return the result of a match against the agent of a spec (`play_match`)."""
+    """Return the result of a match against an opponent given by its spec (`play_match`)."""
     other = parse_agent(opponent, agent.game)
     match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
     return pair_result(match.a, match.b, match.games)
 
 
 def score_dict(pair: PairResult) -> dict[str, Any]:
-    """Return the score of `pair.first` over all games, and its interval, for JSON."""
+    """Return the score of `pair.first` over all games and its interval, for JSON."""
     score_rate, low, high = pair.interval
     return {
         **pair.score._asdict(),
@@ -60,9 +60,9 @@ class JudgedMove(NamedTuple):
     game: int
     ply: int
     best_value: int
-    """The value of the position for the player: that of its best move."""
+    """Value of the best move."""
     value: int | None
-    """The value of the move; None if the player gave up."""
+    """Value of the move; None if the player forfeited."""
 
     @property
     def is_blunder(self) -> bool:
@@ -75,18 +75,19 @@ class PerfectPlayReport(NamedTuple):
     """A player's games against perfect play; estimates count repeated games once."""
 
     pair: PairResult
-    """The scores, from the player's view."""
+    """The scores from the player's view."""
     blundered: Estimate | None
-    """Share of games with a blunder, among those not lost from the beginning."""
+    """Share of games with a blunder, among games not lost from the start."""
     blundered_first: Estimate | None
-    """The same in games in which the player moved first."""
+    """The same share for games where the player moved first."""
     blundered_second: Estimate | None
-    """The same in games in which the player moved second."""
+    """The same share for games where the player moved second."""
     blunders_by_ply: dict[int, int]
-    """Blunders of all games at each ply; a win lost by way of a draw has two."""
+    """Number of blunders at each ply, over all games. A win that becomes a draw and then a loss has
+    two blunders."""
     regret: Estimate | None
-    """Value of the best move minus value of the move: discs in Othello; elsewhere slower wins and
-    faster losses count."""
+    """Value of the best move minus value of the move, in discs for Othello. In other games the
+    value also depends on the speed of a win or loss."""
 
 
 def play_against_perfect(
@@ -98,10 +99,10 @@ def play_against_perfect(
     seed: int,
     progress: Progress = lambda done, note: None,
 ) -> tuple[list[GameRecord], list[JudgedMove]]:
-    """Play against perfect play, moving first in games with even numbers, and judge every move.
+    """Play against perfect play, moving first in even-numbered games, and judge every move.
 
-    Games begin with `openings` random plies, the same in games 2j and 2j + 1. `progress` counts
-    finished games. Raises UserError for positions that are too hard for the oracle's budget.
+    Games begin with `openings` random plies, which are equal in games 2j and 2j + 1. `progress`
+    counts finished games. Raises UserError if a position is too hard for the oracle's budget.
     """
     perfect = perfect_agent(game, oracle)
     try:
@@ -109,8 +110,8 @@ def play_against_perfect(
         return match.games, judge_moves(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise UserError(
-            f"perfect play from ply {openings} on is too hard ({error}): expected a larger --nodes,"
-            f" or games that begin later, as in --openings {openings + 10}"
+            f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes, or"
+            f" longer openings, such as --openings {openings + 10}"
         ) from None
 
 
@@ -118,12 +119,12 @@ def judge_moves(
     game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
 ) -> list[JudgedMove]:
     """Compare the moves of player A in a match, after the opening, with perfect play."""
-    found, states = [], []
-    for played in games:
+    moves, states = [], []
+    for record in games:
         state = python.start(game)
-        for ply, action in enumerate(played.actions):
-            if ply >= openings and (ply + played.number) % 2 == 0:
-                found.append((played.number, ply, action))
+        for ply, action in enumerate(record.actions):
+            if ply >= openings and (ply + record.number) % 2 == 0:
+                moves.append((record.number, ply, action))
                 states.append(state)
             if action != FORFEIT:
                 state = python.apply(game, state, action)
@@ -131,25 +132,25 @@ def judge_moves(
         return []
     values, solved = solve_states(game, oracle, np.array(states))
     if not solved.all():
-        raise NotSolvedError("a position of the games is not solved within the budget")
+        raise NotSolvedError("a position of the games cannot be solved within the budget")
     return [
         JudgedMove(number, ply, int(row.max()), None if action == FORFEIT else int(row[action]))
-        for (number, ply, action), row in zip(found, values, strict=True)
+        for (number, ply, action), row in zip(moves, values, strict=True)
     ]
 
 
 def perfect_play_report(
     games: Sequence[GameRecord], moves: Sequence[JudgedMove]
 ) -> PerfectPlayReport:
-    """Summarise the games, numbered from 0, and moves of `play_against_perfect`."""
-    distinct = {played.number for played in distinct_games(games)}
+    """Summarise the games and moves returned by `play_against_perfect`."""
+    distinct = {record.number for record in distinct_games(games)}
     counted = [move for move in moves if move.game in distinct]
     regrets = [(m.best_value - m.value, m.game) for m in counted if m.value is not None]
     return PerfectPlayReport(
         pair_result(games[0].first, games[0].second, games),
-        _blundered(counted),
-        _blundered([move for move in counted if move.game % 2 == 0]),
-        _blundered([move for move in counted if move.game % 2 == 1]),
+        _blunder_rate(counted),
+        _blunder_rate([move for move in counted if move.game % 2 == 0]),
+        _blunder_rate([move for move in counted if move.game % 2 == 1]),
         dict(sorted(Counter(move.ply for move in moves if move.is_blunder).items())),
         mean_estimate(
             np.array([regret for regret, _ in regrets], np.float64),
@@ -158,9 +159,9 @@ def perfect_play_report(
     )
 
 
-def _blundered(moves: Sequence[JudgedMove]) -> Estimate | None:
-    """Return the share of games with a blunder, among those with something to lose."""
+def _blunder_rate(moves: Sequence[JudgedMove]) -> Estimate | None:
+    """Return the share of games with a blunder, among games not lost from the start."""
     games = {move.game for move in moves if move.best_value >= 0}
-    blundered = {move.game for move in moves if move.is_blunder}
+    games_with_blunder = {move.game for move in moves if move.is_blunder}
     numbers = np.array(sorted(games), np.int64)
-    return proportion_estimate(np.isin(numbers, sorted(blundered)), numbers)
+    return proportion_estimate(np.isin(numbers, sorted(games_with_blunder)), numbers)

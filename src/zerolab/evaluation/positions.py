@@ -1,4 +1,4 @@
-"""Solved positions: replaying and solving them, and their Parquet files."""
+"""Solved positions and their Parquet files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def replay_lines(
     """Play the moves of n positions from the start of the game.
 
     The moves of position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states
-    uint64[n, words], the legal actions bool[n, actions], and the number of the first position with
-    an illegal move or a finished game, None if there is none.
+    uint64[n, words], the legal actions bool[n, actions], and the index of the first position with
+    an illegal move or a finished game, or None if all are valid.
     """
     count = len(offsets) - 1
     states = np.empty((count, rules.words(game)), np.uint64)
     masks = np.empty((count, rules.actions(game)), np.bool_)
-    wrong = int(_replay_lines(game, moves, offsets, states, masks))
-    return states, masks, None if wrong == _ALL_LEGAL_LINES else wrong
+    invalid = int(_replay_lines(game, moves, offsets, states, masks))
+    return states, masks, None if invalid == _ALL_LEGAL_LINES else invalid
 
 
 def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -76,7 +76,7 @@ def _write_legal(game: Any, states: Any, masks: Any) -> None:
 
 
 UNSOLVED = -1
-"""Stands for an action where no best one is known."""
+"""Placeholder for an unknown best action."""
 
 
 def solve_states(
@@ -85,36 +85,36 @@ def solve_states(
     states: NDArray[np.uint64],
     report: Callable[[int], None] = lambda _: None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Solve ongoing states uint64[n, words], without repeating equal ones.
+    """Solve ongoing states uint64[n, words], each distinct state once.
 
-    Returns the values int32[n, actions], and bool[n], True for states that were solved; the values
-    of others are ILLEGAL. `report` is called with the number of distinct states done.
+    Returns the values int32[n, actions], and bool[n], True for solved states. The values of
+    unsolved states are ILLEGAL. `report` is called with the number of finished distinct states.
     """
-    different, where = np.unique(states, axis=0, return_inverse=True)
-    values = np.full((len(different), actions_of(game)), ILLEGAL, np.int32)
-    solved = np.ones(len(different), np.bool_)
-    for row, state in enumerate(different):
+    distinct, inverse = np.unique(states, axis=0, return_inverse=True)
+    values = np.full((len(distinct), actions_of(game)), ILLEGAL, np.int32)
+    solved = np.ones(len(distinct), np.bool_)
+    for row, state in enumerate(distinct):
         try:
             values[row] = oracle.action_values(state[None])[0]
         except NotSolvedError:
             solved[row] = False
         report(row + 1)
-    places = where.reshape(-1)
-    return values[places], solved[places]
+    indices = inverse.reshape(-1)
+    return values[indices], solved[indices]
 
 
 def solve_first_best(
     oracle: Oracle, states: NDArray[np.uint64], orders: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the first best action of each order (see `Oracle.first_best`) in ongoing states.
+    """Return the first best action of ongoing states in given orders, int64[n].
 
-    int64[n]; UNSOLVED if the oracle's budget is exhausted.
+    It is UNSOLVED if the oracle's budget is exhausted. See `Oracle.first_best`.
     """
-    found = np.full(len(states), UNSOLVED, np.int64)
+    actions = np.full(len(states), UNSOLVED, np.int64)
     for row in range(len(states)):
         with suppress(NotSolvedError):
-            found[row] = oracle.first_best(states[row : row + 1], orders[row : row + 1])[0]
-    return found
+            actions[row] = oracle.first_best(states[row : row + 1], orders[row : row + 1])[0]
+    return actions
 
 
 SCHEMA = 1
@@ -122,11 +122,11 @@ SCHEMA = 1
 _METADATA = b"zerolab"
 _KIND = "solved positions"
 _NO_MOVE = -1
-_LARGEST = 1 << 30
+_MAX_BYTES = 1 << 30
 _FREE_VALUES = 1_000_000
 _VALUES_PER_BYTE = 50
-"""Limit of values per byte of a file, beyond a few: constant values take no space in a file, but do
-in memory. Real files have up to three."""
+"""Maximum number of values per byte of a file, in excess of `_FREE_VALUES`. Constant columns take
+almost no space in a file but do in memory. Real files have at most three values per byte."""
 _COLUMNS = pa.schema(
     [
         pa.field("game", pa.int64(), nullable=False),
@@ -144,32 +144,32 @@ class Positions:
 
     game: Game
     games: NDArray[np.int64]
-    """[n] the number of each position's game."""
+    """[n], game number of each position."""
     moves: NDArray[np.int16]
-    """[m] the moves of all positions from the start of the game, one after the other."""
+    """[m], concatenated moves of all positions, each from the start of the game."""
     offsets: NDArray[np.int64]
-    """[n + 1] where the moves of each position begin, and the end."""
+    """[n + 1], start of each position's moves, followed by m."""
     states: NDArray[np.uint64]
     """[n, words]"""
     values: NDArray[np.int32]
-    """[n, actions] exact values for the mover, ILLEGAL for illegal actions."""
+    """[n, actions], exact values for the side to move; ILLEGAL for illegal actions."""
 
     def __len__(self) -> int:
         return len(self.states)
 
     @property
     def plies(self) -> NDArray[np.int64]:
-        """The number of moves before each position, int64[n]."""
+        """Number of moves before each position, int64[n]."""
         return np.diff(self.offsets)
 
     @property
     def legal(self) -> NDArray[np.bool_]:
-        """The legal actions, bool[n, actions]."""
+        """Legal actions, bool[n, actions]."""
         return np.asarray(self.values != ILLEGAL)
 
     @property
     def best(self) -> NDArray[np.int32]:
-        """The value of each position for its mover, int32[n]."""
+        """Value of each position for the side to move, int32[n]."""
         return np.asarray(self.values.max(axis=1))
 
     def line(self, row: int) -> tuple[int, ...]:
@@ -190,7 +190,7 @@ class Positions:
 
 
 def join_positions(parts: list[Positions]) -> Positions:
-    """Return the positions of several sets, at least one, as one set."""
+    """Return the positions of one or more sets as a single set."""
     shifts = np.cumsum([0, *(len(part.moves) for part in parts)])
     starts = [part.offsets[:-1] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
     return Positions(
@@ -204,7 +204,7 @@ def join_positions(parts: list[Positions]) -> Positions:
 
 
 def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) -> None:
-    """Replace a Parquet file of solved positions; `about` is JSON kept in its metadata."""
+    """Write a Parquet file of solved positions, with `about` as JSON in its metadata."""
     values = pa.array(positions.values.ravel(), mask=~positions.legal.ravel())
     count, actions = positions.values.shape
     table = pa.table(
@@ -244,32 +244,32 @@ def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
 
 
 def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dict[str, Any]]:
-    """Return the positions of a file, and the facts about them in its metadata.
+    """Return the positions of a file and the `about` table in its metadata.
 
-    Every position is replayed from its moves, and its values are checked against legal moves.
-    Raises UserError for a file that is missing, damaged, foreign, newer, or of another game than
-    `game`.
+    Every position is replayed from its moves, and its values are checked against its legal moves.
+    Raises UserError if the file is missing, damaged, of another kind or newer, or if it is for
+    another game than `game`.
     """
     check_path(path)
     if not path.is_file():
         raise UserError(
             f"{quoted(path)} is not a file: expected positions written by zerolab dataset"
         )
-    content = pa.py_buffer(read_bytes(path, _LARGEST))
+    content = pa.py_buffer(read_bytes(path, _MAX_BYTES))
     with reading(path):
         head, table = _read(path, content)
-    found = parse_game(head["game"])
-    if game is not None and game_name(found) != game_name(game):
+    file_game = parse_game(head["game"])
+    if game is not None and game_name(file_game) != game_name(game):
         raise UserError(f"{quoted(path)} has positions of {head['game']}, not of {game_name(game)}")
     with reading(path):
-        positions = _restore(path, found, table)
+        positions = _restore(path, file_game, table)
     if content_digest(positions, head["about"]) != head["digest"]:
-        raise damaged(path, "its content does not fit its digest")
+        raise damaged(path, "its content does not match its digest")
     return positions, head["about"]
 
 
 def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
-    """Read a file's header and columns; the header is checked before anything else is read."""
+    """Return the header and columns of a file, checking the header before reading the columns."""
     try:
         with pq.ParquetFile(content, page_checksum_verification=True) as file:
             metadata = file.schema_arrow.metadata or {}
@@ -279,19 +279,19 @@ def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
             check_schema(path, head.get("schema"), SCHEMA)
             fields = (("kind", str), ("game", str), ("digest", str), ("about", dict))
             if head["kind"] != _KIND or not all(isinstance(head[k], t) for k, t in fields):
-                raise damaged(path, "its metadata are not those of solved positions")
+                raise damaged(path, "its metadata is not that of solved positions")
             if not file.schema_arrow.equals(_COLUMNS):
                 raise damaged(path, "its columns are not those of solved positions")
             if _values(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
-                raise damaged(path, f"it holds {_values(file.metadata):,} values")
-            # Threads that are still reading when another finds damage would abort the process.
+                raise damaged(path, f"it has {_values(file.metadata):,} values")
+            # If one thread finds damage while others are reading, the process aborts.
             return head, file.read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:  # nothing is read from a disk here
+    except (pa.ArrowException, OSError) as error:  # not from the disk: the content is in memory
         raise damaged(path, error) from error
 
 
 def _values(metadata: Any) -> int:
-    """Return the number of values over all columns that a Parquet file declares."""
+    """Return the number of values declared by a Parquet file, over all columns."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     return sum(each.column(j).num_values for each in groups for j in range(each.num_columns))
 
@@ -301,24 +301,22 @@ def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
     if any(column.null_count for column in columns.values()):
         raise damaged(path, "a value is missing")
     lines, listed = columns["moves"], columns["values"]
-    moves, offsets = _flat(lines.flatten()), lines.offsets.to_numpy().astype(np.int64)
-    states, masks, wrong = replay_lines(game, moves, offsets - offsets[0])
-    if wrong is not None:
-        raise damaged(path, f"the moves of position {wrong} are not legal in {game_name(game)}")
+    # np.array() makes a writable copy.
+    moves = np.array(lines.flatten().fill_null(_NO_MOVE), np.int16)
+    offsets = lines.offsets.to_numpy().astype(np.int64)
+    states, masks, invalid = replay_lines(game, moves, offsets - offsets[0])
+    if invalid is not None:
+        raise damaged(path, f"the moves of position {invalid} are not legal in {game_name(game)}")
     if (np.diff(listed.offsets.to_numpy()) != masks.shape[1]).any():
         raise damaged(path, "a position has too few or too many values")
     values = np.array(listed.flatten().fill_null(ILLEGAL)).reshape(masks.shape)
     if ((values == ILLEGAL) == masks).any():
-        raise damaged(path, "values and legal moves do not fit")
+        raise damaged(path, "its values do not match the legal moves")
     positions = Positions(
         game, np.array(columns["game"]), moves, offsets - offsets[0], states, values
     )
     if (columns["ply"].to_numpy() != positions.plies).any():
-        raise damaged(path, "plies and moves do not fit")
+        raise damaged(path, "its plies do not match the moves")
     if len(positions) and (columns["value"].to_numpy() != positions.best).any():
         raise damaged(path, "a value is not that of the best move")
     return positions
-
-
-def _flat(moves: pa.Array) -> NDArray[np.int16]:
-    return np.array(moves.fill_null(_NO_MOVE), np.int16)  # a copy, which can be written

@@ -1,4 +1,4 @@
-"""Tables, lines, JSON and figures of accuracy and of games against perfect play."""
+"""Tables, JSON and figures for accuracy and for games against perfect play."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def as_plain(value: Any) -> Any:
-    """Return a value for JSON, with NamedTuples at every depth as dictionaries."""
+    """Return a value for JSON, with nested NamedTuples converted to dictionaries."""
     if isinstance(value, Estimate):
         return value.as_dict()
     if hasattr(value, "_asdict"):
@@ -34,13 +34,13 @@ def as_plain(value: Any) -> Any:
 
 
 def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
-    """Return games against perfect play for JSON."""
+    """Return a report on games against perfect play for JSON."""
     others = {name: as_plain(field) for name, field in report._asdict().items() if name != "pair"}
     return {"score": score_dict(report.pair), **others}
 
 
 def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
-    """Print accuracies with intervals, overall and on non-trivial positions, then by ply."""
+    """Print accuracies with intervals, overall, on non-trivial positions and by ply."""
     rows: list[list[Cell]] = [
         [f"{report.name}, {title}", *map(_cell, (accuracy.strong, accuracy.weak, accuracy.regret))]
         for part, title in (("all", "all positions"), ("non_trivial", "non-trivial positions"))
@@ -54,32 +54,32 @@ def show_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
         if report.value is not None:
             error, sign = report.value
             console.print(
-                f"{report.name}: squared error of the value {_number(error)}; winner recognised in"
-                f" {percent(sign)} of the decided positions"
+                f"{report.name}: squared error of the value {_number(error)}; correct winner in"
+                f" {percent(sign)} of the won and lost positions"
             )
     print_table(console, _table_by_ply(reports))
 
 
 def _table_by_ply(reports: Sequence[AccuracyReport]) -> Table:
-    """Return a row per range of plies, for measured players if there are any.
+    """Return a table with one row per range of plies, for measured players if there are any.
 
-    Single plies, and what is known exactly, are in JSON and in the figure.
+    Single plies and exact accuracies are available as JSON and in the figure.
     """
     measured = [each for each in reports if each.is_measured] or list(reports)
-    heads = [
+    columns = [
         Column(f"{each.name}, {kind}", ".0%") for each in measured for kind in ("strong", "weak")
     ]
     rows: list[list[Cell]] = []
-    for place, (first, last, accuracy) in enumerate(measured[0].by_ply_range):
+    for index, (first, last, accuracy) in enumerate(measured[0].by_ply_range):
         count = accuracy.strong.samples if accuracy.strong else 0
-        found = [each.by_ply_range[place].accuracy for each in measured]
-        cells = [_cell(each) for accuracy in found for each in (accuracy.strong, accuracy.weak)]
+        in_range = [report.by_ply_range[index].accuracy for report in measured]
+        cells = [_cell(each) for accuracy in in_range for each in (accuracy.strong, accuracy.weak)]
         rows.append([str(first) if first == last else f"{first}-{last}", count, *cells])
-    return Table("by-ply", "", ["plies", "positions", *heads], rows)
+    return Table("by-ply", "", ["plies", "positions", *columns], rows)
 
 
 def _cell(estimate: Estimate | None) -> Cell:
-    """Return an estimate as a cell; without an interval where it is exact."""
+    """Return an estimate as a cell, without an interval if it is exact."""
     if estimate is None:
         return "unknown"
     value, low, high = estimate.interval
@@ -89,23 +89,24 @@ def _cell(estimate: Estimate | None) -> Cell:
 def show_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     """Print the results of games against perfect play."""
     console.print(f"against perfect play: {describe_score(report.pair)}")
-    for blundered, which in (
+    for blundered, games_played in (
         (report.blundered, "in all games"),
         (report.blundered_first, "as first player"),
         (report.blundered_second, "as second player"),
     ):
         games = blundered.samples if blundered else 0
         console.print(
-            f"blundered {which}: {percent(blundered)} of {games} games not lost from the start"
+            f"blundered {games_played}: {percent(blundered)} of {games} games not lost from the"
+            " start"
         )
     if report.blunders_by_ply:
-        often = ", ".join(f"{ply}: {count}" for ply, count in report.blunders_by_ply.items())
-        console.print(f"blunders by ply: {often}")
+        counts = ", ".join(f"{ply}: {count}" for ply, count in report.blunders_by_ply.items())
+        console.print(f"blunders by ply: {counts}")
     console.print(f"regret per move: {_number(report.regret)}")
 
 
 def describe_score(pair: PairResult) -> str:
-    """Return the score of `pair.first` over all games, and the interval from distinct ones."""
+    """Return the score of `pair.first` over all games, with its interval from distinct games."""
     score, (score_rate, low, high) = pair.score, pair.interval
     return (
         f"{score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
@@ -114,7 +115,7 @@ def describe_score(pair: PairResult) -> str:
 
 
 def percent(estimate: Estimate | None) -> str:
-    """Return a proportion in percent, with its interval unless it is exact."""
+    """Return a proportion as a percentage, with its interval unless it is exact."""
     if estimate is None:
         return "unknown"
     mean, low, high = estimate.interval
@@ -130,9 +131,9 @@ def _number(estimate: Estimate | None) -> str:
 
 
 FEWEST = 10
-"""Fewest positions of a ply that is drawn; with fewer, intervals are too wide."""
+"""Minimum number of positions to draw a ply; with fewer, the intervals are too wide."""
 
-_APART = 0.25  # plies between the intervals of two players
+_OFFSET = 0.25  # in plies, between the error bars of players
 
 
 def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
@@ -143,7 +144,7 @@ def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
         for number, report in enumerate(reports):
             _draw(axes, report, kind, number)
         axes.set(title=f"{kind} accuracy", ylim=(0, 1.02))
-        axes.set_xlabel(f"ply (those with at least {FEWEST} positions)")
+        axes.set_xlabel(f"ply (with at least {FEWEST} positions)")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("moves")
     panels[0].yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f} %")
@@ -153,23 +154,23 @@ def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
 
 
 def save_accuracy(path: Path, title: str, reports: Sequence[AccuracyReport]) -> None:
-    """Write the figure to a file in the format of its suffix, such as .png or .svg."""
+    """Save the figure in the format given by the suffix, such as .png or .svg."""
     save_figure(draw_accuracy(title, reports), path)
 
 
 def _draw(axes: Axes, report: AccuracyReport, kind: str, number: int) -> None:
-    """Draw one player, with intervals side by side or, for exact numbers, a dashed line."""
-    known = {
+    """Draw one player with error bars or, if its accuracy is exact, as a dashed line."""
+    intervals = {
         ply: estimate.interval
         for ply, accuracy in report.by_ply.items()
         if (estimate := getattr(accuracy, kind)) is not None and estimate.samples >= FEWEST
     }
-    means = [each.value for each in known.values()]
+    means = [interval.value for interval in intervals.values()]
     if not report.is_measured:
-        axes.plot(list(known), means, linestyle="--", color="0.5", label=report.name)
+        axes.plot(list(intervals), means, linestyle="--", color="0.5", label=report.name)
         return
-    errors = [[each.margins[side] for each in known.values()] for side in (0, 1)]
+    errors = [[interval.margins[side] for interval in intervals.values()] for side in (0, 1)]
     axes.errorbar(
-        [ply + _APART * number for ply in known], means, yerr=errors, marker=".",
+        [ply + _OFFSET * number for ply in intervals], means, yerr=errors, marker=".",
         linewidth=1, elinewidth=0.7, capsize=1.5, color=colour(number), label=report.name,
     )  # fmt: skip
