@@ -78,7 +78,7 @@ def test_tables_name_player_and_positions(file, capsys):
     assert "mcts:50, gobang:3x3:3" in output
     assert "80 solved positions" in output
     assert "player, non-trivial positions" in output
-    assert "winner recognised in " in output
+    assert "correct winner in " in output
 
 
 def test_matches_against_perfect_play_count_blunders(capsys):

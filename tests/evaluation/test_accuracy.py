@@ -217,13 +217,13 @@ def test_plies_are_grouped_evenly():
     plies = np.repeat(np.arange(40), 25)
     ranges = ply_ranges(plies)
     assert ranges == [(first, first + 4) for first in range(0, 40, 5)]
-    assert ply_ranges(plies, most=3) == [(0, 12), (13, 26), (27, 39)]
+    assert ply_ranges(plies, limit=3) == [(0, 12), (13, 26), (27, 39)]
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=300), st.integers(1, 10))
-def test_every_ply_is_in_one_range(plies, most):
-    ranges = ply_ranges(np.array(plies), most)
-    assert len(ranges) <= most
+def test_every_ply_is_in_one_range(plies, limit):
+    ranges = ply_ranges(np.array(plies), limit)
+    assert len(ranges) <= limit
     assert all(first <= last for first, last in ranges)
     assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
     assert all(any(first <= ply <= last for first, last in ranges) for ply in plies)

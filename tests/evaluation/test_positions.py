@@ -33,7 +33,7 @@ def test_highly_compressed_columns_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(positions_module, "_FREE_VALUES", 1000)
     first = POSITIONS.take(np.zeros(40_000, np.int64))
     write_positions(tmp_path / "bomb.parquet", first, {})
-    with pytest.raises(UserError, match=r"bomb\.parquet is damaged \(it holds 520,000 values"):
+    with pytest.raises(UserError, match=r"bomb\.parquet is damaged \(it has 520,000 values"):
         read_positions(tmp_path / "bomb.parquet")
 
 
@@ -108,10 +108,10 @@ def rewritten(path, changes=None, **columns):
     [
         ({"schema": 2}, "schema version 2, newer"),
         ({"schema": "x"}, "has no schema version"),
-        ({"kind": "games"}, "metadata are not"),
-        ({"game": 5}, "metadata are not"),
-        ({"about": None}, "metadata are not"),
-        ({"digest": "0" * 32}, "does not fit its digest"),
+        ({"kind": "games"}, "metadata"),
+        ({"game": 5}, "metadata"),
+        ({"about": None}, "metadata"),
+        ({"digest": "0" * 32}, "digest"),
     ],
 )
 def test_invalid_metadata_is_refused(path, changes, expected):
@@ -142,8 +142,8 @@ def changed_columns(change):
         (lambda moves, values: moves.__setitem__(0, [0, 3, 1, 4, 2]), "position 0 are not legal"),
         (lambda moves, values: moves.__setitem__(0, [0, 3, 1, 4, 2, 5]), "0 are not legal"),
         (lambda moves, values: values[0].pop(), "too few or too many values"),
-        (lambda moves, values: values.__setitem__(0, [None] * 9), "values and legal moves"),
-        (lambda moves, values: values.__setitem__(0, [0] * 9), "values and legal moves"),
+        (lambda moves, values: values.__setitem__(0, [None] * 9), "legal moves"),
+        (lambda moves, values: values.__setitem__(0, [0] * 9), "legal moves"),
         (lambda moves, values: values.__setitem__(0, lowered(values[0])), "not that of the best"),
     ],
 )
