@@ -20,7 +20,6 @@ from zerolab.core.compiled import inlined, kernel
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 # Purposes. The results of every run depend on these numbers, so never change them.
 SELF_PLAY_MOVE = 1

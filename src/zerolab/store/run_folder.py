@@ -236,10 +236,6 @@ class RunFolder:
         """Return the digest that identifies the network weights of an iteration."""
         return read_digest(self.weights_path(iteration), WEIGHTS)
 
-    def has_optimizer(self, iteration: int) -> bool:
-        """Return True if the optimiser state of an iteration exists; old ones are removed."""
-        return self.optimizer_path(iteration).is_file()
-
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser state of an iteration."""
         path = self.optimizer_path(iteration)
