@@ -183,7 +183,7 @@ def test_optimizer_of_another_network_is_refused(finished_work, tmp_path):
     other = opened(finished_work, "trunk")
     wrong = {**task.sources, START_OPTIMIZER_COPY: other.optimizer_path(1).read_bytes()}
     outcome = perform(replace(task, sources=wrong))
-    assert "it is not of network 1 of gobang:3x3" in outcome.failure[0]
+    assert "network 1 of gobang:3x3" in outcome.failure[0]
 
 
 def test_unknown_part_is_refused():
