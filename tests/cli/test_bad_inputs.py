@@ -122,7 +122,7 @@ def empty_stdin(monkeypatch, tmp_path):
 
 
 def failure(arguments, capsys):
-    """Return a description of a bad reaction to the mistake, or an empty string."""
+    """Return a description of how the command mishandled the mistake, or an empty string."""
     try:
         code = main(arguments)
     except BaseException as error:  # the user would see a traceback

@@ -35,7 +35,7 @@ CAUGHT_BY: dict[str, tuple[str, Any]] = {}
 
 
 def _broken(check: str, rows: int = 3, columns: int = 3) -> Callable[[type], type]:
-    """Register Gobang with the decorated part instead of its own, and rows of three that win."""
+    """Register three-in-a-row Gobang with the decorated part in place of its own."""
 
     def register(broken: type) -> type:
         name = broken.__name__

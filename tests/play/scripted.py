@@ -9,7 +9,7 @@ from zerolab.rules.position import Position
 
 
 class Scripted:
-    """A player of the actions chosen by `pick`, which checks that all moves are reported to it."""
+    """A player that plays what `pick` chooses and checks that all moves are reported to it."""
 
     def __init__(self, game, name, pick):
         self.name = name

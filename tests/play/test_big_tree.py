@@ -9,7 +9,7 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.play.big_tree import BigTreePlayer, TranspositionTree
-from zerolab.play.search_service import SearchService, ServiceSearches
+from zerolab.play.search_service import SearchService, ServiceSettings
 from zerolab.play.selfplay_modes import play_by_service
 from zerolab.play.selfplay_settings import BigTreeMode, SelfPlaySettings
 from zerolab.rules import rules
@@ -26,7 +26,7 @@ C, FIRST_PLAY = 3.0, -1.0
 def play(games=60, at_once=1, **changes):
     """Return the games and the tree."""
     mode = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
-    searches = ServiceSearches(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
+    searches = ServiceSettings(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
     with SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches) as service:
         player = BigTreePlayer(GAME, mode, service, "a", lambda _: None)
         played = player.play(games)
@@ -115,7 +115,7 @@ def test_examples_agree_with_games_and_search_service():
         assert positions(game)[-1].first_player_outcome == game.result
     _, rows = np.unique(examples.states, axis=0, return_index=True)
     with SearchService(
-        GAME, HashEvaluator(rules.actions(GAME)), ServiceSearches(SEARCH, seed=3, iteration=2)
+        GAME, HashEvaluator(rules.actions(GAME)), ServiceSettings(SEARCH, seed=3, iteration=2)
     ) as service:
         results = service.search(examples.states[rows])
     np.testing.assert_array_equal(examples.policies[rows], results.policies.astype(np.float16))

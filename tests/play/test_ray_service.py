@@ -12,7 +12,7 @@ pytest.importorskip("ray")
 from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import ray
 from zerolab.play.ray_service import ActorPlace, Actors, RayService, place_actors
-from zerolab.play.search_service import SearchService, ServiceSearches
+from zerolab.play.search_service import SearchService, ServiceSettings
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -23,7 +23,7 @@ NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
 SPEC = partial(UniformEvaluator, rules.actions(GAME))
 SEARCH = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 0.25}})
-SEARCHES = ServiceSearches(SEARCH, seed=3, iteration=2, slots=5)
+SEARCHES = ServiceSettings(SEARCH, seed=3, iteration=2, slots=5)
 START = Position.start(NAME)
 STATES = np.array([START.play(a).play(b).state for a in range(4) for b in range(4)] * 2)
 

@@ -7,7 +7,7 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.core import streams
-from zerolab.play.search_service import SearchService, ServiceSearches, rows_by_thread
+from zerolab.play.search_service import SearchService, ServiceSettings, rows_by_thread
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_modes import play_by_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -25,7 +25,7 @@ QUIET = SearchSettings.model_validate({"simulations": 8, "reuse_tree": False})
 
 
 def service(search=NOISY, **changes):
-    searches = ServiceSearches(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
+    searches = ServiceSettings(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
     return SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches)
 
 
@@ -150,7 +150,7 @@ def test_error_in_thread_stops_service_and_is_raised():
         def evaluate(self, states):
             raise FloatingPointError("broken")
 
-    searches = ServiceSearches(NOISY, 3, 2, threads=2)
+    searches = ServiceSettings(NOISY, 3, 2, threads=2)
     with (
         pytest.raises(FloatingPointError, match="broken"),
         SearchService(GAME, Broken(), searches) as searcher,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("fastapi", reason="pages need the extra web")
+pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from tiny_laboratory import new_client
 

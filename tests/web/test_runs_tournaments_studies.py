@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import pytest
 
-pytest.importorskip("fastapi", reason="pages need the extra web")
+pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from starlette.testclient import TestClient
 from tiny_laboratory import new_client

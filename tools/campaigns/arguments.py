@@ -46,5 +46,5 @@ class Arguments:
         )
 
     def close(self) -> list[str]:
-        """Return no faults, since there is nothing to end."""
+        """Return no faults, since there is nothing to clean up."""
         return []

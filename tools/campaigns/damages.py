@@ -45,7 +45,7 @@ class Damages:
         return Attempt(what, ended.faults(), ended.message)
 
     def close(self) -> list[str]:
-        """Return no faults, since there is nothing to end."""
+        """Return no faults, since there is nothing to clean up."""
         return []
 
 

@@ -69,7 +69,7 @@ class Kills:
         return Attempt(" ".join(steps), faults, ended.message)
 
     def close(self) -> list[str]:
-        """Return no faults, since there is nothing to end."""
+        """Return no faults, since there is nothing to clean up."""
         return []
 
     def _faults(self, ended: Ended) -> list[str]:

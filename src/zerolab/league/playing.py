@@ -73,7 +73,7 @@ class LeaguePlayer(SelfPlayer):
             self._game, self._settings, self.evaluator, games, self._threads, self._per_tree
         )
 
-    def new_starts(self, games: int) -> RandomOpeningPlies:
+    def opening_plies(self, games: int) -> RandomOpeningPlies:
         return _RandomMoves(self._game, games)
 
     def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:

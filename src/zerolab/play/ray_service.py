@@ -24,7 +24,7 @@ from zerolab.play.position_search import PositionResults, empty_results
 from zerolab.play.search_service import (
     EvaluatorSpec,
     SearchService,
-    ServiceSearches,
+    ServiceSettings,
     distinct_states,
 )
 from zerolab.play.selfplay import sum_by_key
@@ -42,7 +42,7 @@ class ActorWork(NamedTuple):
 
     game: str
     evaluator: EvaluatorSpec
-    searches: ServiceSearches
+    searches: ServiceSettings
 
 
 class ActorUsage(NamedTuple):
@@ -140,7 +140,7 @@ class RayService:
     """
 
     def __init__(
-        self, game: str, spec: EvaluatorSpec, searches: ServiceSearches, actors: int
+        self, game: str, spec: EvaluatorSpec, searches: ServiceSettings, actors: int
     ) -> None:
         self._work = ActorWork(game, spec, searches)
         self._count = actors

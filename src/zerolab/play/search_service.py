@@ -59,7 +59,7 @@ class NetworkSpec:
 _SERVICE_POLL_SECONDS = 0.2
 
 
-class ServiceSearches(NamedTuple):
+class ServiceSettings(NamedTuple):
     """Search settings and limits, without network and game."""
 
     settings: SearchSettings
@@ -123,7 +123,7 @@ def rows_by_thread(affinity: NDArray[np.int64], threads: int) -> list[NDArray[np
 class SearchService:
     """Context manager for searches of positions in threads of this process."""
 
-    def __init__(self, game: Game, evaluator: Evaluator, searches: ServiceSearches) -> None:
+    def __init__(self, game: Game, evaluator: Evaluator, searches: ServiceSettings) -> None:
         self._actions = rules.actions(game)
         self._threads = searches.threads
         self._cache = ResultCache(searches.cache, self._actions)

@@ -166,10 +166,10 @@ class SelfPlayer(SearchPlayer):
 
     def start(self, games: int) -> None:
         super().start(games)
-        self._starts = self.new_starts(games)
+        self._starts = self.opening_plies(games)
         self._full = np.zeros(games, np.bool_)
 
-    def new_starts(self, games: int) -> RandomOpeningPlies:
+    def opening_plies(self, games: int) -> RandomOpeningPlies:
         """Return a source of random opening plies for `games` games."""
         return RandomOpeningPlies(self._game, self._random_plies, games)
 

@@ -17,7 +17,7 @@ from zerolab.core.config import Variant
 from zerolab.play.big_tree import BigTreePlayer
 from zerolab.play.lockstep import Lockstep, LockstepGame, play_retries
 from zerolab.play.pairings import Pairing
-from zerolab.play.search_service import EvaluatorSpec, SearchService, ServiceSearches
+from zerolab.play.search_service import EvaluatorSpec, SearchService, ServiceSettings
 from zerolab.play.selfplay import (
     SelfPlayProgress,
     SelfPlayResult,
@@ -134,7 +134,7 @@ def play_by_service(
     """
     mode = settings.mode
     assert isinstance(mode, ServiceMode)
-    searches = ServiceSearches(
+    searches = ServiceSettings(
         search, seed, iteration, settings.budget, settings.parallel_games, settings.threads,
         mode.cache,
     )  # fmt: skip
@@ -168,7 +168,7 @@ def require_ray_if_needed(mode: Variant) -> None:
 def _new_service(
     game: Game,
     evaluator: Evaluator,
-    searches: ServiceSearches,
+    searches: ServiceSettings,
     actors: int,
     spec: Callable[[], EvaluatorSpec] | None,
 ) -> SearchService | RayService:

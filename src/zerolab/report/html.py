@@ -17,7 +17,7 @@ from zerolab.report.table import Table, csv_text
 _MAX_SVG_BYTES = 400_000  # larger figures, with thousands of dots, are included as PNG
 _PIXELS_PER_INCH = 96
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
-_WIDTH, _HEIGHT = 160, 20  # of the drawing of an interval, in SVG units
+_WIDTH, _HEIGHT = 160, 20  # size of an interval drawing, in SVG units
 
 
 def page(document: Document, images: Mapping[str, Image]) -> str:

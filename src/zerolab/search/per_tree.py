@@ -85,7 +85,7 @@ class FixedPerTree(NamedTuple):
     value: NDArray[np.float64]  # [B]
 
 
-class _FixedPerTreeRule(FixedRule):
+class _PerTreeFixedFpuRule(FixedRule):
     @staticmethod
     def fpu_value(rule, tree, b, node):
         return np.float32(rule.value[b])
@@ -109,5 +109,5 @@ class _WithDrawsPerTreeRule(WithDrawsRule):
 
 
 SELECTIONS.implement(PuctPerTree, _PuctPerTreeRule)
-FPUS.implement(FixedPerTree, _FixedPerTreeRule)
+FPUS.implement(FixedPerTree, _PerTreeFixedFpuRule)
 UTILITIES.implement(WithDrawsPerTree, _WithDrawsPerTreeRule)

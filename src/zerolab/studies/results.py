@@ -72,7 +72,7 @@ class TrainedRun:
 
     @cached_property
     def seconds(self) -> dict[str, float]:
-        """Seconds of self-play, learning and gates, by stage, without measurements."""
+        """Seconds of self-play, learning and gates, by stage, excluding measurements."""
         spent = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
             if record.stage in spent:
@@ -91,7 +91,7 @@ class TrainedRun:
 
     @property
     def positions(self) -> int:
-        """Number of positions played for learning."""
+        """Number of self-play positions."""
         return sum(record.positions for record in self.of(SelfPlayRecord))
 
 
@@ -144,7 +144,7 @@ class Results:
         return iter(self.runs)
 
     def where(self, part: str | None = None, **factors: Level) -> list[TrainedRun]:
-        """Return the finished runs of a part, or of all, with certain levels of factors."""
+        """Return the finished runs of one or all parts whose factors have the given levels."""
         return [
             run for run in self.runs
             if part in (None, run.planned.part)
@@ -157,7 +157,7 @@ class Results:
         return list(dict.fromkeys(run.factors[factor] for run in every if factor in run.factors))
 
     def missing_message(self, part: str | None = None) -> str:
-        """Return a message about the unfinished work of a part, or of all; empty if none."""
+        """Return a message about unfinished work of one or all parts, or an empty string."""
         if part not in (None, *self.design.parts):
             return f"{part} is not studied at this scale"
         planned = [run for run in self.design.runs if part in (None, run.part)]
@@ -177,7 +177,7 @@ class Results:
             parts.append(f"tournaments not finished: {', '.join(unplayed)}")
         return "; ".join(parts)
 
-    def once(
+    def measure_once(
         self, name: str, facts: Mapping[str, Any], measure: Callable[[], Mapping[str, float]]
     ) -> Mapping[str, float]:
         """Return the stored result of a measurement of finished runs, or measure and store it.
@@ -199,7 +199,7 @@ class Results:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training of all distinct runs."""
+        """Total training seconds of all distinct runs."""
         return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
 
 

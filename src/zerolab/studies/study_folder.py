@@ -32,7 +32,7 @@ from zerolab.studies.design import (
     run_key,
 )
 from zerolab.training.configure import saved_settings
-from zerolab.training.inputs import feature_files, start_files
+from zerolab.training.inputs import read_feature_files, start_files
 
 STUDY = FolderKind("study", "study.toml", "--folder")
 
@@ -141,7 +141,7 @@ class StudyFolder:
         """
         files: dict[str, bytes] = {}
         if run.source is not None and (learnt := self.open_run(run.source)):
-            files |= feature_files(learnt)
+            files |= read_feature_files(learnt)
         if run.start is not None and (started := self.open_run(run.start)):
             files |= start_files(run.settings, started)
         return files

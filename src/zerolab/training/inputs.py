@@ -211,7 +211,7 @@ def find_feature_source(
     return source
 
 
-def feature_files(source: RunFolder) -> dict[str, bytes]:
+def read_feature_files(source: RunFolder) -> dict[str, bytes]:
     """Return the contents of the files, by name, needed to learn the features of a finished run.
 
     Raises UserError if a file is damaged.

@@ -58,7 +58,7 @@ def supervised_findings(results: Results) -> dict[Claim, Estimate | Missing]:
     """Return the statistic of each claim on supervised learning, or why it is missing."""
     if missing_message := results.missing_message(SUPERVISED):
         return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), Missing(missing_message))
-    depths = _depths(results)
+    depths = _block_counts(results)
     first, last = depths[0], depths[-1]
     return {
         DEEPER: paired_difference(
@@ -78,7 +78,7 @@ def supervised_findings(results: Results) -> dict[Claim, Estimate | Missing]:
     }
 
 
-def _depths(results: Results) -> list[int]:
+def _block_counts(results: Results) -> list[int]:
     return [int(blocks) for blocks in results.levels("blocks", SUPERVISED)]
 
 
@@ -125,7 +125,7 @@ def supervised_blocks(results: Results) -> Iterator[Block]:
 
 def _table(results: Results) -> Table:
     rows: list[list[Cell]] = []
-    for depth in _depths(results):
+    for depth in _block_counts(results):
         for name in SETS:
             published = PUBLISHED.get((name, depth))
             row: list[Cell] = [name, depth, len(_runs(results, name, depth, RIGHT))]
@@ -171,7 +171,7 @@ def _bars(results: Results) -> Iterator[Block]:
                 )
                 for name in SETS
             }
-            for depth in _depths(results)
+            for depth in _block_counts(results)
         }
         yield Picture(
             f"supervised-{measure}",
@@ -193,7 +193,7 @@ def _published_move(name: str, depth: int) -> float | None:
 def _validation(results: Results) -> Iterator[Block]:
     panels: dict[str, dict[str, Curve]] = {}
     for name in SETS:
-        for depth in _depths(results):
+        for depth in _block_counts(results):
             curves = [
                 [
                     record.strong
@@ -255,7 +255,9 @@ class _EasyPositions:
         folder = RunFolder.open(run.path)
         weights = folder.weights_digest(folder.progress.best)
         facts = {"run": run.planned.key, "weights": weights, "positions": self._digest}
-        numbers = self._results.once("easy positions", facts, lambda: self._measure(folder, run))
+        numbers = self._results.measure_once(
+            "easy positions", facts, lambda: self._measure(folder, run)
+        )
         return numbers["strong"]
 
     def _measure(self, folder: RunFolder, run: TrainedRun) -> dict[str, float]:
