@@ -147,7 +147,7 @@ def test_status_of_new_study_counts_all_games(capsys):
     ("arguments", "expected"),
     [
         ([], "NAME"),
-        (["table-5.1"], "studies/table-5.1-mini holds no study"),
+        (["table-5.1"], "studies/table-5.1-mini"),
         (["table-5.1"], "zerolab study table-5.1 --scale mini"),
         (["tabel-5.1"], 'did you mean "table-5.1"?'),
         (["table-5.1", "--scale", "papre"], "papre"),

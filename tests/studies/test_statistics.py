@@ -69,7 +69,7 @@ def test_paired_difference_agrees_with_a_t_test():
     expected = scipy.stats.ttest_rel(ONE[:4], OTHER)
     assert ends(result) == pytest.approx(tuple(expected.confidence_interval()))
     assert result.p_value(0.0) == pytest.approx(expected.pvalue)
-    with pytest.raises(ValueError, match="pairs of 5 and 4"):
+    with pytest.raises(ValueError, match="5 and 4"):
         paired_difference(ONE, OTHER)
 
 
@@ -197,7 +197,7 @@ def test_bootstrap_ignores_nan():
     assert result.interval.low < result.interval.high
     with pytest.raises(ValueError, match="is nan"):
         bootstrap([0, 0], statistic=share)
-    with pytest.raises(ValueError, match="without runs"):
+    with pytest.raises(ValueError, match="at least one run"):
         bootstrap([1], [], statistic=lambda one, other: 0.0)
 
 

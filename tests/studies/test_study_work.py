@@ -208,13 +208,13 @@ def test_locked_study_is_refused(tmp_path):
 def test_full_disk_is_reported_before_anything_is_created(tmp_path, monkeypatch):
     usage = work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
     monkeypatch.setattr(work.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(UserError, match=r"will take about 0\.\d GiB, and the disk has 0\.0 GiB"):
+    with pytest.raises(UserError, match=r"about 0\.\d GiB, and the disk has 0\.0 GiB"):
         study_work_in(tmp_path / "new").require_room()
     assert not (tmp_path / "new").exists()
 
 
 def test_missing_study_is_reported(tmp_path):
-    with pytest.raises(UserError, match="holds no study"):
+    with pytest.raises(UserError, match="--scale smoke"):
         study_work_in(tmp_path).results()
 
 

@@ -1,7 +1,7 @@
 """Verdicts on the claims of a paper.
 
-Claims are constants, written down before anything is measured; `judge` compares them with the
-estimates of a study. A threshold that moved with the data would claim nothing.
+Claims are constants, fixed before any measurement, because a threshold chosen after seeing the data
+would be meaningless. `judge` compares them with the estimates of a study.
 """
 
 from __future__ import annotations
@@ -17,32 +17,34 @@ class Missing(NamedTuple):
     """Reason why there is no estimate."""
 
     note: str
-    """Such as ``3 of 32 runs are not finished``."""
+    """Reason in words, such as ``3 of 32 runs are not finished``."""
 
 
-def judge(found: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
-    """Return a verdict on each claim of a study, in the order given.
+def judge(statistics: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
+    """Return a verdict on each claim of a study, in the order of `statistics`.
 
-    A claim holds, or does not hold, if its p-value is below 0.05 after Holm's adjustment over all
-    claims; otherwise it is undecided. Claims without data count in the adjustment, so that a
-    verdict does not depend on how much is finished. Pass every claim of the study: leaving some out
-    would make the others look more certain than they are.
+    A claim is decided if its p-value is below 0.05 after Holm's adjustment over all claims. Claims
+    without data count in the adjustment, so the number of finished runs does not affect it.
+    `statistics` must contain all claims of the study, because omitting some would overstate the
+    certainty of the others.
     """
-    keys = [claim.key for claim in found]
+    keys = [claim.key for claim in statistics]
     if len(set(keys)) < len(keys):
         raise ValueError(f"claims share a key: {sorted(keys)}")
-    known = {
+    estimates = {
         claim: estimate
-        for claim, estimate in found.items()
+        for claim, estimate in statistics.items()
         if estimate is not None and not isinstance(estimate, Missing)
     }
-    p_values = {claim: estimate.p_value(claim.threshold) for claim, estimate in known.items()}
-    adjusted = dict(zip(found, holm([p_values.get(claim, 1.0) for claim in found]), strict=True))
+    p_values = {claim: estimate.p_value(claim.threshold) for claim, estimate in estimates.items()}
+    all_p_values = [p_values.get(claim, 1.0) for claim in statistics]
+    adjusted = dict(zip(statistics, holm(all_p_values), strict=True))
     verdicts = []
-    for claim, estimate in found.items():
-        if claim in known:
-            word = _word(claim, known[claim].value, adjusted[claim])
-            verdict = Verdict(claim, known[claim].interval, p_values[claim], adjusted[claim], word)
+    for claim, estimate in statistics.items():
+        if claim in estimates:
+            interval = estimates[claim].interval
+            word = _word(claim, estimates[claim].value, adjusted[claim])
+            verdict = Verdict(claim, interval, p_values[claim], adjusted[claim], word)
         else:
             note = estimate.note if isinstance(estimate, Missing) else "nothing was measured"
             verdict = Verdict(claim, None, None, None, "no data", note)

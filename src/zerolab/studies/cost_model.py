@@ -1,8 +1,8 @@
-"""Estimates of the time and disk space that work will take.
+"""Estimates of computing time and disk space.
 
-The model counts what takes long, simulations of self-play and examples seen by learning, and takes
-the size of the network into account. Its constants are those of one core of a laptop; `Pace` scales
-them by the measured times of finished tasks.
+The model counts the dominant costs, which are self-play simulations and training examples, and
+accounts for the size of the network. Its constants apply to one core of a laptop. `Pace` scales the
+estimates by the measured times of finished tasks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from zerolab.studies.design import PlannedTournament
 from zerolab.training.settings import TrainSettings
 
 _SIMULATION_SECONDS = 5e-5  # tree, batching and small layers
-_SAMPLE_SECONDS = 1e-4  # a step's fixed costs, divided by the papers' batch of 64
+_SAMPLE_SECONDS = 1e-4  # fixed cost of a training step, divided by the papers' batch size of 64
 _FLOPS = 5e10
 _TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
-_AGENT_SECONDS = 1e-4  # a move of an agent without a network
-_STAGE_SECONDS = 0.3  # loading, saving
-_COMPRESSED = 0.4  # see store.examples
+_AGENT_SECONDS = 1e-4  # per move of an agent without a network
+_STAGE_SECONDS = 0.3  # loading and saving
+_COMPRESSED = 0.4  # compression ratio, see store.examples
 _RANDOM_GAMES = 20
-_SHARE_KEPT = 0.7  # of candidates that a gate accepts, whose networks stay on disk
+_SHARE_ACCEPTED = 0.7  # share of candidates that pass their gate and stay on disk
 
 
 class RunWork(NamedTuple):
@@ -37,15 +37,15 @@ class RunWork(NamedTuple):
 
     simulations: float
     samples: float
-    """Examples seen by learning, with repetitions."""
+    """Number of training examples, including repetitions."""
     positions: float
-    """Examples stored."""
+    """Number of stored examples."""
 
 
 def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
-    """Estimate the work of a run, assuming games as long as random ones.
+    """Estimate the work of a run, assuming that games are as long as random games.
 
-    A run with `solved` positions learns from these instead of games.
+    A run with `solved` positions learns from these positions instead of games.
     """
     if solved:
         return RunWork(0.0, settings.iterations * (settings.learn.epochs or 1) * solved, 0.0)
@@ -55,9 +55,9 @@ def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
     samples = 0.0
     for iteration in range(1, settings.iterations + 1):
         total = round(iteration * fresh)
-        kept = learn.window.positions(iteration, total)
-        newest = getattr(learn.window, "iterations", iteration)
-        window = min(newest, iteration) * fresh if kept is None else min(kept, total)
+        limit = learn.window.positions(iteration, total)
+        iterations = getattr(learn.window, "iterations", iteration)
+        window = min(iterations, iteration) * fresh if limit is None else min(limit, total)
         epoch = images * window / learn.batch_size
         samples += learn.steps(max(1, round(epoch)), round(fresh)) * learn.batch_size
     moves = settings.iterations * (fresh + settings.gate.games * plies)
@@ -65,7 +65,7 @@ def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
 
 
 def _fresh_positions(settings: TrainSettings) -> float:
-    """Estimate the number of positions played in an iteration."""
+    """Estimate the number of positions played per iteration."""
     play = settings.selfplay
     if isinstance(play.mode, ContinuousMode):
         return play.parallel_games * play.mode.plies
@@ -73,40 +73,43 @@ def _fresh_positions(settings: TrainSettings) -> float:
 
 
 def run_seconds(settings: TrainSettings, solved: int = 0) -> float:
-    """Estimate the seconds that a run takes on one core; see `work_of`."""
+    """Estimate the time of a run on one core in seconds; see `work_of`."""
     work = work_of(settings, solved)
-    sizes = [forward_flops(settings, each) for each in range(settings.iterations)]
-    flops = sum(sizes) / len(sizes)  # self-play uses the network of the previous iteration
-    played = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
-    learnt = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
-    return played + learnt + 3 * _STAGE_SECONDS * settings.iterations
+    # Self-play uses the network of the previous iteration.
+    sizes = [forward_flops(settings, iteration) for iteration in range(settings.iterations)]
+    flops = sum(sizes) / len(sizes)
+    selfplay = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
+    learning = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
+    return selfplay + learning + 3 * _STAGE_SECONDS * settings.iterations
 
 
 def tournament_seconds(tournament: PlannedTournament) -> float:
-    """Estimate the seconds that a tournament takes on one core."""
-    runs = [run.settings for run in tournament.entrants.values()]
-    moves = [
-        each.search.simulations
-        * (_SIMULATION_SECONDS + forward_flops(each, each.iterations) / _FLOPS)
-        for each in runs
+    """Estimate the time of a tournament on one core in seconds."""
+    entrants = [run.settings for run in tournament.entrants.values()]
+    move_seconds = [
+        settings.search.simulations
+        * (_SIMULATION_SECONDS + forward_flops(settings, settings.iterations) / _FLOPS)
+        for settings in entrants
     ]
-    moves += [_AGENT_SECONDS] * len(tournament.agents)
+    move_seconds += [_AGENT_SECONDS] * len(tournament.agents)
     games = tournament.pairs * tournament.games
-    return games * mean_plies(tournament.game) * sum(moves) / max(1, len(moves))
+    plies = games * mean_plies(tournament.game)
+    return plies * sum(move_seconds) / max(1, len(move_seconds))
 
 
 def run_bytes(settings: TrainSettings) -> float:
-    """Estimate the bytes that a run takes on disk."""
+    """Estimate the size of a run on disk in bytes."""
     game = parse_game(settings.game)
     actions, words = len(python.legal(game, python.start(game))), len(python.start(game))
     position = 8 * words + 4 * actions + 20
     weights = 4 * count_parameters(settings.network_of(settings.iterations), game)
-    networks = 3 + _SHARE_KEPT * settings.iterations  # the optimiser's state is two more
+    # The state of the optimiser takes as much space as two networks.
+    networks = 3 + _SHARE_ACCEPTED * settings.iterations
     return work_of(settings).positions * position * _COMPRESSED + networks * weights
 
 
 def forward_flops(settings: TrainSettings, iteration: int) -> float:
-    """Return the floating-point operations of evaluating one position with a run's network."""
+    """Return the floating-point operations to evaluate a position with a run's network."""
     return float(evaluation_flops(settings.network_of(iteration), parse_game(settings.game)))
 
 
@@ -136,11 +139,11 @@ class Pace:
         self._estimated = self._measured = 0.0
 
     def add(self, estimated: float, measured: float) -> None:
-        """Add a finished task, in seconds."""
+        """Add the estimated and measured seconds of a finished task."""
         self._estimated += estimated
         self._measured += measured
 
     @property
     def factor(self) -> float:
-        """Factor for estimates; 1 before anything was measured."""
+        """Factor by which to multiply estimates, 1 without measurements."""
         return self._measured / self._estimated if self._measured else 1.0

@@ -1,7 +1,7 @@
 """Designs of studies: runs, tournaments and computations, planned before any work starts.
 
-A run is identified by a digest of everything that its result depends on. Two plans that ask for the
-same run therefore share it, within a study and between studies, and it is trained once.
+A run is identified by a digest of everything that its result depends on. Equal runs, within a study
+or in different studies, are therefore trained only once.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _FEATURES = "network.heads.features"
 
 @dataclass(frozen=True)
 class PlannedPositions:
-    """A file of solved positions that runs learn from or are measured on."""
+    """File of solved positions for training or for measuring accuracy."""
 
     label: str
     """Name among the positions of the study."""
     game: str
     count: int
-    """Number of positions; see `make_dataset`."""
+    """Number of positions, see `make_dataset`."""
     settings: DatasetSettings
     seconds: float
     """Estimated time on one core."""
     part: str = ""
-    """First part of the study that needs them; see `Design.positions`."""
+    """First part of the study that needs the file, see `Design.positions`."""
 
     @property
     def title(self) -> str:
@@ -54,40 +54,40 @@ class PlannedPositions:
 
     @cached_property
     def key(self) -> str:
-        """Digest of everything that the file depends on."""
+        """Digest of everything that the content of the file depends on."""
         facts = [self.game, self.count, self.settings.model_dump(mode="json")]
         return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
 
     @property
     def file(self) -> str:
-        """Name of the file in the study's folder and in the folders of runs."""
+        """File name in the study folder and in run folders."""
         return f"{self.key}.parquet"
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that a study needs."""
+    """Run that a study needs."""
 
     part: str
     """Part of the study, as named by ``--only``."""
     factors: Mapping[str, Level]
-    """Levels that distinguish it from the other runs of the study, including the seed."""
+    """Levels that distinguish the run from other runs of its part, including the seed."""
     settings: TrainSettings
     positions: Sequence[PlannedPositions] = ()
-    """Solved positions that the settings name by `PlannedPositions.file`."""
+    """Solved positions to which the settings refer by `PlannedPositions.file`."""
     source: PlannedRun | None = None
-    """Run whose final network provides the features to learn; the settings name it by its key."""
+    """Run whose final network provides features to learn. The settings refer to it by key."""
     start: PlannedRun | None = None
-    """Run whose final network it starts from; the settings name it by its key."""
+    """Run from whose final network this run starts. The settings refer to it by key."""
 
     @property
     def sources(self) -> tuple[PlannedRun, ...]:
-        """Runs that must be finished before this one can begin."""
-        return tuple(each for each in (self.source, self.start) if each is not None)
+        """Runs that must be finished before this run can begin."""
+        return tuple(run for run in (self.source, self.start) if run is not None)
 
     @cached_property
     def label(self) -> str:
-        """Name of the run within its part: its levels, such as ``wrora/seed=3``."""
+        """Levels as the name of the run within its part, such as ``wrora/seed=3``."""
         return "/".join(
             level if isinstance(level, str) else f"{name}={level}"
             for name, level in self.factors.items()
@@ -100,56 +100,56 @@ class PlannedRun:
 
     @property
     def learnt_positions(self) -> int:
-        """Number of solved positions to learn from, including those for validation and test."""
+        """Number of solved positions for training, validation and test."""
         file = self.settings.supervised.positions
-        return next((each.count for each in self.positions if each.file == file), 0)
+        return next((planned.count for planned in self.positions if planned.file == file), 0)
 
     @cached_property
     def key(self) -> str:
-        """Digest that identifies the run; see `run_key`."""
+        """Digest that identifies the run, see `run_key`."""
         return run_key(self.settings)
 
 
 def run_key(settings: TrainSettings) -> str:
-    """Return the digest of all settings that the result of a run depends on.
+    """Return a digest of all settings that the result of a run depends on.
 
-    The name of the preset and the number of threads do not count. Neither do values that follow
-    from others: the content of solved positions, named by a digest in `PlannedPositions.file`, and
-    the fields of heads and of ``start`` that are filled in when a run begins. Empty values are left
-    out, so that a new list of options changes no key where it is empty.
+    The digest ignores the name of the preset and the number of threads. It also ignores values that
+    follow from other settings, namely the digest of solved positions, which their file name
+    determines, and the fields of heads and of ``start`` that are filled in when a run begins. Empty
+    values are omitted so that adding an optional list of options does not change existing keys.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
-    known = {key: value for key, value in flatten(data) if value not in ([], {}, ())}
-    del known["selfplay.threads"]
-    known["supervised.digest"] = ""
-    for found in SET_BY_RUN:
-        known.pop(f"start.{found}", None)
-    known["network.heads"] = [
-        each.model_dump(mode="json", exclude=set(each.set_by_run))
-        for each in settings.network.heads
+    table = {key: value for key, value in flatten(data) if value not in ([], {}, ())}
+    del table["selfplay.threads"]
+    table["supervised.digest"] = ""
+    for name in SET_BY_RUN:
+        table.pop(f"start.{name}", None)
+    table["network.heads"] = [
+        head.model_dump(mode="json", exclude=set(head.set_by_run))
+        for head in settings.network.heads
     ]
-    return digest(json.dumps(known, sort_keys=True).encode())[:_KEY_LENGTH]
+    return digest(json.dumps(table, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
 @dataclass(frozen=True)
 class PlannedTournament:
-    """A round robin between the networks of runs and other agents."""
+    """Round robin between the networks of runs and other agents."""
 
     part: str
     game: str
     entrants: Mapping[str, PlannedRun] = field(default_factory=dict)
-    """Runs by the names under which their networks play."""
+    """Runs by tournament name of their network."""
     after: Mapping[str, int] = field(default_factory=dict)
-    """Iterations, by entrant, after which the best network is taken; the final one by default."""
+    """Iteration whose best network plays, by entrant. The default is the final network."""
     agents: Sequence[str] = ("random",)
-    """Specs of agents that need no run."""
+    """Specs of agents without a run."""
     games: int = 20
-    """Games of each pair."""
+    """Number of games per pair."""
     openings: int = 0
-    """Random plies at the start of each game."""
+    """Number of random plies at the start of each game."""
     options: str = ""
-    """Search options of all networks, written as after the ? of a spec; by default those of their
-    training."""
+    """Search options of all networks, in the syntax that follows ? in a spec. By default, networks
+    use the search options of their training."""
     name: str = ""
     """Name among the tournaments of the part."""
 
@@ -166,22 +166,22 @@ class PlannedTournament:
 
     @property
     def pairs(self) -> int:
-        """Number of pairs that meet."""
+        """Number of pairs of players."""
         players = len(self.entrants) + len(self.agents)
         return players * (players - 1) // 2
 
 
 @dataclass(frozen=True)
 class PlannedComputation:
-    """A computation that is neither run nor tournament; its result is kept as JSON."""
+    """Computation other than a run or tournament, with a result that is stored as JSON."""
 
     part: str
     label: str
     """Name within the part."""
     function: str
-    """``module:name`` of a function that returns a table of numbers."""
+    """Function in the form ``module:name``. It returns a dictionary of numbers."""
     arguments: Mapping[str, Any]
-    """Arguments by name; the result depends on nothing else."""
+    """Keyword arguments, which determine the result."""
     seconds: float
     """Estimated time on one core."""
 
@@ -192,20 +192,20 @@ class PlannedComputation:
 
     @cached_property
     def key(self) -> str:
-        """Digest of function and arguments."""
+        """Digest of the function name and the arguments."""
         facts = json.dumps([self.function, dict(self.arguments)], sort_keys=True)
         return digest(facts.encode())[:_KEY_LENGTH]
 
 
 @dataclass(frozen=True)
 class Design:
-    """All that a study trains, plays and computes at a scale."""
+    """Runs, tournaments and computations of a study at a scale."""
 
     runs: Sequence[PlannedRun]
     tournaments: Sequence[PlannedTournament] = ()
     computations: Sequence[PlannedComputation] = ()
     solved: Sequence[PlannedPositions] = ()
-    """Positions on which the report measures networks; each names its part."""
+    """Positions on which the report measures networks. Each must specify its part."""
 
     def __post_init__(self) -> None:
         labels = [(run.part, run.label) for run in self.runs]
@@ -213,25 +213,25 @@ class Design:
 
     @cached_property
     def positions(self) -> list[PlannedPositions]:
-        """All solved positions, each file once, in the first part that needs it."""
-        of_runs = (replace(each, part=run.part) for run in self.runs for each in run.positions)
+        """All files of solved positions, each in the first part that needs it."""
+        for_runs = (replace(plan, part=run.part) for run in self.runs for plan in run.positions)
         distinct: dict[str, PlannedPositions] = {}
-        for each in (*of_runs, *self.solved):
-            distinct.setdefault(each.key, each)
+        for planned in (*for_runs, *self.solved):
+            distinct.setdefault(planned.key, planned)
         return list(distinct.values())
 
     @property
     def parts(self) -> list[str]:
         """Names of the parts, in order."""
-        every = [run.part for run in self.runs]
-        every += [each.part for each in self.tournaments]
-        every += [each.part for each in self.computations]
-        return list(dict.fromkeys(every))
+        names = [run.part for run in self.runs]
+        names += [tournament.part for tournament in self.tournaments]
+        names += [computation.part for computation in self.computations]
+        return list(dict.fromkeys(names))
 
     def only(self, parts: Sequence[str]) -> Design:
-        """Return the design of some parts, with the runs of other parts that theirs depend on.
+        """Return the design of some parts, including runs of other parts on which they depend.
 
-        No `parts` means all. Raises UserError for an unknown part.
+        Empty `parts` select all parts. An unknown part raises UserError.
         """
         for part in parts:
             if part not in self.parts:
@@ -242,10 +242,10 @@ class Design:
                 )
         if not parts:
             return self
-        own = [run for run in self.runs if run.part in parts]
-        needed = _with_sources(own) - {run.key for run in own}
+        selected = [run for run in self.runs if run.part in parts]
+        sources = _with_sources(selected) - {run.key for run in selected}
         return Design(
-            [run for run in self.runs if run.part in parts or run.key in needed],
+            [run for run in self.runs if run.part in parts or run.key in sources],
             [each for each in self.tournaments if each.part in parts],
             [each for each in self.computations if each.part in parts],
             [each for each in self.solved if each.part in parts],
@@ -253,7 +253,7 @@ class Design:
 
     @cached_property
     def distinct_runs(self) -> dict[str, PlannedRun]:
-        """Runs by their keys; equal runs count once."""
+        """Runs by key, without duplicates."""
         distinct: dict[str, PlannedRun] = {}
         for run in self.runs:
             distinct.setdefault(run.key, run)
@@ -271,14 +271,14 @@ class Design:
 
 
 def _with_sources(runs: Iterable[PlannedRun]) -> set[str]:
-    """Return the keys of runs and, recursively, of the runs that they depend on."""
+    """Return the keys of runs and, recursively, of the runs on which they depend."""
     keys: set[str] = set()
-    left = list(runs)
-    while left:
-        run = left.pop()
+    pending = list(runs)
+    while pending:
+        run = pending.pop()
         if run.key not in keys:
             keys.add(run.key)
-            left += run.sources
+            pending += run.sources
     return keys
 
 
@@ -295,39 +295,41 @@ def planned_run(
     source: PlannedRun | None = None,
     start: PlannedRun | None = None,
 ) -> PlannedRun:
-    """Plan a run of a preset with some settings changed; `seed` becomes a factor.
+    """Plan a run of a preset with changed settings.
 
-    `changes` has dotted keys. Runs of one seed in different `group`s share no random numbers, not
-    even the first network. `positions` are solved positions by the setting that names them, such as
-    ``accuracy.positions``. The head ``features`` learns the features of `source`. The run starts
-    from the network of `start`, in the manner of ``start.transfer`` and with the same architecture;
-    preset and changes give its sizes.
+    `changes` maps dotted keys to values, and `seed` is added to the factors. Runs with the same
+    seed in different groups share no random numbers, not even the initial network. `positions` maps
+    settings such as ``accuracy.positions`` to solved positions. The head ``features`` learns the
+    features of `source`. The run starts from the network of `start`, as specified by
+    ``start.transfer``. It has the same architecture as `start`, with the sizes of the preset and
+    `changes`.
     """
-    given: dict[str, Any] = {key: each.file for key, each in (positions or {}).items()}
-    if "supervised.positions" in given:
-        given["supervised.digest"] = NOT_MADE_YET
+    positions = positions or {}
+    inputs: dict[str, Any] = {key: planned.file for key, planned in positions.items()}
+    if "supervised.positions" in inputs:
+        inputs["supervised.digest"] = NOT_MADE_YET
     if source is not None:
         width = count_features(source.settings)
-        given |= {f"{_FEATURES}.source": source.key, f"{_FEATURES}.width": width}
-    begun: dict[str, Any] = {}
+        inputs |= {f"{_FEATURES}.source": source.key, f"{_FEATURES}.width": width}
+    start_changes: dict[str, Any] = {}
     if start is not None:
-        begun = {"start.source": start.key, "network.name": start.settings.network.name}
-    changed = {**begun, **changes, **given, "seed": 1000 * group + seed}
-    settings = resolve_settings(game, preset, list(flatten(changed)))
-    needed = tuple((positions or {}).values())
-    return PlannedRun(part, {**factors, "seed": seed}, settings, needed, source, start)
+        start_changes = {"start.source": start.key, "network.name": start.settings.network.name}
+    all_changes = {**start_changes, **changes, **inputs, "seed": 1000 * group + seed}
+    settings = resolve_settings(game, preset, list(flatten(all_changes)))
+    factors = {**factors, "seed": seed}
+    return PlannedRun(part, factors, settings, tuple(positions.values()), source, start)
 
 
 def full_product(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
-    """Yield all combinations of the levels of some factors."""
-    for chosen in product(*levels.values()):
-        yield dict(zip(levels, chosen, strict=True))
+    """Yield all combinations of the levels of the factors."""
+    for combination in product(*levels.values()):
+        yield dict(zip(levels, combination, strict=True))
 
 
 def one_at_a_time(
     levels: Mapping[str, Sequence[Level]], default: Mapping[str, Level]
 ) -> Iterator[dict[str, Level]]:
-    """Yield the defaults and all combinations that differ from them in exactly one factor."""
+    """Yield the default and all combinations that differ from it in exactly one factor."""
     yield dict(default)
     for name, values in levels.items():
         for value in values:

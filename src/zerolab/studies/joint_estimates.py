@@ -1,4 +1,4 @@
-"""Estimates over several groups of runs: extremes, contrasts, ranges, ratios of spreads."""
+"""Estimates from several groups of runs: extremes, contrasts, ranges and spread ratios."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from zerolab.studies.statistics import LEVEL, StudentEstimate
 
 
 class SmallestEstimate(NamedTuple):
-    """Smallest of several true numbers, from an estimate of each; see `smallest`.
+    """Smallest of several true values, based on an estimate of each.
 
-    It lies above a threshold if every number does: the intersection-union test takes the largest of
-    their one-sided p-values, unadjusted [Berger1982]. It lies below if some number does: the
-    smallest p-value counts, times the number of estimates, which is Holm's first step [Holm1979].
-    Neither test needs independent estimates. The two-sided p-value is twice the smaller one, and
-    the interval consists of the thresholds that it does not reject.
+    The smallest value is above a threshold if all values are. The intersection-union test therefore
+    uses the largest of the one-sided p-values, without adjustment [Berger1982]. The smallest value
+    is below the threshold if any value is. In this direction, the test uses the smallest p-value
+    multiplied by the number of estimates, which is the first step of [Holm1979]. Neither test
+    requires independent estimates. The two-sided p-value is twice the smaller one-sided p-value,
+    and the interval contains the thresholds that are not rejected.
 
-    The smallest of noisy numbers is on average below the smallest true one, so the value is biased
-    downwards. Test and interval are not, since they consider each number by itself.
+    The smallest of several noisy estimates is biased downwards. The test and the interval are not
+    biased because they consider each estimate separately.
     """
 
     estimates: tuple[StudentEstimate, ...]
 
     @property
     def value(self) -> float:
-        """The smallest estimate."""
+        """Smallest estimate."""
         return min(each.value for each in self.estimates)
 
     @property
     def interval(self) -> Interval:
-        """The smallest estimate with its 95 % interval.
+        """Smallest estimate with its 95 % confidence interval.
 
-        It extends from the lowest of the lower ends to the lowest of the upper ends of intervals
-        widened for their number.
+        The interval extends from the smallest lower end to the smallest upper end, where upper ends
+        are those of intervals widened for the number of estimates.
         """
         level = LEVEL / len(self.estimates)
         low = min(each.interval.low for each in self.estimates)
@@ -47,91 +48,91 @@ class SmallestEstimate(NamedTuple):
         )
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value of the hypothesis that the smallest is the threshold."""
+        """Return the two-sided p-value for the smallest value being equal to the threshold."""
         above = max(_one_sided(each, threshold, 1.0) for each in self.estimates)
         below = min(_one_sided(each, threshold, -1.0) for each in self.estimates)
         return min(1.0, 2.0 * min(above, len(self.estimates) * below))
 
 
 def smallest(estimates: Sequence[StudentEstimate]) -> SmallestEstimate:
-    """Return an estimate of the smallest of some numbers; raise ValueError without any."""
+    """Estimate the smallest of several true values; empty `estimates` raise ValueError."""
     if not estimates:
-        raise ValueError("the smallest of no numbers")
+        raise ValueError("expected at least one estimate")
     return SmallestEstimate(tuple(estimates))
 
 
 class LargestEstimate(NamedTuple):
-    """Largest of several true numbers: `SmallestEstimate` with all signs reversed."""
+    """Largest of several true values, which is `SmallestEstimate` with all signs reversed."""
 
     negated: SmallestEstimate
 
     @property
     def value(self) -> float:
-        """The largest estimate."""
+        """Largest estimate."""
         return -self.negated.value
 
     @property
     def interval(self) -> Interval:
-        """The largest estimate with its 95 % interval."""
+        """Largest estimate with its 95 % confidence interval."""
         value, low, high = self.negated.interval
         return Interval(-value, -high, -low)
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value of the hypothesis that the largest is the threshold."""
+        """Return the two-sided p-value for the largest value being equal to the threshold."""
         return self.negated.p_value(-threshold)
 
 
 def largest(estimates: Sequence[StudentEstimate]) -> LargestEstimate:
-    """Return an estimate of the largest of some numbers; raise ValueError without any."""
+    """Estimate the largest of several true values; empty `estimates` raise ValueError."""
     return LargestEstimate(smallest([each._replace(value=-each.value) for each in estimates]))
 
 
 def _one_sided(estimate: StudentEstimate, threshold: float, sign: float) -> float:
-    """Return the one-sided p-value for a number above the threshold (`sign` 1) or below (-1)."""
+    """Return the one-sided p-value for a value above (`sign` 1) or below (-1) the threshold."""
     half = estimate.p_value(threshold) / 2.0
     return half if sign * (estimate.value - threshold) > 0.0 else 1.0 - half
 
 
 class RangeEstimate(NamedTuple):
-    """Largest of several true means minus the smallest, from the means of groups of runs.
+    """Largest minus smallest of several true means, estimated from groups of runs.
 
-    Assumes that runs spread equally in all groups; the spread is estimated with `freedom` degrees
-    of freedom. The interval is that of [Tukey1949]: no difference between two true means is farther
-    from the measured one than half its length. It covers the true range in at least 95 % of cases,
-    and excludes 0 exactly if the test of equal means has p < 0.05.
+    All groups are assumed to have the same variance, which is estimated with `freedom` degrees of
+    freedom. The interval is based on the simultaneous intervals of [Tukey1949] for all differences
+    between two means. It covers the true range in at least 95 % of cases, and excludes 0 if and
+    only if the test of equal means has p < 0.05.
     """
 
     value: float
     error: float
-    """Standard error of a mean; infinite if the spread is unknown."""
+    """Standard error of a mean, infinite if the variance is unknown."""
     groups: int
     freedom: int
 
     @property
     def interval(self) -> Interval:
-        """The range with its 95 % interval, whose lower end is at least 0."""
-        half = self._half()
-        low = max(0.0, self.value - half) if self.freedom else -math.inf
-        return Interval(self.value, low, self.value + half)
+        """Range with its 95 % confidence interval, whose lower end is at least 0."""
+        margin = self._margin()
+        low = max(0.0, self.value - margin) if self.freedom else -math.inf
+        return Interval(self.value, low, self.value + margin)
 
     @property
     def by_chance(self) -> float | None:
-        """Expected range of equal means; None if the spread is unknown.
+        """Expected range if all true means are equal, or None if the variance is unknown.
 
-        The range of n numbers of a normal sample is n / sqrt(pi) standard deviations on average;
-        this is exact only for n of 2 and 3.
+        For a normal sample of size n, the expected range is n / sqrt(pi) standard deviations. This
+        is exact for n = 2 and n = 3.
         """
         return self.groups / math.sqrt(math.pi) * self.error if self.freedom else None
 
-    def _half(self) -> float:
+    def _margin(self) -> float:
         if not self.freedom or not self.error:
             return self.error
         return _range_quantile(self.groups, self.freedom) * self.error
 
     def p_value(self, threshold: float) -> float:
-        """Return the p-value of the hypothesis that the range is the threshold.
+        """Return the p-value for the range being equal to the threshold.
 
-        The threshold 0 means that all means are equal.
+        With threshold 0, this is the test of equal means.
         """
         distance = abs(self.value - threshold)
         if not self.freedom or not distance:
@@ -144,35 +145,35 @@ class RangeEstimate(NamedTuple):
 
 
 def contrast(
-    terms: Sequence[tuple[float, Sequence[float]]], alike: Sequence[Sequence[float]]
+    terms: Sequence[tuple[float, Sequence[float]]], pooled: Sequence[Sequence[float]]
 ) -> StudentEstimate:
     """Return the weighted sum of the means of groups of runs.
 
-    The spread between runs is pooled over the groups `alike`, assuming that it is equal in all
-    groups. Raises ValueError for an empty group.
+    The variance between runs is pooled over the groups `pooled`, assuming that it is the same in
+    all groups. An empty group raises ValueError.
     """
     if not all(len(group) for _, group in terms):
-        raise ValueError("a contrast of groups without runs")
-    squares, freedom = _squares(alike)
-    parts = sum(weight**2 / len(group) for weight, group in terms)
-    error = math.sqrt(squares / freedom * parts) if freedom else math.inf
+        raise ValueError("expected at least one run per group")
+    squares, freedom = _squares(pooled)
+    factor = sum(weight**2 / len(group) for weight, group in terms)
+    error = math.sqrt(squares / freedom * factor) if freedom else math.inf
     value = sum(weight * float(np.mean(group)) for weight, group in terms)
     return StudentEstimate(value, error, freedom)
 
 
 def range_of_means(
-    groups: Sequence[Sequence[float]], alike: Sequence[Sequence[float]]
+    groups: Sequence[Sequence[float]], pooled: Sequence[Sequence[float]]
 ) -> RangeEstimate:
-    """Return the range of the means of some groups of runs.
+    """Return the range of the means of groups of runs.
 
-    The spread between runs is pooled over the groups `alike`, assuming that it is equal in all
-    groups. For groups of different sizes, variances of means are averaged as in [Kramer1956].
-    Raises ValueError for an empty group.
+    The variance between runs is pooled over the groups `pooled`, assuming that it is the same in
+    all groups. If group sizes differ, the variances of the means are averaged as in [Kramer1956].
+    An empty group raises ValueError.
     """
     if not groups or not all(len(group) for group in groups):
-        raise ValueError("a range of groups without runs")
+        raise ValueError("expected at least one run per group")
     means = [float(np.mean(group)) for group in groups]
-    squares, freedom = _squares(alike)
+    squares, freedom = _squares(pooled)
     variance = squares / freedom if freedom else math.inf
     error = math.sqrt(variance * float(np.mean([1 / len(group) for group in groups])))
     return RangeEstimate(max(means) - min(means), error, len(groups), freedom)
@@ -186,46 +187,47 @@ def _range_quantile(groups: int, freedom: int) -> float:
 
 
 class SpreadRatio(NamedTuple):
-    """Ratio of two standard deviations of normal samples.
+    """Ratio of the standard deviations of two normal samples.
 
-    Interval and p-value are those of the F-test, which relies on normality more than tests of means
-    do.
+    The interval and the p-value are those of the F-test, which is more sensitive to deviations from
+    normality than tests of means.
     """
 
     value: float
     freedom: int
-    """Degrees of freedom of the dividend."""
+    """Degrees of freedom of the numerator."""
     other_freedom: int
-    """Degrees of freedom of the divisor."""
+    """Degrees of freedom of the denominator."""
 
     @property
     def interval(self) -> Interval:
-        """The ratio with its 95 % interval."""
-        down = math.sqrt(_f_quantile(self.freedom, self.other_freedom))
-        up = math.sqrt(_f_quantile(self.other_freedom, self.freedom))
-        return Interval(self.value, self.value / down, self.value * up)
+        """Ratio with its 95 % confidence interval."""
+        divisor = math.sqrt(_f_quantile(self.freedom, self.other_freedom))
+        factor = math.sqrt(_f_quantile(self.other_freedom, self.freedom))
+        return Interval(self.value, self.value / divisor, self.value * factor)
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value; thresholds must be above 0.
+        """Return the two-sided p-value for the ratio being equal to a positive threshold.
 
-        For equal numbers, whose spread is 0, it is that of a sign test, as in `statistics`.
+        A ratio of 0 gives the p-value of a sign test, as for constant samples in `statistics`.
         """
         if self.value == 0.0:
             return math.exp2(-self.freedom)
         from scipy.special import fdtr, fdtrc  # noqa: PLC0415  slow to import
 
-        found = (self.value / threshold) ** 2
-        below = float(fdtr(self.freedom, self.other_freedom, found))
-        above = float(fdtrc(self.freedom, self.other_freedom, found))
+        f = (self.value / threshold) ** 2
+        below = float(fdtr(self.freedom, self.other_freedom, f))
+        above = float(fdtrc(self.freedom, self.other_freedom, f))
         return min(1.0, 2.0 * min(below, above))
 
 
 def spread_ratio(
     one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
 ) -> SpreadRatio | None:
-    """Return the standard deviation within the groups of one, divided by that of other.
+    """Return the standard deviation within the groups of `one` divided by that of `other`.
 
-    Variances are pooled over groups. None if no group has two numbers or other does not vary.
+    Variances are pooled over groups. Return None if all groups of `one` have fewer than two numbers
+    or if `other` has no variation within groups.
     """
     (squares, freedom), (other_squares, other_freedom) = _squares(one), _squares(other)
     if not freedom or not other_squares:
@@ -235,10 +237,10 @@ def spread_ratio(
 
 
 def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return the sum of squared distances from the group means, and its degrees of freedom."""
-    known = [np.asarray(group, np.float64) for group in groups if len(group)]
-    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in known)
-    return squares, sum(len(group) - 1 for group in known)
+    """Return the sum of squared deviations from the group means, and its degrees of freedom."""
+    arrays = [np.asarray(group, np.float64) for group in groups if len(group)]
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in arrays)
+    return squares, sum(len(group) - 1 for group in arrays)
 
 
 def _f_quantile(freedom: int, other_freedom: int) -> float:

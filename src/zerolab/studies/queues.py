@@ -1,4 +1,4 @@
-"""Queues of runs, computations and tournament slices that are left to do."""
+"""Queues of unfinished runs, computations and tournament slices."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from zerolab.training.warm_start import warm_start_search
 
 
 class RunQueue:
-    """Runs of a design that are left to train; a run that cannot be read counts as a failure."""
+    """Queue of the unfinished runs of a design; unreadable runs count as failures."""
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self.failures: Failures = {}
-        """Errors of runs whose folders are damaged or hold something else."""
+        """Errors of runs whose folders are damaged or contain something else."""
         self._folder = folder
         self._parts = design.parts
         self._planned = design.distinct_runs
@@ -52,16 +52,16 @@ class RunQueue:
         }
         self._pace = Pace()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
-        """Share of each run that is done, as of the last `update`."""
+        """Finished share of each run, as of the last `update`."""
         self._sources = {source.key for run in self._planned.values() for source in run.sources}
-        left = (run for key, run in self._planned.items() if self._shares[key] < 1)
+        unfinished = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
-            (run for run in left if run.title not in self.failures), key=self._urgency
+            (run for run in unfinished if run.title not in self.failures), key=self._urgency
         )
         self._elsewhere: list[PlannedRun] = []
-        """Runs that a worker could not begin because another study was training them."""
+        """Runs that another study is training."""
         self._opened: dict[str, RunFolder] = {}
-        """Runs under way whose settings have been checked."""
+        """Active runs whose settings have been checked."""
         self._kernels = {run.key: kernel_kind(run.settings) for run in self._queue}
         self._uncompiled = set(self._kernels.values())
         self._compiling: set[str] = set()
@@ -80,18 +80,19 @@ class RunQueue:
             return 0.0
 
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, float]:
-        """Order runs by part, sources of other runs first, then long runs before short ones.
+        """Sort key that puts sources of other runs first in each part, followed by long runs.
 
-        A long run begun last would keep all other workers waiting.
+        Starting a long run last would leave all other workers idle.
         """
         return self._parts.index(run.part), run.key not in self._sources, -self._seconds[run.key]
 
     def next(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
-        """Return a task for the most urgent run of some parts that can be begun now.
+        """Return a task for the most urgent run in `parts` that can begin now.
 
-        The first run of a combination of game and search waits until its kernels are compiled.
+        For the first run with a new combination of game and search, return a task that compiles its
+        kernels. Runs with this combination then wait until it is finished.
         """
-        for run in [each for each in self._queue if each.part in parts]:
+        for run in [run for run in self._queue if run.part in parts]:
             if not self._is_ready(run):
                 continue
             kind = self._kernels[run.key]
@@ -102,7 +103,7 @@ class RunQueue:
             if kind in self._compiling:
                 continue
             self._queue.remove(run)
-            if self._readable_share(run) < 1:  # otherwise another study has trained it meanwhile
+            if self._readable_share(run) < 1:  # another study can have finished it
                 try:
                     return self._task(run)
                 except UserError as error:
@@ -112,13 +113,15 @@ class RunQueue:
         return None
 
     def _task(self, run: PlannedRun) -> TrainTask:
-        """Return the task of a run; raise UserError if one of its sources is damaged."""
+        """Return the task of a run; a damaged source raises UserError."""
         return TrainTask(
             title=run.title,
             key=run.key,
             folder=str(self._folder.run_path(run).absolute()),
             settings=run.settings,
-            positions=[str(self._folder.positions_path(each).absolute()) for each in run.positions],
+            positions=[
+                str(self._folder.positions_path(planned).absolute()) for planned in run.positions
+            ],
             sources=self._folder.read_sources(run),
         )
 
@@ -130,11 +133,11 @@ class RunQueue:
         )
 
     def compiled(self, task: CompileTask) -> None:
-        """Record that kernels are compiled, or that compiling them has failed."""
+        """Record that compilation of kernels has finished or failed."""
         self._compiling.remove(task.kernels)
 
     def finished(self, key: str) -> None:
-        """Record that a run has been trained; raise UserError if it cannot be read."""
+        """Record that a run has been trained; an unreadable run raises UserError."""
         self._opened.pop(key, None)
         self._shares[key] = self._share(self._planned[key])
 
@@ -148,50 +151,52 @@ class RunQueue:
         return [run.title for run in self._elsewhere]
 
     def requeue(self) -> None:
-        """Queue again the runs that no other process is training any more."""
-        free = [run for run in self._elsewhere if not is_locked(self._folder.run_path(run))]
-        self._elsewhere = [run for run in self._elsewhere if run not in free]
-        self._queue = [*free, *self._queue]
+        """Requeue the runs that no other process is training any longer."""
+        unlocked = [run for run in self._elsewhere if not is_locked(self._folder.run_path(run))]
+        self._elsewhere = [run for run in self._elsewhere if run not in unlocked]
+        self._queue = [*unlocked, *self._queue]
 
     def update(self, key: str) -> str:
-        """Read the progress of a run under way; return it as ``iteration/iterations``."""
+        """Read the progress of an active run and return it as ``iteration/iterations``."""
         run, iterations = self._planned[key], self._planned[key].settings.iterations
         try:
             iteration = min(iterations, self._progress(run).iteration)
-        except UserError:  # the worker that trains it will report this
+        except UserError:  # the worker that trains the run will report it
             return "?"
         self._shares[key] = (iteration - 1) / iterations
         return f"{iteration}/{iterations}"
 
     def _progress(self, run: PlannedRun) -> RunProgress:
-        """Return the progress of a run under way, reading its settings only once."""
+        """Return the progress of an active run, checking its settings only once."""
         if run.key in self._opened:
             return self._opened[run.key].latest_progress()
-        opened = self._folder.open_run(run)
-        if opened is None:
+        run_folder = self._folder.open_run(run)
+        if run_folder is None:
             return RunProgress()
-        self._opened[run.key] = opened
-        return opened.progress
+        self._opened[run.key] = run_folder
+        return run_folder.progress
 
     def is_trained(self, key: str) -> bool:
         """Return whether a run of the design is finished."""
         return self._shares[key] == 1
 
     def keys_of(self, part: str | None = None) -> set[str]:
-        """Return the keys of the runs of a part, or of all runs."""
+        """Return the keys of all runs, or of the runs of one part."""
         return {key for key, run in self._planned.items() if part in (None, run.part)}
 
     def seconds(self, keys: Collection[str]) -> tuple[float, float]:
-        """Estimate the seconds that some runs take on one core in all, and those left."""
-        every = [self._pace.factor * self._seconds[key] for key in keys]
-        left = [self._pace.factor * self._seconds[key] * (1 - self._shares[key]) for key in keys]
-        return sum(every), sum(left)
+        """Estimate the total and remaining time of some runs on one core, in seconds."""
+        total = [self._pace.factor * self._seconds[key] for key in keys]
+        remaining = [
+            self._pace.factor * self._seconds[key] * (1 - self._shares[key]) for key in keys
+        ]
+        return sum(total), sum(remaining)
 
 
 def kernel_kind(settings: TrainSettings) -> str:
-    """Return a name for the set of kernels that self-play with some settings compiles.
+    """Return a name for the set of kernels that self-play compiles.
 
-    Such as ``kernels of Othello: puct, zero, network; rave, zero, playout``.
+    An example is ``kernels of Othello: puct, zero, network; rave, zero, playout``.
     """
     game = type(parse_game(settings.game)).__name__
     kinds = dict.fromkeys(
@@ -202,7 +207,7 @@ def kernel_kind(settings: TrainSettings) -> str:
 
 
 def _search_kind(search: SearchSettings) -> str:
-    """Return the settings that decide which kernels a search compiles."""
+    """Return a description of the settings that determine which kernels a search compiles."""
     rules = search.selection, search.fpu, search.leaf_evaluator
     names = [rule.name for rule in rules]
     if search.root.name != "puct":
@@ -219,9 +224,9 @@ _Planned = PlannedComputation | PlannedPositions
 
 
 class ComputationQueue:
-    """Computations that are left, and solved positions that runs wait for.
+    """Queue of unfinished computations and missing files of solved positions.
 
-    A computation whose result cannot be read counts as a failure.
+    Computations with unreadable results count as failures.
     """
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
@@ -229,10 +234,12 @@ class ComputationQueue:
         """Errors of computations whose results are damaged."""
         self._folder = folder
         self._planned: list[_Planned] = [*design.positions, *design.computations]
-        self._left = {each.key: each for each in self._planned if self._is_left(each)}
-        self._queue = [each for each in self._left.values() if each.title not in self.failures]
+        self._unfinished = {each.key: each for each in self._planned if self._is_unfinished(each)}
+        self._queue = [
+            planned for planned in self._unfinished.values() if planned.title not in self.failures
+        ]
 
-    def _is_left(self, planned: _Planned) -> bool:
+    def _is_unfinished(self, planned: _Planned) -> bool:
         if isinstance(planned, PlannedPositions):
             return not self._folder.has_positions(planned)
         try:
@@ -258,23 +265,26 @@ class ComputationQueue:
         )
 
     def finished(self, task: ComputeTask | PositionsTask, result: Any) -> None:
-        """Store the result of a computation; solved positions are stored by their task."""
-        planned = self._left.pop(task.key)
+        """Store the result of a computation; tasks store solved positions themselves."""
+        planned = self._unfinished.pop(task.key)
         if isinstance(planned, PlannedComputation):
             self._folder.save_computed(planned, result)
 
     def count(self, part: str | None = None) -> tuple[int, int]:
-        """Return the number of computations of a part, or of all, and the number left."""
-        return len(_of_part(self._planned, part)), len(_of_part(self._left.values(), part))
+        """Return the total and unfinished number of computations, in all parts or in one part."""
+        return len(_in_part(self._planned, part)), len(_in_part(self._unfinished.values(), part))
 
     def seconds(self, part: str | None = None) -> tuple[float, float]:
-        """Estimate the seconds that they take on one core in all, and those left."""
-        every, left = _of_part(self._planned, part), _of_part(self._left.values(), part)
-        return sum(each.seconds for each in every), sum(each.seconds for each in left)
+        """Estimate the total and remaining time of computations on one core, in seconds."""
+        total, remaining = (
+            sum(planned.seconds for planned in _in_part(plans, part))
+            for plans in (self._planned, self._unfinished.values())
+        )
+        return total, remaining
 
 
-def _of_part(planned: Iterable[_Planned], part: str | None) -> list[_Planned]:
-    return [each for each in planned if part in (None, each.part)]
+def _in_part(plans: Iterable[_Planned], part: str | None) -> list[_Planned]:
+    return [planned for planned in plans if part in (None, planned.part)]
 
 
 _SEED = 0
@@ -282,7 +292,7 @@ _SEED = 0
 
 
 class TournamentQueue:
-    """Slices of a tournament that are left to play; closing `stack` unlocks its folder."""
+    """Queue of the unplayed slices of a tournament; closing `stack` unlocks the folder."""
 
     def __init__(self, folder: StudyFolder, planned: PlannedTournament, stack: ExitStack) -> None:
         self.planned = planned
@@ -303,7 +313,7 @@ class TournamentQueue:
         self._tournament: Tournament | None = None
         self._slices: list[tuple[int, list[Pairing]]] = []
         self.failures: Failures = {}
-        """Error of the tournament, if its folder is damaged."""
+        """Error of the tournament if its folder is damaged."""
         try:
             if saved := Tournament.saved(self._path) if self._path.is_dir() else None:
                 self.games_left = saved.games_left()
@@ -317,13 +327,13 @@ class TournamentQueue:
 
     @property
     def seconds_left(self) -> float:
-        """Estimated time of the games left, on one core."""
+        """Estimated time of the remaining games on one core, in seconds."""
         return self.seconds * self.games_left / max(1, self.games)
 
     def next(self) -> SliceTask | None:
-        """Return a task for the next slice, if one is left; all entrants must be trained.
+        """Return a task for the next slice, or None if no slice remains.
 
-        Raises UserError if the folder holds another tournament.
+        All entrants must be trained. A folder with another tournament raises UserError.
         """
         if not self.games_left:
             return None
@@ -344,11 +354,11 @@ class TournamentQueue:
         )
 
     def _begin(self) -> None:
-        """Begin or resume the tournament; raise UserError if the folder holds another one."""
+        """Begin or resume the tournament; a folder with another tournament raises UserError."""
         for spec in self.planned.agents:
             agent = Entrant(spec).agent(self.planned.game)
             self._entrants[agent.name] = Entrant(agent.name)
-        agents = [each.agent(self.planned.game) for each in self._entrants.values()]
+        agents = [entrant.agent(self.planned.game) for entrant in self._entrants.values()]
         settings = {
             "game": self.planned.game,
             "games": self.planned.games,

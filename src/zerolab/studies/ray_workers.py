@@ -1,7 +1,7 @@
-"""Workers on a Ray cluster (the extra ``cluster``): each run and each slice is a Ray task.
+"""Workers on a Ray cluster (extra ``cluster``), which perform each task as a Ray task.
 
-All machines work in the folder of the studies, which must lie on a file system that they share and
-that locks files. A task whose process or node is lost begins again and resumes from its files.
+All machines work in the same studies folder, which must be on a shared file system with file locks.
+A task whose process or node is lost is restarted and resumes from its files.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from zerolab.studies.tasks import CompileTask, Outcome, Task, TrainTask, perform
 
 _PROBE = ".probe-"
 _ATTEMPTS = 4
-"""Number of times that a task may be lost without progress."""
+"""Number of losses without progress after which a task fails."""
 _SECONDS_TO_END = 30.0
 
 
 class _Job(NamedTuple):
-    """A task on its way to a node."""
+    """Message that sends a task to a node."""
 
     task: Task
     code: str
-    """Digest of zerolab's code on the machine of the study."""
+    """Digest of zerolab's code on the machine that runs the study."""
     probe: str
-    """Folder beside the runs that is locked while the study is at work."""
+    """Path of a folder that stays locked while the study is running."""
     is_repeated: bool
     """True if the task was lost before."""
 
 
 @dataclass
-class _Underway:
-    """A submitted task."""
+class _Submission:
+    """Submitted task."""
 
     task: Task
     state: bytes = b""
@@ -58,27 +58,28 @@ class _Underway:
     losses: int = 0
     """Number of losses since the run last made progress."""
     nodes: int = 1
-    """Number of nodes that have yet to finish it."""
+    """Number of nodes that have not finished the task."""
     failure: list[str] | None = None
+    """Last lines of an error on any node."""
 
 
 class RayWorkers:
-    """Workers on a cluster: one per CPU, or `count` of them."""
+    """Workers on a cluster, by default one per CPU."""
 
     def __init__(self, address: str, folder: Path, count: int = 0) -> None:
-        """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
+        """Join the cluster at ``HOST:PORT``, or start a cluster on this machine for ``local``.
 
-        `folder` is the root folder of studies. Raises UserError if there is no such cluster or if
-        it has fewer CPUs than `count`.
+        `folder` is the root folder of studies. Raise UserError if the cluster does not exist or has
+        fewer than `count` CPUs.
         """
         self.cluster = Cluster.join(address, count)
         self.count = self.cluster.workers
         self._folder = folder.absolute()
-        self._underway: dict[Any, _Underway] = {}
+        self._submissions: dict[Any, _Submission] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        """Check all nodes; raise UserError if they differ or do not share the folder."""
+        """Check all nodes; nodes that differ or do not share the folder raise UserError."""
         self._stack.callback(self.cluster.leave)
         with self._stack:
             if not self.cluster.is_local:
@@ -98,62 +99,63 @@ class RayWorkers:
         trace: TracebackType | None,
     ) -> None:
         with self._stack:
-            for reference in self._underway:
+            for reference in self._submissions:
                 with suppress(ray.exceptions.RayError, ValueError):
                     ray.cancel(reference, force=True)
 
     def submit(self, task: Task) -> None:
-        self._send(_Underway(task))
+        self._send(_Submission(task))
 
-    def _send(self, underway: _Underway) -> None:
-        """Submit a task, again if it was lost."""
-        task = underway.task
-        underway.state = _run_state(task)
-        job = _Job(task, code_digest(), self._probe, is_repeated=underway.losses > 0)
+    def _send(self, submission: _Submission) -> None:
+        """Submit a task for the first time, or resubmit a lost task."""
+        task = submission.task
+        submission.state = _run_state(task)
+        job = _Job(task, code_digest(), self._probe, is_repeated=submission.losses > 0)
         if isinstance(task, CompileTask):  # each node has its own cache of kernels
             cpus, gpus = 0, 0.0
             strategies = [self.cluster.on_node(node["NodeID"]) for node in working_nodes()]
         else:
             cpus, gpus = 1, self.cluster.gpu_share
             strategies = ["SPREAD"]
-        underway.nodes = len(strategies)
+        submission.nodes = len(strategies)
         for strategy in strategies:
             remote = self._perform.options(
                 num_cpus=cpus, num_gpus=gpus, max_retries=0, scheduling_strategy=strategy
             )
-            self._underway[remote.remote(job)] = underway
+            self._submissions[remote.remote(job)] = submission
 
     def finished(self, seconds: float) -> list[Outcome]:
-        every = list(self._underway)
-        if not ray.wait(every, timeout=seconds)[0]:
+        references = list(self._submissions)
+        if not ray.wait(references, timeout=seconds)[0]:
             return []
-        done, _ = ray.wait(every, num_returns=len(every), timeout=0)
-        return [outcome for each in done if (outcome := self._outcome(each)) is not None]
+        done, _ = ray.wait(references, num_returns=len(references), timeout=0)
+        outcomes = (self._outcome(reference) for reference in done)
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def _outcome(self, reference: Any) -> Outcome | None:
-        """Return the outcome of a task; None if it continues on another node."""
-        underway = self._underway.pop(reference)
-        outcome, reason = _result(reference, underway.task)
-        underway.nodes -= 1
+        """Return the outcome of a task, or None if it continues on another node."""
+        submission = self._submissions.pop(reference)
+        outcome, reason = _result(reference, submission.task)
+        submission.nodes -= 1
         if outcome is not None and outcome.failure is not None:
-            underway.failure = outcome.failure
-        if underway.nodes:
+            submission.failure = outcome.failure
+        if submission.nodes:
             return None
-        if underway.failure is not None or isinstance(underway.task, CompileTask):
-            return Outcome(underway.task, failure=underway.failure)
+        if submission.failure is not None or isinstance(submission.task, CompileTask):
+            return Outcome(submission.task, failure=submission.failure)
         if outcome is not None:
             return outcome
-        has_progressed = _run_state(underway.task) != underway.state
-        underway.losses = 1 if has_progressed else underway.losses + 1
-        if underway.losses == _ATTEMPTS:
+        has_progressed = _run_state(submission.task) != submission.state
+        submission.losses = 1 if has_progressed else submission.losses + 1
+        if submission.losses == _ATTEMPTS:
             message = f"it was lost {_ATTEMPTS} times without progress: {reason}"
-            return Outcome(underway.task, failure=[message])
-        self._send(underway)
+            return Outcome(submission.task, failure=[message])
+        self._send(submission)
         return None
 
 
 def _result(reference: Any, task: Task) -> tuple[Outcome | None, str]:
-    """Return the outcome of a Ray task; None and the reason if it was lost."""
+    """Return the outcome of a Ray task, or None and the reason if the task was lost."""
     try:
         outcome: Outcome = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -164,7 +166,7 @@ def _result(reference: Any, task: Task) -> tuple[Outcome | None, str]:
 
 
 def _run_state(task: Task) -> bytes:
-    """Return the state of a run, which changes when the run progresses; empty for other tasks."""
+    """Return the stored state of the task's run, which changes with its progress, if any."""
     if isinstance(task, TrainTask):
         with suppress(OSError):
             return (Path(task.folder) / "state.json").read_bytes()
@@ -173,13 +175,13 @@ def _run_state(task: Task) -> bytes:
 
 @contextmanager
 def _locked_probe(folder: Path) -> Iterator[str]:
-    """Yield the path of a folder with a random name in `folder`, locked by this process.
+    """Create a randomly named folder in `folder`, lock it and yield its path.
 
-    A node that sees the lock works in the same folder; see `_shares`.
+    If a node observes the lock, it works in the same folder; see `_shares`.
     """
-    for former in folder.glob(f"{_PROBE}*"):  # of killed studies
-        if not is_locked(former):
-            shutil.rmtree(former, ignore_errors=True)
+    for stale in folder.glob(f"{_PROBE}*"):  # left by killed studies
+        if not is_locked(stale):
+            shutil.rmtree(stale, ignore_errors=True)
     probe = folder / f"{_PROBE}{secrets.token_hex(16)}"
     make_folder(probe)
     try:
@@ -198,8 +200,8 @@ def _perform(job: _Job) -> Outcome:
         return Outcome(
             job.task,
             failure=[
-                f"node {platform.node()} has another version of zerolab than the machine of the"
-                " study: install the same version on all nodes"
+                f"node {platform.node()} has a different version of zerolab than the machine that"
+                " runs the study: install the same version on all nodes"
             ],
         )
     if not _shares(job.probe):
@@ -212,29 +214,30 @@ def _perform(job: _Job) -> Outcome:
 
 
 def _shares(probe: str) -> bool:
-    """Return whether this machine sees the probe of the study and the lock on it."""
+    """Return whether the study's probe exists on this machine and is locked."""
     return is_locked(Path(probe))
 
 
 def _not_shared(node: str, folder: Path) -> str:
     return (
-        f"node {node} does not share {folder} with the machine of the study: expected --folder on a"
-        " file system that all nodes share and that locks files"
+        f"node {node} does not share {folder} with the machine that runs the study: expected"
+        " --folder on a file system with file locks that all nodes share"
     )
 
 
 def _await_unlocked(run: Path) -> None:
-    """Wait for the end of a process that was lost but may still be at work."""
-    end = time.monotonic() + _SECONDS_TO_END
-    while is_locked(run) and time.monotonic() < end:
+    """Wait until a lost process that may still be running has released the run."""
+    deadline = time.monotonic() + _SECONDS_TO_END
+    while is_locked(run) and time.monotonic() < deadline:
         time.sleep(_SECONDS_TO_END / 100)
 
 
 @cache
 def _single_cores() -> list[list[int]]:
-    """Return the cores that this process may use before it is pinned, each by itself.
+    """Return each core available to this process before pinning, as a list of its own.
 
-    Learning on another number of cores would change the last bits of the weights.
+    Each task uses a single core because training on several would change the last bits of the
+    weights.
     """
     if not hasattr(os, "sched_getaffinity"):
         return []
@@ -242,8 +245,8 @@ def _single_cores() -> list[list[int]]:
 
 
 def _core_locks(node: str) -> Path:
-    """Return the folder of the locks on the cores of a node, shared by all studies of a user."""
-    # Users in containers may have no name; Windows does not number users.
+    """Return the folder of a node's core locks, which all studies of a user share."""
+    # Users in containers may have no name, and Windows has no user ids.
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
     folder = Path(tempfile.gettempdir()) / f"zerolab-cores-{node}-{user}"
     make_folder(folder)

@@ -1,7 +1,7 @@
-"""Results of a study: its finished runs and tournaments, from which reports are made.
+"""Results of a study, which reports are generated from.
 
-Results are read from disk, so a report needs nothing but the folder. It can be made at any time;
-unfinished parts are listed.
+Results are read from disk, so a report only needs the study folder. Reports can be generated at any
+time and list the unfinished parts.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _Planned = TypeVar("_Planned")
 _Read = TypeVar("_Read")
 
 STAGES = ("selfplay", "learn", "gate")
-"""Stages whose times add up to the time of training [Wang2020a, eq. 2]."""
+"""Stages whose times add up to the training time [Wang2020a, eq. 2]."""
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A finished run and the records of its stages."""
+    """Finished run with the records of its stages."""
 
     planned: PlannedRun
     path: Path
@@ -52,36 +52,36 @@ class TrainedRun:
         return self.planned.factors
 
     def of(self, kind: type[Record]) -> list[Any]:
-        """Return the records of a kind, in order of iterations."""
+        """Return the records of one kind, ordered by iteration."""
         return [record for record in self.records if isinstance(record, kind)]
 
     @cached_property
     def final_losses(self) -> list[dict[str, float]]:
-        """Losses of the last epoch of each iteration, by name."""
+        """Losses in the last epoch of each iteration, by name."""
         return [record.loss for record in self.of(LearnRecord)]
 
     @cached_property
     def epoch_losses(self) -> list[list[dict[str, float]]]:
-        """Losses of each epoch of each iteration, by name."""
+        """Losses in each epoch of each iteration, by name."""
         return [record.epoch_losses or [record.loss] for record in self.of(LearnRecord)]
 
     @cached_property
     def training_elo(self) -> list[float]:
-        """Training Elo of the best network after each iteration; the untrained one has 0."""
+        """Training Elo of the best network after each iteration, 0 for the untrained network."""
         return [record.elo for record in self.of(GateRecord)]
 
     @cached_property
     def seconds(self) -> dict[str, float]:
         """Seconds of self-play, learning and gates, by stage, excluding measurements."""
-        spent = dict.fromkeys(STAGES, 0.0)
+        totals = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
-            if record.stage in spent:
-                spent[record.stage] += record.wall_seconds
-        return spent
+            if record.stage in totals:
+                totals[record.stage] += record.wall_seconds
+        return totals
 
     @property
     def total_seconds(self) -> float:
-        """Seconds of training."""
+        """Training time in seconds, without measurements."""
         return sum(self.seconds.values())
 
     @property
@@ -97,7 +97,7 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class PlayedTournament:
-    """A finished tournament."""
+    """Finished tournament."""
 
     planned: PlannedTournament
     games: Sequence[GameRecord]
@@ -124,7 +124,7 @@ class PlayedTournament:
 
 @dataclass(frozen=True)
 class Results:
-    """The finished part of a study."""
+    """Finished part of a study."""
 
     scale: str
     design: Design
@@ -132,13 +132,13 @@ class Results:
     tournaments: Mapping[str, PlayedTournament]
     """Finished tournaments by key."""
     computed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Results of computations by ``part: label``."""
+    """Results of computations by title, such as ``part: label``."""
     solved: Mapping[str, Path] = field(default_factory=dict)
-    """Files of `Design.solved` by ``part: positions label``."""
+    """Files of `Design.solved` by title, such as ``part: positions label``."""
     damaged: Sequence[str] = ()
     """Messages about unreadable files, which do not count as finished."""
     folder: StudyFolder | None = None
-    """Folder in which reports store their measurements; without it, each report repeats them."""
+    """Folder in which reports cache their measurements, or None to repeat them in each report."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
@@ -152,50 +152,50 @@ class Results:
         ]  # fmt: skip
 
     def levels(self, factor: str, part: str | None = None) -> list[Level]:
-        """Return the planned levels of a factor, in order."""
-        every = (run for run in self.design.runs if part in (None, run.part))
-        return list(dict.fromkeys(run.factors[factor] for run in every if factor in run.factors))
+        """Return the planned levels of a factor in the order of the design."""
+        runs = (run for run in self.design.runs if part in (None, run.part))
+        return list(dict.fromkeys(run.factors[factor] for run in runs if factor in run.factors))
 
     def missing_message(self, part: str | None = None) -> str:
         """Return a message about unfinished work of one or all parts, or an empty string."""
         if part not in (None, *self.design.parts):
             return f"{part} is not studied at this scale"
         planned = [run for run in self.design.runs if part in (None, run.part)]
-        left = len(planned) - len(self.where(part))
+        untrained = len(planned) - len(self.where(part))
         tournaments = [each for each in self.design.tournaments if part in (None, each.part)]
         unplayed = [each.key for each in tournaments if each.key not in self.tournaments]
-        parts = []
-        if left:
-            parts.append(f"{left} of {len(planned)} runs are not finished")
+        messages = []
+        if untrained:
+            messages.append(f"{untrained} of {len(planned)} runs are not finished")
         uncomputed = [
             each.label for each in self.design.computations
             if part in (None, each.part) and each.title not in self.computed
         ]  # fmt: skip
         if uncomputed:
-            parts.append(f"{len(uncomputed)} computations are not finished")
+            messages.append(f"{len(uncomputed)} computations are not finished")
         if unplayed:
-            parts.append(f"tournaments not finished: {', '.join(unplayed)}")
-        return "; ".join(parts)
+            messages.append(f"tournaments not finished: {', '.join(unplayed)}")
+        return "; ".join(messages)
 
     def measure_once(
         self, name: str, facts: Mapping[str, Any], measure: Callable[[], Mapping[str, float]]
     ) -> Mapping[str, float]:
-        """Return the stored result of a measurement of finished runs, or measure and store it.
+        """Return the cached result of a measurement, or measure and cache it.
 
-        The result depends on `facts`, which must be valid JSON, and like runs on precision and
-        version. An unreadable result is measured again; one that cannot be stored is returned
-        nevertheless.
+        `facts` must be valid JSON and identify the measurement. Unreadable results are measured
+        again. A failure to store the result is ignored. Results can also depend on the precision
+        and version of the software, as runs do.
         """
         if self.folder is None:
             return measure()
         measurement = PlannedComputation("report", name, name, facts, 0.0)
         with suppress(UserError):
-            if kept := self.folder.computed(measurement):
-                return kept
-        found = measure()
+            if cached := self.folder.computed(measurement):
+                return cached
+        result = measure()
         with suppress(UserError):
-            self.folder.save_computed(measurement, found)
-        return found
+            self.folder.save_computed(measurement, result)
+        return result
 
     @property
     def seconds(self) -> float:
@@ -204,7 +204,7 @@ class Results:
 
 
 def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
-    """Read the finished part of a study; damaged files do not count as finished."""
+    """Load the finished part of a study; damaged files do not count as finished."""
     damaged: list[str] = []
     runs = _readable(partial(_trained, folder), design.runs, damaged)
     tournaments = _readable(partial(_played, folder), design.tournaments, damaged)
@@ -228,27 +228,27 @@ def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
 def _readable(
     read: Callable[[_Planned], _Read | None], planned: Iterable[_Planned], damaged: list[str]
 ) -> Iterator[tuple[_Planned, _Read]]:
-    """Yield plans with their results; add messages about unreadable ones to `damaged`."""
-    for each in planned:
+    """Yield finished items with their results, and add errors of damaged items to `damaged`."""
+    for item in planned:
         try:
-            found = read(each)
+            result = read(item)
         except UserError as error:
             damaged.append(str(error))
         else:
-            if found is not None:
-                yield each, found
+            if result is not None:
+                yield item, result
 
 
 def _trained(folder: StudyFolder, planned: PlannedRun) -> TrainedRun | None:
-    """Return a run if it is finished; raise UserError if it is damaged."""
-    opened = folder.open_run(planned)
-    if opened is None or not opened.progress.finished:
+    """Return a run, or None if it is not finished; a damaged run raises UserError."""
+    run = folder.open_run(planned)
+    if run is None or not run.progress.finished:
         return None
-    return TrainedRun(planned, opened.path, read_records(opened))
+    return TrainedRun(planned, run.path, read_records(run))
 
 
 def _played(folder: StudyFolder, planned: PlannedTournament) -> PlayedTournament | None:
-    """Return a tournament if it is finished; raise UserError if it is damaged."""
+    """Return a tournament, or None if it is not finished; a damaged one raises UserError."""
     path = folder.tournament_path(planned)
     saved = Tournament.saved(path) if path.is_dir() else None
     if saved is None or saved.blocks_left():
@@ -257,18 +257,21 @@ def _played(folder: StudyFolder, planned: PlannedTournament) -> PlayedTournament
 
 
 def provenance(results: Results) -> Provenance:
-    """Return the provenance of results: the environments of their runs, or else this process."""
+    """Return the provenance of results.
+
+    Versions and machines are those of the runs, or those of this process if there are no runs.
+    """
     runs = {run.planned.key: run for run in results.runs}
-    trained_in = [each for run in runs.values() for each in _environments(run.path)]
+    environments = [each for run in runs.values() for each in _environments(run.path)]
     return Provenance(
         runs=len(runs),
         digests=[f"{key} {_network_digest(run.path)}" for key, run in runs.items()],
         versions={
-            name: distinct(getattr(each, name) for each in trained_in) or number
-            for name, number in current_versions().items()
+            name: distinct(getattr(each, name) for each in environments) or version
+            for name, version in current_versions().items()
         },
         seeds=[run.planned.settings.seed for run in runs.values()],
-        machine=distinct(map(machine_of, trained_in)) or this_machine(_gpu()),
+        machine=distinct(map(machine_of, environments)) or this_machine(_gpu()),
         hours=results.seconds / 3600,
     )
 
@@ -279,7 +282,7 @@ def _network_digest(path: Path) -> str:
 
 
 def _environments(path: Path) -> list[Environment]:
-    """Return the environments in which a run was trained; none if the file is damaged."""
+    """Return the environments in which a run was trained, or none if the file is damaged."""
     try:
         return read_environments(path)
     except UserError:
@@ -287,18 +290,18 @@ def _environments(path: Path) -> list[Environment]:
 
 
 def _gpu() -> str:
-    """Return the name of the GPU that this process would use; empty without one."""
+    """Return the name of the GPU that this process would use, or an empty string."""
     device = best_device()
     return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
 
 
 def this_machine(gpu: str = "") -> str:
-    """Return the processor model, the number of cores and the GPU of this machine."""
+    """Describe the processor, number of cores and GPU of this machine."""
     return _joined(processor_model(), _cores(available_cores()), gpu)
 
 
 def machine_of(environment: Environment) -> str:
-    """Return processor, device (architecture or GPU), precision and cores of a run."""
+    """Describe the processor, device, precision and number of cores of an environment."""
     machine = _joined(environment.processor, environment.device, environment.precision)
     return f"{machine}, {_cores(environment.threads)} per run"
 

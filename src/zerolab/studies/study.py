@@ -1,9 +1,9 @@
-"""Base class of studies, their scales, and the caveats that head a report.
+"""Base class of studies, scales and caveats at the top of reports.
 
-A study plans its runs and tournaments (`Study.design`) and turns their results into a report
-(`Study.document`). This package does everything else: scheduling over processes or machines,
-resuming, estimates, verdicts on claims. The docstring of the class is the help text of
-``zerolab study NAME``; its first line appears in the list of ``zerolab study``.
+A study plans its runs and tournaments (`Study.design`) and turns the results into a report
+(`Study.document`). This package does the rest: scheduling tasks on processes or machines, resuming
+unfinished work, estimating time, and judging claims. The docstring of the class is the help text of
+``zerolab study NAME``, and its first line appears in the list printed by ``zerolab study``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 Scale = Literal["smoke", "mini", "small", "paper"]
-"""Amount of training and play: `smoke` takes seconds and only shows that everything works, `mini`
-takes minutes, `small` a night on two cores; `paper` is the published design."""
+"""Amount of training and play.
+
+`smoke` takes seconds and only shows that the study works. `mini` takes minutes, and `small` takes a
+night on two cores. `paper` is the published design."""
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
@@ -35,11 +37,11 @@ class Study(ABC):
 
     @abstractmethod
     def design(self, scale: Scale) -> Design:
-        """Plan runs and tournaments; the design depends only on the scale."""
+        """Return the planned runs and tournaments, which depend only on the scale."""
 
     @abstractmethod
     def document(self, results: Results) -> Document:
-        """Return the report on the finished part; claims without data are marked as such."""
+        """Return the report on the finished part, including claims without data."""
 
 
 _STUDIES: Registry[Study] = Registry("study")
@@ -53,60 +55,59 @@ def register_study(study: type[Study]) -> type[Study]:
 
 @cache
 def registered_studies() -> Registry[Study]:
-    """Return all studies: the plug-ins of zerolab.papers, those of this package included."""
+    """Return all studies, including those of plug-ins."""
     load_plugins("papers")
     return _STUDIES
 
 
 TIMES_CAVEAT = (
     "Times were measured on the machine named in the last line, where several workers may have"
-    " trained runs side by side: compare ratios of times with published ones, not the times"
-    " themselves."
+    " trained runs in parallel, so only ratios of times are comparable with published times."
 )
 """Addition to `scale_caveats` for studies that report times."""
 
-_ONE_SYMMETRY = ", and each example learned under one symmetry instead of all of them"
+_ONE_SYMMETRY = ", training on each example under one symmetry instead of all"
 
 _RUNS = {
     "mini": (
-        "networks of a few thousand weights, iterations, games and simulations cut to a fraction of"
-        " the published ones"
+        "networks with a few thousand weights, and a fraction of the published iterations, games"
+        " and simulations"
     ),
     "small": (
-        "networks of some fifty thousand weights, iterations and simulations cut to a fraction of"
-        " the published ones"
+        "networks with about fifty thousand weights, and a fraction of the published iterations and"
+        " simulations"
     ),
     "paper": "the published sizes of networks and runs",
 }
 
 
-def scale_caveats(scale: str, seeds: int, what: str, *, symmetries: bool = True) -> str:
-    """Return the caveats that head a report: what cannot be concluded from its scale.
+def scale_caveats(scale: str, seeds: int, subject: str, *, symmetries: bool = True) -> str:
+    """Return the caveats at the top of a report, which state the limits of its scale.
 
-    `seeds` is the largest number of runs per setting; `what` is the subject of the study, such as
-    ``which loss function is best``, to follow "no conclusion about"; `symmetries` tells whether the
-    published runs learn each example under all symmetries of the board.
+    `seeds` is the largest number of runs per setting. `subject` is a phrase such as ``which loss
+    function is best`` that completes "no conclusion about". `symmetries` is true if the published
+    runs train on each example under all symmetries of the board.
     """
     if scale == "smoke":
         return (
-            "Scale smoke: a few games of nearly untrained networks, which show that everything"
-            f" works. They allow no conclusion about {what}: the numbers below are chance."
+            "Scale smoke: a few games of nearly untrained networks, which only show that the study"
+            f" works. The numbers below are chance and allow no conclusion about {subject}."
         )
-    one = _ONE_SYMMETRY if symmetries and scale != "paper" else ""
-    made_of = f"Scale {scale}: {_RUNS[scale]}{one}; {_seeds(seeds)}."
-    if scale == "paper":
-        return f"{made_of} No conclusion about {what} extends to other games, networks or budgets."
-    return (
-        f"{made_of} The results hold for runs of this size and allow no conclusion about {what} at"
-        " the published size. Effects smaller than the difference between two runs of one setting"
-        " cannot be seen: undecided does not mean equal."
-    )
-
-
-def _seeds(seeds: int) -> str:
+    one_symmetry = _ONE_SYMMETRY if symmetries and scale != "paper" else ""
     if seeds > 1:
-        return f"up to {seeds} runs per setting with different seeds"
+        runs = f"There are up to {seeds} runs per setting with different seeds."
+    else:
+        runs = (
+            "There is one run per setting, so the effect of a setting can be distinguished from"
+            " chance only by averaging over other settings."
+        )
+    summary = f"Scale {scale}: {_RUNS[scale]}{one_symmetry}. {runs}"
+    if scale == "paper":
+        return (
+            f"{summary} No conclusion about {subject} extends to other games, networks or budgets."
+        )
     return (
-        "one run per setting, so that effects of settings cannot be separated from chance unless"
-        " an average over other settings does so"
+        f"{summary} The results apply to runs of this size and allow no conclusion about {subject}"
+        " at the published size. Effects smaller than the difference between two runs of a setting"
+        " cannot be detected, so undecided does not mean equal."
     )

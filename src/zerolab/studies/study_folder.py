@@ -1,13 +1,13 @@
-"""Folder of a study, and of the runs that studies share.
+"""Folder of a study, and of runs shared by several studies.
 
 ::
 
-    studies/runs/KEY/                      a run, shared by all studies of the folder
-    studies/computed/KEY.json              results of computations and measurements, also shared
-    studies/positions/KEY.parquet          solved positions, also shared
-    studies/NAME-SCALE/study.toml          the study and the digest of its design
+    studies/runs/KEY/                      run, shared by all studies in the folder
+    studies/computed/KEY.json              result of a computation or measurement, shared
+    studies/positions/KEY.parquet          solved positions, shared
+    studies/NAME-SCALE/study.toml          name of the study and digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
-    studies/NAME-SCALE/failures.json       failures of tasks that have not succeeded since
+    studies/NAME-SCALE/failures.json       failed tasks that have not succeeded since
     studies/NAME-SCALE/report/             tables, figures and pages
 """
 
@@ -37,19 +37,19 @@ from zerolab.training.inputs import read_feature_files, start_files
 STUDY = FolderKind("study", "study.toml", "--folder")
 
 SCHEMA = 1
-"""Version of the files with results of computations."""
+"""Format version of the results of computations."""
 
 Failures = dict[str, list[str]]
-"""Last lines of errors by the title of the task."""
+"""Last lines of error messages, by title of the task."""
 
 LARGEST_POSITIONS = 1 << 28
-"""Bytes of a file of solved positions."""
+"""Largest size of a file of solved positions, in bytes."""
 
-_LARGEST = 1 << 24  # bytes of other files
+_LARGEST = 1 << 24  # largest size of other files, in bytes
 
 
 class StudyFolder:
-    """Folder of one study at one scale, beside the runs that it shares with others."""
+    """Folder of a study at one scale, with access to the shared runs next to it."""
 
     def __init__(self, root: Path, study: str, scale: str) -> None:
         self.root = root
@@ -58,9 +58,9 @@ class StudyFolder:
 
     @contextmanager
     def locked(self, design: Design) -> Iterator[None]:
-        """Begin or resume the study, and keep other processes out.
+        """Begin or resume the study and lock its folder against other processes.
 
-        Raises UserError if the folder holds something else or was begun with another design.
+        Raise UserError if the folder contains something else or a study with another design.
         """
         with STUDY.locked(self.path):
             if self.exists:
@@ -70,7 +70,7 @@ class StudyFolder:
             yield
 
     def require(self, design: Design) -> None:
-        """Raise UserError if the study was begun with another design or its file is damaged."""
+        """Raise UserError if the study has another design or its file is damaged."""
         if STUDY.read_settings(self.path) != {**self._settings, "design": design.digest}:
             raise UserError(
                 f"{quoted(self.path)} was begun by a version of zerolab with another design of"
@@ -79,7 +79,7 @@ class StudyFolder:
 
     @property
     def exists(self) -> bool:
-        """True if the study has been begun."""
+        """True if the study has begun."""
         return self.path.is_dir() and STUDY.is_in(self.path)
 
     def run_path(self, run: PlannedRun) -> Path:
@@ -87,70 +87,76 @@ class StudyFolder:
         return self.root / "runs" / run.key
 
     def open_run(self, run: PlannedRun) -> RunFolder | None:
-        """Return a run if it has been begun; raise UserError if it is damaged or another run."""
+        """Return the folder of a run, or None if the run has not begun.
+
+        Raise UserError if the folder is damaged or contains another run.
+        """
         path = self.run_path(run)
         if not is_run(path):
             return None
-        opened = RunFolder.open(path)
-        if run_key(saved_settings(opened)) != run.key:
+        run_folder = RunFolder.open(path)
+        if run_key(saved_settings(run_folder)) != run.key:
             raise UserError(f"{quoted(path)} has settings that do not match its name: remove it")
-        return opened
+        return run_folder
 
     def is_finished(self, run: PlannedRun) -> bool:
-        """Return whether a run has been trained to its end."""
-        opened = self.open_run(run)
-        return opened is not None and opened.progress.finished
+        """Return whether the training of a run is finished."""
+        run_folder = self.open_run(run)
+        return run_folder is not None and run_folder.progress.finished
 
     def is_readable_and_finished(self, run: PlannedRun) -> bool:
-        """Return whether a run has been trained to its end and is not damaged."""
+        """Return whether the training of a run is finished and the run is not damaged."""
         try:
             return self.is_finished(run)
         except UserError:
             return False
 
     def iteration(self, run: PlannedRun) -> int:
-        """Return the iteration that a run is in, counted from 1."""
-        opened = self.open_run(run)
-        return min(run.settings.iterations, opened.progress.iteration) if opened else 1
+        """Return the current iteration of a run, counted from 1."""
+        run_folder = self.open_run(run)
+        return min(run.settings.iterations, run_folder.progress.iteration) if run_folder else 1
 
     def share_done(self, run: PlannedRun) -> float:
-        """Return the share of a run's iterations that are finished."""
+        """Return the finished share of a run's iterations."""
         return (self.iteration(run) - 1) / run.settings.iterations
 
     def run_seconds(self, run: PlannedRun) -> float:
-        """Return the seconds that a run has taken so far."""
-        opened = self.open_run(run)
-        return sum(line["wall_seconds"] for line in opened.metrics()) if opened else 0.0
+        """Return the time that a run has taken so far, in seconds."""
+        run_folder = self.open_run(run)
+        return sum(line["wall_seconds"] for line in run_folder.metrics()) if run_folder else 0.0
 
     def tournament_path(self, tournament: PlannedTournament) -> Path:
         """Return the folder of a tournament."""
         return self.path / "tournaments" / tournament.key
 
     def positions_path(self, positions: PlannedPositions) -> Path:
-        """Return the file of solved positions."""
+        """Return the path of a file of solved positions."""
         return self.root / "positions" / positions.file
 
     def has_positions(self, positions: PlannedPositions) -> bool:
-        """Return whether the file of solved positions exists."""
+        """Return whether a file of solved positions exists."""
         return self.positions_path(positions).is_file()
 
     def read_sources(self, run: PlannedRun) -> dict[str, bytes]:
-        """Return the contents of the files that a run keeps of its sources, by name.
+        """Return the files that a run copies from its sources, as content by name.
 
-        Raises UserError if they are damaged.
+        Damaged files raise UserError.
         """
         files: dict[str, bytes] = {}
-        if run.source is not None and (learnt := self.open_run(run.source)):
-            files |= read_feature_files(learnt)
-        if run.start is not None and (started := self.open_run(run.start)):
-            files |= start_files(run.settings, started)
+        if run.source is not None and (source := self.open_run(run.source)):
+            files |= read_feature_files(source)
+        if run.start is not None and (start := self.open_run(run.start)):
+            files |= start_files(run.settings, start)
         return files
 
     def _computed_path(self, computation: PlannedComputation) -> Path:
         return self.root / "computed" / f"{computation.key}.json"
 
     def computed(self, computation: PlannedComputation) -> dict[str, float] | None:
-        """Return the result of a computation, or None; raise UserError if it is damaged."""
+        """Return the result of a computation, or None if there is none.
+
+        A damaged result raises UserError.
+        """
         path = self._computed_path(computation)
         if not path.exists():
             return None
@@ -180,7 +186,7 @@ class StudyFolder:
         return self.path / "failures.json"
 
     def failures(self) -> Failures:
-        """Return the failures of tasks that have not succeeded since; none if damaged."""
+        """Return the failed tasks that have not succeeded since, or none if the file is damaged."""
         try:
             content = read_bytes(self._failures_path, _LARGEST)
             with reading(self._failures_path):
@@ -190,5 +196,5 @@ class StudyFolder:
             return {}
 
     def save_failures(self, failures: Failures) -> None:
-        """Replace the list of failures."""
+        """Replace the stored failures."""
         write_text(self._failures_path, json.dumps(failures, indent=1) + "\n")

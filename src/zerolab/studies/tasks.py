@@ -1,7 +1,7 @@
-"""Tasks of workers: a run to train, games to play, positions to solve, kernels to compile.
+"""Tasks for workers: training runs, playing games, solving positions and compiling kernels.
 
-A task is plain data that another process or machine can perform: it holds everything that its work
-depends on. Paths are absolute.
+Tasks are plain data with everything that is needed to perform them in another process or on another
+machine. Their paths are absolute.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from zerolab.training.settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.warm_start import warm_start_search
 
-_LAST_LINES = 12  # of a traceback that is shown
+_LAST_LINES = 12  # of a traceback
 
 
 class Task(Protocol):
@@ -62,7 +62,7 @@ class Task(Protocol):
         ...
 
     def run(self) -> Any:
-        """Do the work; raise UserError for mistakes that a user can correct."""
+        """Do the work; mistakes that a user can correct raise UserError."""
         ...
 
 
@@ -75,21 +75,21 @@ class Outcome(NamedTuple):
     failure: list[str] | None = None
     """Last lines of the error, if there was one."""
     is_elsewhere: bool = False
-    """True if another process is at work on the same run."""
+    """True if another process is working on the same run."""
 
 
 def perform(task: Task) -> Outcome:
-    """Run a task; an error becomes part of the outcome, so that the worker stays available."""
+    """Run a task and return its outcome, including any error, so that the worker survives."""
     try:
         return Outcome(task, task.run())
     except InUseError:
         return Outcome(task, is_elsewhere=True)
-    except Exception as error:  # of any kind: the other tasks continue
+    except Exception as error:  # other tasks must continue after any error
         return Outcome(task, failure=last_lines(error))
 
 
 def last_lines(error: Exception) -> list[str]:
-    """Return the message of a UserError, or the last lines of the traceback of another error."""
+    """Return the message of a UserError, or the last traceback lines of any other error."""
     if isinstance(error, UserError):
         return str(error).splitlines()
     return "".join(traceback.format_exception(error)).splitlines()[-_LAST_LINES:]
@@ -97,17 +97,17 @@ def last_lines(error: Exception) -> list[str]:
 
 @dataclass(frozen=True)
 class TrainTask:
-    """Train a run to its end, or resume it."""
+    """Task that trains or resumes a run."""
 
     title: str
     key: str
-    """Key of the run; see `run_key`."""
+    """Key of the run, see `run_key`."""
     folder: str
     settings: TrainSettings
     positions: Sequence[str] = ()
-    """Paths of the solved positions that the settings name."""
+    """Paths of the solved positions to which the settings refer."""
     sources: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Contents of the files that this run keeps of the runs it learns or starts from, by name."""
+    """Files that the run copies from the runs it depends on, as content by name."""
 
     def run(self) -> None:
         path = Path(self.folder)
@@ -117,7 +117,7 @@ class TrainTask:
         if not is_run(path):
             if not self.positions and not self.sources:
                 check_new_run(settings)
-            with suppress(ExistingRunError):  # another study was faster
+            with suppress(ExistingRunError):  # another study has just created it
                 RunFolder.create(path, settings.model_dump())
         run = RunFolder.open(path)
         planned, settings = settings, saved_settings(run)
@@ -131,11 +131,11 @@ class TrainTask:
 
 
 def _with_digest(settings: TrainSettings, positions: Sequence[str]) -> TrainSettings:
-    """Return the settings with the digest of the positions to learn from, which exist by now."""
+    """Return the settings with the digest of the solved positions for training."""
     supervised = settings.supervised
     if supervised.digest != NOT_MADE_YET:
         return settings
-    (path,) = (each for each in map(Path, positions) if each.name == supervised.positions)
+    (path,) = (path for path in map(Path, positions) if path.name == supervised.positions)
     digest = file_settings(path)["supervised.digest"]
     return settings.model_copy(
         update={"supervised": supervised.model_copy(update={"digest": digest})}
@@ -143,7 +143,7 @@ def _with_digest(settings: TrainSettings, positions: Sequence[str]) -> TrainSett
 
 
 def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
-    """Return the settings with the facts about the network whose features are learned."""
+    """Return the settings completed with the facts about the source of learned features."""
     head = features_head(settings)
     assert head is not None
     with TemporaryDirectory() as folder:
@@ -153,24 +153,25 @@ def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
 
 
 def with_threads(settings: TrainSettings) -> TrainSettings:
-    """Return the settings with one thread of self-play per core of this worker."""
+    """Return the settings with one self-play thread per core of this worker."""
     play = settings.selfplay.model_copy(update={"threads": available_cores()})
     return settings.model_copy(update={"selfplay": play})
 
 
 class Entrant(NamedTuple):
-    """A participant of a tournament: a network of a run, or an agent given by its spec."""
+    """Tournament participant, which is a network of a run or an agent."""
 
     name: str
+    """Name of the player, and the spec of an agent."""
     run: str | None = None
-    """Folder of the run."""
+    """Run folder, or None for an agent."""
     options: str = ""
-    """Search options of the network; see `PlannedTournament.options`."""
+    """Search options of the network, see `PlannedTournament.options`."""
     after: int | None = None
-    """Iteration after which the run's best network is taken; None for the final one."""
+    """Iteration whose best network plays, or None for the final network."""
 
     def agent(self, game: str) -> Agent:
-        """Return the agent; its name does not depend on where runs are stored."""
+        """Return the agent, with a name that does not depend on the location of runs."""
         if self.run is None:
             return parse_agents([self.name], parse_game(game))[0]
         run = RunFolder.open(Path(self.run))
@@ -183,7 +184,7 @@ class Entrant(NamedTuple):
 
 @dataclass(frozen=True)
 class SliceTask:
-    """Play a slice of a tournament and return its games."""
+    """Task that plays a slice of a tournament and returns the games."""
 
     title: str
     tournament: str
@@ -196,19 +197,19 @@ class SliceTask:
     seed: int
 
     def run(self) -> list[GameRecord]:
-        agents = [each.agent(self.game) for each in self.entrants]
+        agents = [entrant.agent(self.game) for entrant in self.entrants]
         return play_slice(agents, self.games, self.openings, self.seed)
 
 
 @dataclass(frozen=True)
 class ComputeTask:
-    """Call a function, named by its module, and return its result, a table of numbers."""
+    """Task that calls a function and returns its result, a dictionary of numbers."""
 
     title: str
     key: str
     """Key of the computation."""
     function: str
-    """``module:name``."""
+    """Function in the form ``module:name``."""
     arguments: Mapping[str, Any]
 
     def run(self) -> dict[str, float]:
@@ -219,7 +220,7 @@ class ComputeTask:
 
 @dataclass(frozen=True)
 class PositionsTask:
-    """Write a file of solved positions."""
+    """Task that creates a file of solved positions."""
 
     title: str
     key: str
@@ -237,11 +238,11 @@ class PositionsTask:
 
 @dataclass(frozen=True)
 class CompileTask:
-    """Compile the kernels of self-play into the cache of a machine, for all of its workers."""
+    """Task that compiles self-play kernels into the cache that all workers of a machine share."""
 
     title: str
     kernels: str
-    """Kind of the kernels; see `kernel_kind`."""
+    """Kind of kernels, see `kernel_kind`."""
     settings: TrainSettings
 
     def run(self) -> None:

@@ -1,7 +1,7 @@
-"""Work on a study: scheduling, progress, results and report.
+"""Scheduling, progress, results and reports of a study.
 
-Everything that is finished is found on disk, so resuming is the same as beginning. A task that
-fails is listed with the last lines of its error, and the others continue.
+The finished state is read from disk, so resuming a study is the same as beginning it. If a task
+fails, the last lines of its error are stored, and other tasks continue.
 """
 
 from __future__ import annotations
@@ -40,63 +40,65 @@ _SPARE_BYTES = 1 << 28
 
 
 class StudyProgress(NamedTuple):
-    """Progress of a study, or of a part of it."""
+    """Progress of a study or of one of its parts."""
 
     runs: int
     finished_runs: int
     games: int
-    """Games of all tournaments."""
+    """Number of games in all tournaments."""
     finished_games: int
     computations: int
-    """Computations and files of solved positions."""
+    """Number of computations and files of solved positions."""
     finished_computations: int
     active: list[str]
-    """Titles of tasks under way, runs with their iteration, and of runs in other processes."""
+    """Titles of active tasks, with the iteration of runs, and of runs in other processes."""
     failed: int
     seconds: float
-    """Estimated seconds of work on one core, in all."""
+    """Estimated total time on one core, in seconds."""
     done_seconds: float
-    """Estimated seconds of finished work."""
+    """Estimated time of finished work on one core, in seconds."""
 
     @property
     def is_unfinished(self) -> bool:
-        """True if anything is left to do."""
-        done = self.finished_runs, self.finished_games, self.finished_computations
-        return done != (self.runs, self.games, self.computations)
+        """True if any work remains."""
+        finished = self.finished_runs, self.finished_games, self.finished_computations
+        return finished != (self.runs, self.games, self.computations)
 
 
 class Scheduler:
-    """Gives the tasks of a design to workers; `work` requires the lock of the study."""
+    """Scheduler that assigns the tasks of a design to workers.
+
+    `work` requires the lock of the study.
+    """
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self._folder = folder
         self._design = design
         self._active: dict[str, tuple[Task, float]] = {}
-        """Tasks under way by title, with their starting times."""
+        """Active tasks by title, with their start times."""
         self._stack = ExitStack()
         self._runs = RunQueue(folder, design)
         self._tournaments = [
-            TournamentQueue(folder, each, self._stack) for each in design.tournaments
+            TournamentQueue(folder, planned, self._stack) for planned in design.tournaments
         ]
         self._untrained = {
-            run.key for each in design.tournaments for run in each.entrants.values()
+            run.key for planned in design.tournaments for run in planned.entrants.values()
             if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
         }  # fmt: skip
-        """Entrants whose runs belong to parts that are not chosen."""
+        """Keys of untrained entrants whose runs belong to parts that are not selected."""
         self._computations = ComputationQueue(folder, design)
         self._games_pace = Pace()
         self._iterations: dict[str, str] = {}
-        """Iterations of runs under way by title, as of the last update."""
+        """Iterations of active runs by title, as of the last update."""
         self._update_due = 0.0
-        self._former = folder.failures()
-        """Failures of former calls."""
+        self._earlier_failures = folder.failures()
         self._failures: Failures = {**self._runs.failures, **self._computations.failures}
         """Failures of this call."""
-        for each in self._tournaments:
-            self._failures |= each.failures
+        for tournament in self._tournaments:
+            self._failures |= tournament.failures
 
     def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
-        """Do everything that is left; return the failures."""
+        """Do all remaining work, reporting progress to `watch`, and return the failures."""
         self.forget_failures()
         with self._stack:
             while True:
@@ -114,10 +116,10 @@ class Scheduler:
                 watch(self.progress())
 
     def _next(self) -> Task | None:
-        """Return a task of the earliest part that has one which can be begun now.
+        """Return a task of the first part that has a task ready to begin.
 
-        The runs of a part may wait for solved positions, and its tournaments for its runs;
-        meanwhile workers proceed to the next part.
+        While the runs of a part wait for solved positions, or its tournaments for runs, workers
+        proceed to the next part.
         """
         for part in self._design.parts:
             task = self._computations.next(part) or self._next_run(part) or self._next_slice(part)
@@ -132,27 +134,27 @@ class Scheduler:
         return task
 
     def _next_slice(self, part: str) -> SliceTask | None:
-        for each in self._tournaments:
-            if each.planned.part == part and self._can_begin(each):
+        for tournament in self._tournaments:
+            if tournament.planned.part == part and self._can_begin(tournament):
                 try:
-                    task = each.next()
-                except Exception as error:  # of any kind: the other tournaments continue
-                    self._fail(each.title, last_lines(error))
+                    task = tournament.next()
+                except Exception as error:  # other tournaments must continue after any error
+                    self._fail(tournament.title, last_lines(error))
                     continue
                 if task is not None:
                     return task
         return None
 
-    def _can_begin(self, each: TournamentQueue) -> bool:
+    def _can_begin(self, tournament: TournamentQueue) -> bool:
         """Return whether all entrants of a tournament are trained and it has not failed."""
-        keys = {run.key for run in each.planned.entrants.values()}
+        keys = {run.key for run in tournament.planned.entrants.values()}
         is_trained = keys.isdisjoint(self._untrained) and all(
             self._runs.is_trained(key) for key in keys & self._runs.keys_of()
         )
-        return is_trained and each.title not in self._failures
+        return is_trained and tournament.title not in self._failures
 
     def _finish(self, outcome: Outcome) -> None:
-        task, began = self._active.pop(outcome.task.title)
+        task, start = self._active.pop(outcome.task.title)
         if isinstance(task, CompileTask):
             self._runs.compiled(task)
         if outcome.is_elsewhere and isinstance(task, TrainTask):
@@ -161,7 +163,7 @@ class Scheduler:
             self._fail(task.title, outcome.failure)
         else:
             try:
-                self._store(task, outcome, time.monotonic() - began)
+                self._store(task, outcome, time.monotonic() - start)
             except UserError as error:
                 self._fail(task.title, last_lines(error))
 
@@ -172,57 +174,59 @@ class Scheduler:
         elif isinstance(task, ComputeTask | PositionsTask):
             self._computations.finished(task, outcome.result)
         elif isinstance(task, SliceTask):
-            played = next(each for each in self._tournaments if each.planned.key == task.tournament)
-            self._games_pace.add(played.seconds * len(task.games) / played.games, seconds)
-            played.record(outcome.result)
+            (queue,) = (each for each in self._tournaments if each.planned.key == task.tournament)
+            self._games_pace.add(queue.seconds * len(task.games) / queue.games, seconds)
+            queue.record(outcome.result)
 
     def _fail(self, title: str, lines: list[str]) -> None:
         self._failures[title] = lines
         self._save_failures()
 
     def forget_failures(self) -> None:
-        """Forget the failures of former calls in the chosen parts."""
+        """Forget the failures of earlier calls in the selected parts."""
         parts = self._design.parts
-        self._former = {
-            title: lines for title, lines in self._former.items() if _part_of(title) not in parts
+        self._earlier_failures = {
+            title: lines
+            for title, lines in self._earlier_failures.items()
+            if _part_of(title) not in parts
         }
         self._save_failures()
 
     def _save_failures(self) -> None:
-        self._folder.save_failures({**self._former, **self._failures})
+        self._folder.save_failures({**self._earlier_failures, **self._failures})
 
     def failures(self, part: str | None = None) -> Failures:
-        """Return the failures of tasks that have not succeeded since, of one part or all chosen."""
+        """Return failed tasks that have not succeeded since, in all selected parts or in one."""
         parts = self._design.parts if part is None else [part]
-        listed = {**self._former, **self._failures}
-        return {title: lines for title, lines in listed.items() if _part_of(title) in parts}
+        failures = {**self._earlier_failures, **self._failures}
+        return {title: lines for title, lines in failures.items() if _part_of(title) in parts}
 
     def progress(self, part: str | None = None) -> StudyProgress:
-        """Return the progress of the study, or of a part of it."""
+        """Return the progress of the study or of one part."""
         self._update()
         keys = self._runs.keys_of(part)
-        played = [each for each in self._tournaments if part in (None, each.planned.part)]
+        tournaments = [each for each in self._tournaments if part in (None, each.planned.part)]
         computations, uncomputed = self._computations.count(part)
-        total, left = self._runs.seconds(keys)
+        total, remaining = self._runs.seconds(keys)
         factor = self._games_pace.factor
-        total += factor * sum(each.seconds for each in played)
-        left += factor * sum(each.seconds_left for each in played)
-        computing, computing_left = self._computations.seconds(part)
+        total += factor * sum(each.seconds for each in tournaments)
+        remaining += factor * sum(each.seconds_left for each in tournaments)
+        computing, computing_remaining = self._computations.seconds(part)
         return StudyProgress(
             runs=len(keys),
             finished_runs=sum(self._runs.is_trained(key) for key in keys),
-            games=sum(each.games for each in played),
-            finished_games=sum(each.games - each.games_left for each in played),
+            games=sum(each.games for each in tournaments),
+            finished_games=sum(each.games - each.games_left for each in tournaments),
             computations=computations,
             finished_computations=computations - uncomputed,
             active=list(self._describe_active(part)),
             failed=len(self.failures(part)),
             seconds=total + computing,
-            done_seconds=total + computing - left - computing_left,
+            done_seconds=total + computing - remaining - computing_remaining,
         )
 
     def _describe_active(self, part: str | None) -> Iterator[str]:
-        """Yield the titles of tasks under way and of runs in other processes."""
+        """Yield the titles of active tasks and of runs in other processes."""
         for title in self._active:
             if part in (None, _part_of(title)):
                 iteration = self._iterations.get(title)
@@ -232,9 +236,9 @@ class Scheduler:
                 yield f"waiting for {title} (another process)"
 
     def _update(self) -> None:
-        """Read the progress of the runs under way, at most once a second.
+        """Read the progress of active runs, at most once per second.
 
-        With many runs, outcomes arrive faster than the progress of all runs can be read.
+        In studies with many runs, outcomes arrive faster than the progress of all runs can be read.
         """
         if time.monotonic() >= self._update_due:
             self._iterations = {
@@ -246,43 +250,43 @@ class Scheduler:
 
 
 def _part_of(title: str) -> str:
-    """Return the part that a task belongs to."""
+    """Return the part of a task from its title."""
     return title.partition(":")[0]
 
 
 @dataclass(frozen=True)
 class StudyWork:
-    """A study, or some parts of it, at a scale in a folder."""
+    """Study or selected parts of it, at a scale and in a folder."""
 
     study: Study
     scale: Scale
     folder: StudyFolder
     design: Design
-    """Design of all parts, including those that are not chosen."""
+    """Design of all parts, including parts that are not selected."""
     only: Sequence[str] = ()
-    """Parts to work on; empty for all."""
+    """Selected parts, or empty for all parts."""
 
     @classmethod
     def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> StudyWork:
-        """Plan a study; raise UserError for an unknown part."""
+        """Plan a study; an unknown part raises UserError."""
         design = study.design(scale)
         design.only(only)
         return cls(study, scale, StudyFolder(root, study.name, scale), design, only)
 
     @property
     def chosen(self) -> Design:
-        """Design of the parts to work on."""
+        """Design of the selected parts."""
         return self.design.only(self.only)
 
     def progress(self) -> StudyProgress:
-        """Return the progress of the study, which another process may be working on."""
+        """Return the progress of the study, even if another process is working on it."""
         return self.scheduler().progress()
 
     def scheduler(self) -> Scheduler:
-        """Return a scheduler.
+        """Return a scheduler for the selected parts.
 
-        Raises UserError if the folder belongs to another study or design, or is a run, whose files
-        would be mixed with those of the study, or no folder at all.
+        Raise UserError if the path is not a folder, or if the folder is a run or belongs to another
+        study or design.
         """
         if self.folder.root.exists() and not self.folder.root.is_dir():
             raise UserError(f"{quoted(self.folder.root)} is not a folder: choose another --folder")
@@ -293,7 +297,7 @@ class StudyWork:
         return Scheduler(self.folder, self.chosen)
 
     def bytes_left(self) -> float:
-        """Estimate the bytes that the unfinished runs will take."""
+        """Estimate the disk space that unfinished runs will need, in bytes."""
         return sum(
             run_bytes(run.settings)
             for run in self.chosen.distinct_runs.values()
@@ -301,34 +305,34 @@ class StudyWork:
         )
 
     def require_room(self) -> None:
-        """Raise UserError if the disk has less free space than the unfinished runs will take."""
+        """Raise UserError if the disk does not have enough free space for the unfinished runs."""
         needed = self.bytes_left() + _SPARE_BYTES
-        place = next(each for each in (self.folder.root, *self.folder.root.absolute().parents)
-                     if each.exists())  # fmt: skip
-        free = shutil.disk_usage(place).free
+        existing = next(path for path in (self.folder.root, *self.folder.root.absolute().parents)
+                        if path.exists())  # fmt: skip
+        free = shutil.disk_usage(existing).free
         if needed > free:
             raise UserError(
-                f"{quoted(self.folder.path)} will take about {_gib(needed)}, and the disk has"
+                f"{quoted(self.folder.path)} needs about {_gib(needed)}, and the disk has"
                 f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
             )
 
     def begin(self) -> None:
-        """Create the folder of the study; raise UserError if `work` could not begin."""
+        """Create the study folder; raise UserError if `work` could not begin."""
         with self.folder.locked(self.design):
             pass
 
     def forget_failures(self) -> None:
-        """Forget failures that have left nothing to do; see `begin` for errors."""
+        """Forget all stored failures of the selected parts; see `begin` for errors."""
         if self.folder.failures():
             with self.folder.locked(self.design):
                 self.scheduler().forget_failures()
 
     def results(self) -> Results:
-        """Return everything that is finished; raise UserError if the study was never begun."""
+        """Return the finished results; a study that has not begun raises UserError."""
         if not self.folder.exists:
             raise UserError(
-                f"{quoted(self.folder.path)} holds no study: expected the folder of zerolab study"
-                f" {self.study.name} --scale {self.scale}"
+                f"{quoted(self.folder.path)} contains no study: expected the folder of"
+                f" zerolab study {self.study.name} --scale {self.scale}"
             )
         self.folder.require(self.design)
         return load_results(self.folder, self.design, self.scale)
@@ -338,27 +342,28 @@ class StudyWork:
         return self.study.document(self.results())
 
     def waiting(self) -> list[str]:
-        """Return the tournaments that cannot begin because they need runs of other parts."""
+        """Return the keys of tournaments that cannot begin without runs of unselected parts."""
         chosen = self.chosen
         return [
-            each.key
-            for each in chosen.tournaments
+            tournament.key
+            for tournament in chosen.tournaments
             if not all(
                 run.key in chosen.distinct_runs or self.folder.is_readable_and_finished(run)
-                for run in each.entrants.values()
+                for run in tournament.entrants.values()
             )
         ]
 
     def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
-        """Do everything that is left; return the failures.
+        """Do all remaining work and return the failures.
 
-        Raises UserError if another process works on the study or the folder holds something else.
+        Raise UserError if another process is working on the study or the folder contains something
+        else.
         """
         with self.folder.locked(self.design), workers:
             return Scheduler(self.folder, self.chosen).work(workers, watch)
 
     def status(self) -> dict[str, Any]:
-        """Return progress and failures, in all and by part, for JSON."""
+        """Return total progress, progress by part, and failures, as a JSON object."""
         scheduler = self.scheduler()
         return {
             "study": self.study.name,

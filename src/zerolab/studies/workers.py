@@ -1,4 +1,4 @@
-"""Workers of a study: their interface, and processes on this machine."""
+"""Interface of study workers, and workers that are local processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from zerolab.core.processes import (
 from zerolab.studies.tasks import Outcome, Task, perform
 
 _IMPORTS = (perform.__module__,)
-"""Modules of workers that take long to import."""
+"""Modules of workers that are slow to import."""
 
-_NOT_BEGUN = "its worker ended unexpectedly: before it began"
+_NOT_BEGUN = "its worker ended unexpectedly before the task began"
 
 
 class Workers(Protocol):
-    """Perform up to `count` tasks at a time; leaving the context ends all of them at once."""
+    """Workers that perform up to `count` tasks at a time; leaving the context stops all tasks."""
 
     count: int
 
@@ -43,23 +43,23 @@ class Workers(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop all workers; unfinished tasks are abandoned."""
+        """Stop all workers and abandon unfinished tasks."""
         ...
 
     def submit(self, task: Task) -> None:
-        """Begin a task; fewer than `count` must be under way."""
+        """Begin a task; fewer than `count` tasks must be active."""
         ...
 
     def finished(self, seconds: float) -> list[Outcome]:
-        """Wait up to `seconds` for an outcome; return all outcomes available by then."""
+        """Wait up to `seconds` for an outcome, and return all available outcomes."""
         ...
 
 
 class LocalWorkers:
-    """Processes on this machine, each pinned to its share of the cores.
+    """Worker processes on this machine, each pinned to its share of the cores.
 
-    The death of a process fails its task only, and another process takes its place. All of them end
-    with this process.
+    If a process dies, only its task fails, and a new process replaces it. All workers end with this
+    process.
     """
 
     def __init__(self, count: int) -> None:
@@ -99,7 +99,7 @@ class LocalWorkers:
     def submit(self, task: Task) -> None:
         try:
             future = self._pool.schedule(perform, args=[task])
-        except RuntimeError:  # pebble gives up if a process dies before any has begun a task
+        except RuntimeError:  # the pool breaks if a process dies before any task has begun
             self._replace_pool()
             future = self._pool.schedule(perform, args=[task])
         self._running[future] = task
@@ -111,7 +111,7 @@ class LocalWorkers:
         return [self._outcome(future) for future in done]
 
     def _lose_all(self) -> list[Outcome]:
-        """Replace a pool that pebble has given up; its tasks would never have an outcome."""
+        """Replace a broken pool and fail its tasks, which would never have an outcome."""
         self._replace_pool()
         lost, self._running = list(self._running.values()), {}
         return [Outcome(task, failure=[_NOT_BEGUN]) for task in lost]
