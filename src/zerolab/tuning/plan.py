@@ -1,4 +1,4 @@
-"""Plan of a search over settings, checked before it begins."""
+"""Plan of a settings search, which is checked before the search begins."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ Objective = Literal["accuracy", "elo", "loss"]
 """Quantity that the search optimises."""
 
 OPENINGS = 4
-"""Random plies at the start of the games that measure the objective ``elo``."""
+"""Random plies at the start of games that measure the objective ``elo``."""
 
 _CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluation", "iterations")
-"""Settings in which `check_new_run` may find mistakes."""
+"""Settings in which `check_new_run` can find mistakes."""
 
 
 class TuningSettings(Settings):
-    """Settings of a search over settings."""
+    """Settings of a settings search."""
 
     game: str
-    """Game to learn."""
+    """Game to train on."""
 
     preset: str = "mini"
-    """Preset that the search starts from."""
+    """Preset to start from."""
 
     assignments: tuple[str, ...] = ()
-    """Settings that are fixed or searched, as `space` describes."""
+    """Fixed and searched settings, in the syntax of `space`."""
 
     positions: str = ""
-    """A file of solved positions for the objective ``accuracy``, unless `accuracy.positions` names
-    one."""
+    """File of solved positions for the objective ``accuracy``, as an alternative to the setting
+    `accuracy.positions`."""
 
     objective: Objective = "accuracy"
-    """accuracy: strong accuracy of the search on solved positions, at its last measurement; elo:
-    Elo of the best network against a fixed opponent; loss: sum of the errors of all heads in the
-    last iteration, a poor measure of strength."""
+    """Objective of the search. ``accuracy`` is the last strong accuracy of search on solved
+    positions. ``elo`` is the Elo of the best network relative to a fixed opponent. ``loss`` is the
+    total loss of all heads in the last iteration, which is a poor measure of strength."""
 
     and_time: bool = False
-    """True if the time of training is minimised, too."""
+    """True to minimise training time as a second objective."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 62)
-    """Seed from which trials are drawn; trial n trains with the seed `seed` + n."""
+    """Seed of the search. Trial n trains with the seed `seed` + n."""
 
     games: int = Field(default=200, ge=2, le=1_000_000)
-    """Games of the match that measures the objective ``elo``, half of them with each colour."""
+    """Number of games in the match for the objective ``elo``, half of them with each colour."""
 
     opponent: str = "mcts:100?tie_break=random"
-    """Opponent in that match."""
+    """Opponent in the match for the objective ``elo``."""
 
     allow_programs: bool = False
-    """True if programs named by the preset's file may be run; see `resolve_settings`."""
+    """True to allow running programs that the preset file names, see `resolve_settings`."""
 
     @field_validator("game")
     @classmethod
@@ -84,23 +84,23 @@ class TuningSettings(Settings):
 
 
 class TuningPlan:
-    """The checked settings of a search, and the settings of its trials.
+    """Checked settings of a search, and the settings of its trials.
 
-    Raises UserError for every mistake that can be found before the folder exists.
+    Mistakes that can be detected before the folder is created raise UserError.
     """
 
     def __init__(self, settings: TuningSettings) -> None:
         self.settings = settings
         self.space = SearchSpace.parse(settings.assignments)
-        self._assignments = self._for_accuracy()
-        self.base = self._one_of([self.space.corner(end) for end in (0, -1)])
+        self._assignments = self._accuracy_assignments()
+        self.base = self._first_valid([self.space.corner(end) for end in (0, -1)])
         check_new_run(self._as_trained(self.base))
         if not self.space.searched:
             raise UserError(
-                "nothing to search: expected a --set with a range or with alternatives, such as"
+                "nothing to search: expected a --set with a range or alternatives, such as"
                 " search.selection.c=0.5..4 or learn.loss=sum|product"
             )
-        probes = [self._one_of(each) for each in self.space.probes()]
+        probes = [self._first_valid(trials) for trials in self.space.probes()]
         self._require_effects([self.base, *probes])
         for probe in probes:
             if any(getattr(probe, key) != getattr(self.base, key) for key in _CHECKED):
@@ -113,37 +113,38 @@ class TuningPlan:
 
     @property
     def game(self) -> Game:
-        """Game to learn."""
+        """Game to train on."""
         return parse_game(self.settings.game)
 
     @property
     def prunes(self) -> bool:
-        """True if trials whose accuracy falls behind are ended early.
+        """True if trials with low accuracy are stopped early.
 
-        Optuna cannot compare unfinished trials by two objectives.
+        Optuna cannot prune trials with two objectives.
         """
         return self.settings.objective == "accuracy" and not self.settings.and_time
 
     def preset(self, values: Values, number: int) -> str:
-        """Return the settings of a trial as the TOML of a preset.
+        """Return the settings of a trial as a preset in TOML.
 
-        Raises UserError if the values do not fit each other.
+        Incompatible values raise UserError.
         """
         tables = explicit_settings(self._resolve(values, number))
         return tomli_w.dumps({key: value for key, value in tables.items() if key != "preset"})
 
     def trial(self, values: Values, number: int) -> TrainSettings:
-        """Return the settings with which a trial is trained, without games after training.
+        """Return the training settings of a trial.
 
-        Raises UserError if the values do not fit each other.
+        Games after training are disabled unless they are set explicitly. Incompatible values raise
+        UserError.
         """
         return self._as_trained(self._resolve(values, number))
 
     def identity(self) -> dict[str, Any]:
-        """Return, as tables, the settings that all searches in one folder must share."""
+        """Return the settings that must not change when a search is resumed, as nested tables."""
         settings, is_elo = self.settings, self.settings.objective == "elo"
         match = {"games": settings.games, "opponent": settings.opponent} if is_elo else {}
-        space = {each.key: each.text for each in self.space.items if each.domain is not None}
+        space = {item.key: item.text for item in self.space.items if item.domain is not None}
         return {
             "game": settings.game, "objective": settings.objective, "and_time": settings.and_time,
             "seed": settings.seed, **match, "space": space,
@@ -152,17 +153,17 @@ class TuningPlan:
 
     @property
     def _plays_baselines(self) -> bool:
-        return any(each.key == "final_evaluation.games" for each in self.space.items)
+        return any(item.key == "final_evaluation.games" for item in self.space.items)
 
     def _as_trained(self, settings: TrainSettings) -> TrainSettings:
-        """Return settings without games after training, unless these are set explicitly."""
+        """Disable games after training unless they are set explicitly."""
         if self._plays_baselines:
             return settings
         final = settings.final_evaluation.model_copy(update={"games": 0})
         return settings.model_copy(update={"final_evaluation": final})
 
     def _resolve(self, values: Values, number: int | None = None) -> TrainSettings:
-        """Return the settings for some values, with the seed of the trial with that number."""
+        """Return the settings for `values`, with the seed of trial `number` unless it is None."""
         seed = [] if number is None else [("seed", self.settings.seed + number)]
         assignments = [*self._assignments, *self.space.assignments(values), *seed]
         allow = self.settings.allow_programs or not self._plays_baselines
@@ -170,50 +171,52 @@ class TuningPlan:
             self.settings.game, self.settings.preset, assignments, allow_programs=allow
         )
 
-    def _for_accuracy(self) -> list[Assignment]:
-        """Return the settings needed to measure accuracy in every iteration, unless given."""
-        given = self.settings.positions
+    def _accuracy_assignments(self) -> list[Assignment]:
+        """Return the missing settings for measuring accuracy after each iteration."""
+        positions = self.settings.positions
         if self.settings.objective != "accuracy":
-            if given:
+            if positions:
                 raise UserError(
-                    f"positions = {quoted(given)} are for the objective accuracy, not for"
+                    f"positions = {quoted(positions)} apply only to the objective accuracy, not to"
                     f" {quoted(self.settings.objective)}"
                 )
             return []
-        named = {each.key for each in self.space.items}
-        if given and "accuracy.positions" in named:
-            raise UserError("--positions and accuracy.positions are the same: expected one of them")
-        preset = resolve_settings(self.settings.game, self.settings.preset, allow_programs=True)
-        own = preset.accuracy
-        if not (given or own.positions or "accuracy.positions" in named):
+        keys = {item.key for item in self.space.items}
+        if positions and "accuracy.positions" in keys:
             raise UserError(
-                "the objective accuracy needs solved positions: expected --positions FILE, as"
-                " zerolab dataset writes them, or --objective elo"
+                "--positions and accuracy.positions have the same meaning: expected only one"
             )
-        needed: dict[str, Any] = {}
-        if given:
-            needed["accuracy.positions"] = given
-        if not own.every and "accuracy.every" not in named:
-            needed["accuracy.every"] = 1
-        return list(needed.items())
+        preset = resolve_settings(self.settings.game, self.settings.preset, allow_programs=True)
+        accuracy = preset.accuracy
+        if not (positions or accuracy.positions or "accuracy.positions" in keys):
+            raise UserError(
+                "the objective accuracy needs solved positions: expected --positions FILE with a"
+                " file from zerolab dataset, or --objective elo"
+            )
+        assignments: dict[str, Any] = {}
+        if positions:
+            assignments["accuracy.positions"] = positions
+        if not accuracy.every and "accuracy.every" not in keys:
+            assignments["accuracy.every"] = 1
+        return list(assignments.items())
 
-    def _one_of(self, trials: Sequence[Values]) -> TrainSettings:
-        """Return the settings of the first trial whose values fit each other.
+    def _first_valid(self, trials: Sequence[Values]) -> TrainSettings:
+        """Return the settings of the first trial with compatible values.
 
-        Raises UserError if there is none, with the mistakes of the first trial.
+        If there is none, raise the UserError of the first trial.
         """
-        mistakes = []
+        errors = []
         for values in trials:
             try:
                 return self._resolve(values)
             except UserError as error:
-                mistakes.append(error)
-        raise mistakes[0]
+                errors.append(error)
+        raise errors[0]
 
-    def _require_effects(self, found: Sequence[TrainSettings]) -> None:
+    def _require_effects(self, trials: Sequence[TrainSettings]) -> None:
         """Raise UserError for a setting that has no effect in any trial."""
         for item in self.space.items:
-            messages = [no_effect(each, item.key) for each in found]
+            messages = [no_effect(settings, item.key) for settings in trials]
             if all(messages):
                 raise UserError(messages[0])
 
@@ -222,28 +225,28 @@ class TuningPlan:
         if self.settings.objective == "accuracy" and not 1 <= every <= self.base.iterations:
             raise UserError(
                 f"accuracy.every = {every}: the objective accuracy needs a value from 1 to"
-                f" {self.base.iterations}, the iterations of a trial"
+                f" {self.base.iterations}, the number of iterations of a trial"
             )
 
 
 def explicit_settings(settings: TrainSettings) -> dict[str, Any]:
-    """Return as tables the settings that were given, without defaults.
+    """Return the explicitly set settings as nested tables.
 
-    Some defaults depend on the machine.
+    Defaults are omitted because some of them depend on the machine.
     """
     return settings.model_dump(mode="json", exclude_unset=True)
 
 
 def preset_path(folder: Path, number: int) -> Path:
-    """Return the file with the settings of a trial as a preset."""
+    """Return the path of a trial's preset."""
     return folder / "presets" / f"{number:04}.toml"
 
 
 def run_path(folder: Path, number: int) -> Path:
-    """Return the folder of the run of a trial."""
+    """Return the run folder of a trial."""
     return folder / "runs" / f"{number:04}"
 
 
 def joined_error(error: UserError) -> str:
-    """Return an error of several lines as one line."""
+    """Return the message of an error, which can have several lines, as one line."""
     return one_line("; ".join(str(error).splitlines()))

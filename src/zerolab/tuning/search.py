@@ -1,6 +1,6 @@
-"""Search over settings: trials are claimed, trained and measured.
+"""Settings search, which claims, trains and measures trials.
 
-A trial is a run; Optuna proposes its settings.
+Each trial is a run with settings proposed by Optuna.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from zerolab.tuning.plan import (
 from zerolab.tuning.trials import ClaimedTrial, TrialStore
 from zerolab.tuning.tuning_report import TuningReport, best_of, draw_tuning, results_of, short
 
-_MACHINE = ("selfplay.threads",)  # may differ if a run is resumed with other workers
+_MACHINE = ("selfplay.threads",)  # can differ if a run is resumed with another number of workers
 _MAX_TRIALS = 1_000_000
 _MAX_WORKERS = 256
 _POLL_SECONDS = 2.0
 
 
 class TrialDisplay(NamedTuple):
-    """Display of the progress of trials."""
+    """Functions that display the progress of trials."""
 
     message: Callable[[str], None]
-    """Shows a line."""
+    """Function that displays a line of text."""
     training: Callable[[int], AbstractContextManager[Reporter]]
-    """Returns a reporter of a run's training, from its number of iterations."""
+    """Function that returns a training reporter for a given number of iterations."""
     progress_bar: ProgressBar
 
 
 def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: TrialDisplay) -> None:
-    """Train and measure a trial, resuming it if it was stopped, and record its outcome.
+    """Train and measure a trial, resuming it if necessary, and record its outcome.
 
-    Settings that do not fit each other, and learning that diverges, are outcomes, too. Raises
-    UserError for other problems, such as a full disk.
+    Incompatible settings and diverging training count as outcomes. Other problems, such as a full
+    disk, raise UserError.
     """
     try:
         settings = plan.trial(claimed.values, claimed.number)
@@ -79,13 +79,13 @@ def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: Tr
     except DivergedError as error:
         claimed.refuse(joined_error(error))
         return
-    measured = _measure(run, plan, display)
-    if measured is None:
+    objective = _measure(run, plan, display)
+    if objective is None:
         claimed.refuse(f"the run ended without a measurement of {plan.settings.objective}")
         return
-    facts = _facts(run, measured)
+    facts = _facts(run, objective)
     time = [facts["hours"]] if plan.settings.and_time else []
-    claimed.finish([measured.value, *time], facts)
+    claimed.finish([objective.value, *time], facts)
 
 
 def _open(path: Path, settings: TrainSettings) -> RunFolder:
@@ -93,13 +93,13 @@ def _open(path: Path, settings: TrainSettings) -> RunFolder:
         return RunFolder.create(path, settings.model_dump())
     run = RunFolder.open(path)
     saved = saved_settings(run)
-    wanted = complete_settings(settings, saved)
-    RUN.require_equal(path, saved.model_dump(), wanted.model_dump(), except_for=_MACHINE)
+    expected = complete_settings(settings, saved)
+    RUN.require_equal(path, saved.model_dump(), expected.model_dump(), except_for=_MACHINE)
     return run
 
 
 class _FallsBehindError(Exception):
-    """Ends the training of a trial early."""
+    """Signal to stop the training of a trial early."""
 
 
 def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: TrialDisplay) -> None:
@@ -113,14 +113,14 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
 
     settings = saved_settings(run)
     with run.locked():
-        for record in read_records(run):  # of a process that was stopped
+        for record in read_records(run):  # left by a stopped process
             check(record)
         with display.training(settings.iterations) as reporter:
             Trainer(run, settings, reporter, check).train()
 
 
 def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval | None:
-    """Return the objective of a trained run; None if it was never measured."""
+    """Return the objective of a trained run, or None if it was never measured."""
     if plan.settings.objective == "elo":
         return _elo(run, plan, display)
     records = read_records(run)
@@ -130,27 +130,28 @@ def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interva
 
 
 def _last_accuracy(records: Sequence[Record]) -> Interval | None:
-    for each in reversed(records):
-        if isinstance(each, AccuracyRecord):
-            return Interval(each.search_strong, each.search_strong_low, each.search_strong_high)
+    for record in reversed(records):
+        if isinstance(record, AccuracyRecord):
+            low, high = record.search_strong_low, record.search_strong_high
+            return Interval(record.search_strong, low, high)
     return None
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the sum of the errors of all heads: the same measure for every loss function."""
-    for each in reversed(records):
-        if isinstance(each, LearnRecord):
-            return Interval.unknown(sum(each.loss[head] for head in each.heads))
+    """Return the total loss of all heads, which does not depend on the minimised loss function."""
+    for record in reversed(records):
+        if isinstance(record, LearnRecord):
+            return Interval.unknown(sum(record.loss[head] for head in record.heads))
     return None
 
 
 def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
-    """Return the Elo difference of the best network to the opponent.
+    """Return the Elo of the best network relative to the opponent.
 
-    Both play each random opening with both colours; the openings are the same in all trials.
+    Each random opening is played with both colours, and all trials use the same openings.
     """
     settings = plan.settings
-    assert plan.opponent is not None  # the plan has checked it
+    assert plan.opponent is not None  # checked by the plan
     agent = run_agent(run, run.progress.best)
     title = f"{agent.name} against {plan.opponent.name}"
     with display.progress_bar(title, settings.games, "games") as update:
@@ -161,29 +162,28 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
     return match.difference().interval
 
 
-def _facts(run: RunFolder, measured: Interval | None) -> dict[str, float]:
-    """Return facts that reports need besides the objectives."""
-    facts = {"hours": _hours(read_records(run))}
-    if measured is not None and measured.is_known:
-        facts |= {"low": measured.low, "high": measured.high}
+def _facts(run: RunFolder, objective: Interval | None) -> dict[str, float]:
+    """Return the training time and the ends of the interval of the objective for reports."""
+    facts = {"hours": _training_hours(read_records(run))}
+    if objective is not None and objective.is_known:
+        facts |= {"low": objective.low, "high": objective.high}
     return facts
 
 
-def _hours(records: Sequence[Record]) -> float:
-    """Return the hours of self-play, learning and gates, without those of measurements."""
+def _training_hours(records: Sequence[Record]) -> float:
+    """Return the hours spent on self-play, learning and gates, excluding measurements."""
     measurements = (AccuracyRecord, *FINAL_RECORDS)
-    training = (each for each in records if not isinstance(each, measurements))
-    return sum(each.wall_seconds for each in training) / 3600
+    training = (record for record in records if not isinstance(record, measurements))
+    return sum(record.wall_seconds for record in training) / 3600
 
 
 def tune(
     folder: Path, settings: TuningSettings, trials: int, workers: int, display: TrialDisplay
 ) -> TuningReport:
-    """Search until there are `trials` trials, and write the report into the folder.
+    """Search until there are `trials` trials, and write the report to the folder.
 
-    A search that was stopped is resumed. Other processes may work in the same folder; trials that
-    they are working on are left to them. Raises UserError for every mistake, if possible before the
-    folder is created.
+    A stopped search is resumed. Several processes can work in the same folder at the same time, on
+    different trials. Mistakes raise UserError, if possible before the folder is created.
     """
     _require_count("trials", trials, _MAX_TRIALS)
     _require_count("workers", workers, _MAX_WORKERS)
@@ -199,7 +199,7 @@ def tune(
 
 
 def work_on_trials(store: TrialStore, trials: int, run: Callable[[ClaimedTrial], None]) -> None:
-    """Claim and run trials until none is left."""
+    """Claim and run trials until none remain."""
     while True:
         with store.claimed(trials) as claimed:
             if claimed is None:
@@ -210,22 +210,22 @@ def work_on_trials(store: TrialStore, trials: int, run: Callable[[ClaimedTrial],
 def _run_and_show(
     claimed: ClaimedTrial, plan: TuningPlan, store: TrialStore, trials: int, display: TrialDisplay
 ) -> None:
-    chosen = ", ".join(f"{key} = {short(value)}" for key, value in claimed.values.items())
-    display.message(f"trial {claimed.number}, {trials} in all: {chosen}")
+    values = ", ".join(f"{key} = {short(value)}" for key, value in claimed.values.items())
+    display.message(f"trial {claimed.number} of {trials} trials: {values}")
     run_trial(claimed, plan, store.folder, display)
     outcome = results_of(store)[claimed.number].summary(plan.settings.objective)
     display.message(f"trial {claimed.number}: {outcome}\n")
 
 
 class _WorkerJob(NamedTuple):
-    """Work of one of several processes."""
+    """Arguments of a worker process."""
 
     folder: Path
     settings: TuningSettings
     trials: int
     core_locks: Path
     shares: list[list[int]]
-    """Cores of the processes; see `claim_cores`."""
+    """Cores of each process, see `claim_cores`."""
 
 
 def _work_together(
@@ -237,14 +237,14 @@ def _work_together(
         )
         with (
             _progress_shown(store, plan, trials, progress_bar),
-            map_in_processes(_work_alone, repeat(job, workers), workers) as finished,
+            map_in_processes(_run_worker, repeat(job, workers), workers) as finished,
         ):
             for _ in finished:
                 pass
 
 
-def _work_alone(job: _WorkerJob) -> None:
-    """Do the work of one process, quietly."""
+def _run_worker(job: _WorkerJob) -> None:
+    """Do the work of one process without displaying progress."""
     claim_cores(job.core_locks, job.shares)
     plan = TuningPlan(job.settings)
     store = TrialStore(job.folder, plan)
@@ -263,18 +263,18 @@ def _no_progress(title: str, total: int, unit: str) -> Iterator[Callable[[int, s
 def _progress_shown(
     store: TrialStore, plan: TuningPlan, trials: int, progress_bar: ProgressBar
 ) -> Iterator[None]:
-    """Show the number of finished trials and the best one while other processes work."""
-    over = threading.Event()
+    """Display the number of finished trials and the best trial while other processes work."""
+    stop = threading.Event()
 
     def follow(update: Callable[[int, str], None]) -> None:
-        while not over.wait(_POLL_SECONDS):
+        while not stop.wait(_POLL_SECONDS):
             try:
                 results = results_of(store)
-            except UserError:  # the workers report it, too
+            except UserError:  # also reported by the workers
                 return
             best = best_of(results, plan.settings)
             note = "" if best is None else f"best: {best.summary(plan.settings.objective)}"
-            update(sum(each.state != "running" for each in results), note)
+            update(sum(result.state != "running" for result in results), note)
 
     with progress_bar("searching", trials, "trials") as update:
         thread = threading.Thread(target=follow, args=(update,), daemon=True)
@@ -282,25 +282,25 @@ def _progress_shown(
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             thread.join()
 
 
 def _report(store: TrialStore, plan: TuningPlan) -> TuningReport:
-    """Write table, figure and best preset into the folder, and return the report."""
+    """Write the table, figure and best preset to the folder, and return the report."""
     report = TuningReport.of(store, plan)
     write_text(store.folder / "tuning.md", titled_table(report.table(all_trials=True)) + "\n")
     if report.best is not None:
-        # Without hours, so that a search that was stopped and resumed ends with the same bytes.
+        # Hours are omitted so that a resumed search produces an identical file.
         head = f"# Trial {report.best.number}: {report.best.measured(plan.settings.objective)}\n"
         preset = plan.preset(report.best.values, report.best.number)
         write_text(store.folder / "best.toml", head + preset)
         figure = draw_tuning(report)
-        for ending in ("png", "svg"):
-            save_figure(figure, store.folder / f"tuning.{ending}")
+        for suffix in ("png", "svg"):
+            save_figure(figure, store.folder / f"tuning.{suffix}")
     return report
 
 
-def _require_count(name: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise UserError(f"{name} = {quoted(value)}: expected at least 1, at most {most:,}")
+def _require_count(name: str, value: int, largest: int) -> None:
+    if not 1 <= value <= largest:
+        raise UserError(f"{name} = {quoted(value)}: expected a number from 1 to {largest:,}")

@@ -1,12 +1,12 @@
-"""Trials of a search on disk, shared by the processes that work on them.
+"""Storage of a search's trials on disk, shared by several processes.
 
-Optuna's study is stored in ``journal.jsonl``. A process holds a lock while it works on a trial, and
-the lock ends with the process: a running trial without a lock was stopped, and the next process
-resumes it.
+Optuna's study is stored in ``journal.jsonl``. A process locks a trial while working on it, and the
+lock is released when the process ends. A running trial without a lock was therefore stopped, and
+the next process resumes it.
 
-Optuna's own file backend waits half a minute for a process that was killed during a write, and
-treats the partial line that it leaves as damage. Here the lock of the journal ends with its
-process, a partial line is removed before the next one is written, and every line has a digest.
+If a process is killed during a write, Optuna's own file backend waits for half a minute and treats
+the partial line as damage. This backend has a lock that is released when its process ends, removes
+partial lines before writing, and adds a digest to each line.
 """
 
 from __future__ import annotations
@@ -40,31 +40,30 @@ _LARGEST = 1 << 30
 
 
 class Journal(BaseJournalBackend):
-    """Journal of Optuna's operations, of which only new lines are read."""
+    """Journal of Optuna's operations that reads only new lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = FileLock(path.with_name(f".{path.name}.lock"))
         self._entries: list[dict[str, Any]] = []
-        self._bytes = 0  # read so far
+        self._bytes = 0  # number of bytes read
 
     def read_logs(self, log_number_from: int) -> Sequence[dict[str, Any]]:
-        """Return the entries from a number on; raise UserError for a damaged line."""
+        """Return the entries from `log_number_from` onwards; a damaged line raises UserError."""
         if self._path.exists():
             check_file(self._path, _LARGEST)
             with reading(self._path), open(self._path, "rb") as file:
                 file.seek(self._bytes)
                 content = file.read()
-            complete = content[: content.rfind(b"\n") + 1]  # another process may be writing
-            found = complete.splitlines(keepends=True)
-            for line in found:
+            complete = content[: content.rfind(b"\n") + 1]  # another process can be writing
+            for line in complete.splitlines(keepends=True):
                 self._entries.append(self._parsed(line))
                 self._bytes += len(line)
         return self._entries[log_number_from:]
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Append entries durably; raise UserError if the disk is full or cannot be written."""
-        lines = "".join(_line(each) for each in logs)
+        """Append entries durably; a full or read-only disk raises UserError."""
+        lines = "".join(_line(entry) for entry in logs)
         with writing(self._path), self._lock, open(self._path, "ab") as file:
             file.truncate(_complete_bytes(self._path))
             file.write(lines.encode())
@@ -85,7 +84,7 @@ class Journal(BaseJournalBackend):
 
 
 def _line(entry: dict[str, Any]) -> str:
-    plain = json.loads(json.dumps(entry))  # enumerations become numbers, as they are read back
+    plain = json.loads(json.dumps(entry))  # converts enumerations to numbers
     return json.dumps({"schema": SCHEMA, **plain, "digest": _digest(plain)}) + "\n"
 
 
@@ -94,16 +93,16 @@ def _digest(entry: dict[str, Any]) -> str:
 
 
 def _complete_bytes(path: Path) -> int:
-    """Return the length of a file without an unfinished last line."""
+    """Return the size of a file without an incomplete last line."""
     size = path.stat().st_size
     with open(path, "rb") as file:
-        begin = size
-        while begin:
-            begin = max(0, begin - 4096)
-            file.seek(begin)
-            end = file.read(4096).rfind(b"\n")
-            if end >= 0:
-                return begin + end + 1
+        start = size
+        while start:
+            start = max(0, start - 4096)
+            file.seek(start)
+            newline = file.read(4096).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
     return 0
 
 
@@ -111,14 +110,14 @@ FOLDER = FolderKind("tuning", "tuning.toml", "--folder")
 
 JOURNAL = "journal.jsonl"
 _NAME = "tuning"
-_PATIENCE = 60.0  # seconds; a lock is held for a fraction of a second
-_COMPARED = 5  # complete trials that a trial is compared with before it may be pruned
-_WARM_UP = 4  # no trial is pruned in the first 1 / _WARM_UP of its iterations
+_LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
+_COMPLETE_BEFORE_PRUNING = 5  # number of complete trials before pruning begins
+_WARM_UP = 4  # trials are not pruned in the first 1 / _WARM_UP of their iterations
 _REFUSED = "refused"
 
 
 class ClaimedTrial:
-    """A trial that this process works on."""
+    """Trial on which this process is working."""
 
     def __init__(self, study: Study, trial: Trial, values: Values) -> None:
         self._study = study
@@ -128,26 +127,27 @@ class ClaimedTrial:
         """Value of each searched setting."""
 
     def falls_behind(self, step: int, value: float) -> bool:
-        """Record the objective after a step; return whether it is below the median of other trials.
+        """Record the objective after a step and return whether the trial should be pruned.
 
-        A process that was stopped may have recorded the step before.
+        A trial is pruned if its objective is below the median of other trials. The step can already
+        have been recorded by a stopped process.
         """
         if step not in self._recorded.intermediate_values:
             self._trial.report(value, step)
         return self._trial.should_prune()
 
     def finish(self, values: list[float], facts: Mapping[str, Any]) -> None:
-        """Record the objectives of the complete trial, and facts for reports."""
+        """Record the objectives of the complete trial and facts for reports."""
         self._record(facts)
         self._study.tell(self._trial, values)
 
     def prune(self, facts: Mapping[str, Any]) -> None:
-        """Record that the trial was ended early."""
+        """Record that the trial was stopped early, and facts for reports."""
         self._record(facts)
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     def refuse(self, reason: str) -> None:
-        """Record that training with such settings is impossible, so that others are tried."""
+        """Record that training with these settings is impossible."""
         self._record({_REFUSED: reason})
         if _REFUSED not in self._recorded.constraints:
             self._trial.set_constraint(_REFUSED, 1.0)
@@ -155,56 +155,56 @@ class ClaimedTrial:
 
     @property
     def _recorded(self) -> FrozenTrial:
-        """The trial in the journal, which a process that was stopped may have written."""
+        """Recorded state of the trial, which a stopped process may have written."""
         return self._study.get_trials(deepcopy=False)[self.number]
 
     def _record(self, facts: Mapping[str, Any]) -> None:
-        """Record facts, except those recorded before by a process that was stopped."""
+        """Record facts, except those that a stopped process has already recorded."""
         for key, value in facts.items():
             if self._recorded.user_attrs.get(key) != value:
                 self._trial.set_user_attr(key, value)
 
 
 class TrialStore:
-    """Folder of a search."""
+    """Folder with the trials of a search."""
 
     def __init__(self, folder: Path, plan: TuningPlan) -> None:
-        """Create the folder, or open that of the same search.
+        """Create the folder of a search, or open it to resume the search.
 
-        Raises UserError if it holds something else, a search with other settings or a damaged
-        journal.
+        Raise UserError if the folder contains something else, a search with other settings or a
+        damaged journal.
         """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder = folder
         self._plan = plan
         make_folder(folder)
         FOLDER.require_ours(folder)
-        with self._alone():
+        with self._locked():
             self._save_settings()
             self._study = self._open()
 
     @property
     def study(self) -> Study:
-        """Optuna's view of the search."""
+        """Optuna study of the search."""
         return self._study
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials by number, including those of other processes."""
+        """Return all trials ordered by number, including trials of other processes."""
         return self._study.get_trials(deepcopy=False)
 
     @contextmanager
     def claimed(self, trials: int) -> Iterator[ClaimedTrial | None]:
-        """Claim a trial that was stopped, or a new one while there are fewer than `trials`.
+        """Claim a stopped trial, or a new trial if there are fewer than `trials`.
 
-        Yields None if nothing is left to claim. No other process gets the trial before the context
-        is left or this process ends.
+        Yield None if there is no trial to claim. The trial stays locked against other processes
+        until the context is left or this process ends.
         """
-        with self._alone():
-            found = self._stopped() or self._new(trials)
-            if found is not None:
-                number, lock, trial = found
+        with self._locked():
+            claim = self._claim_stopped() or self._claim_new(trials)
+            if claim is not None:
+                number, lock, trial = claim
                 values = self._suggest(number, trial or self._study.ask())
-        if found is None:
+        if claim is None:
             yield None
             return
         try:
@@ -212,13 +212,13 @@ class TrialStore:
         finally:
             lock.release()
 
-    def _stopped(self) -> tuple[int, FileLock, Trial | None] | None:
-        for each in self.trials():
-            if each.state == TrialState.RUNNING and (lock := self._lock(each.number)):
-                return each.number, lock, self._trial(each.number)
+    def _claim_stopped(self) -> tuple[int, FileLock, Trial | None] | None:
+        for trial in self.trials():
+            if trial.state == TrialState.RUNNING and (lock := self._lock(trial.number)):
+                return trial.number, lock, self._trial(trial.number)
         return None
 
-    def _new(self, trials: int) -> tuple[int, FileLock, Trial | None] | None:
+    def _claim_new(self, trials: int) -> tuple[int, FileLock, Trial | None] | None:
         number = len(self.trials())
         lock = self._lock(number) if number < trials else None
         return (number, lock, None) if lock is not None else None
@@ -227,7 +227,7 @@ class TrialStore:
         return Trial(self._study, self.trials()[number]._trial_id)
 
     def _lock(self, number: int) -> FileLock | None:
-        """Acquire and return the lock of a trial; None if another process holds it."""
+        """Acquire and return the lock of a trial, or return None if another process holds it."""
         make_folder(self.folder / "runs")
         lock = FileLock(self.folder / "runs" / f".{number:04}.lock")
         with writing(self.folder):
@@ -238,12 +238,12 @@ class TrialStore:
         return lock
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from settings and claims."""
+    def _locked(self) -> Iterator[None]:
+        """Lock the settings and claims against other processes."""
         lock = FileLock(self.folder / ".lock")
         with writing(self.folder):
             try:
-                lock.acquire(timeout=_PATIENCE)
+                lock.acquire(timeout=_LOCK_TIMEOUT)
             except Timeout:
                 raise UserError(f"{self.folder} is in use: another process holds .lock") from None
         try:
@@ -252,13 +252,13 @@ class TrialStore:
             lock.release()
 
     def _save_settings(self) -> None:
-        wanted = self._plan.identity()
+        settings = self._plan.identity()
         if not FOLDER.is_in(self.folder):
-            FOLDER.write_settings(self.folder, wanted)
+            FOLDER.write_settings(self.folder, settings)
             return
         FOLDER.require_equal(
-            self.folder, FOLDER.read_settings(self.folder), wanted,
-            note=" (only trials and workers may change)",
+            self.folder, FOLDER.read_settings(self.folder), settings,
+            note=" (only trials and workers can change)",
         )  # fmt: skip
 
     def _open(self) -> Study:
@@ -268,7 +268,8 @@ class TrialStore:
         settings = self._plan.settings
         main = StudyDirection.MAXIMIZE if settings.is_maximised else StudyDirection.MINIMIZE
         warm_up = self._plan.base.iterations // _WARM_UP
-        pruner = MedianPruner(_COMPARED, warm_up) if self._plan.prunes else NopPruner()
+        median_pruner = MedianPruner(_COMPLETE_BEFORE_PRUNING, warm_up)
+        pruner = median_pruner if self._plan.prunes else NopPruner()
         storage = JournalStorage(Journal(path))
         if storage.get_all_studies():
             return optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
@@ -280,10 +281,10 @@ class TrialStore:
         )
 
     def _suggest(self, number: int, trial: Trial) -> Values:
-        """Return the values of a trial, including those drawn before it was stopped.
+        """Return the values of a trial, drawing those that were not drawn before.
 
-        Each value has its own random stream, so that it depends neither on where a process was
-        killed nor on which process draws it.
+        Each value has a separate random stream, so it depends neither on the process that draws it
+        nor on the point at which an earlier process was killed.
         """
 
         def begin(key: str) -> None:
@@ -295,5 +296,5 @@ class TrialStore:
 
 
 def refusal(trial: FrozenTrial) -> str:
-    """Return the reason why training with a trial's settings was impossible; empty if none."""
+    """Return the reason why a trial's settings were refused, or an empty string."""
     return str(trial.user_attrs.get(_REFUSED, ""))

@@ -1,4 +1,4 @@
-"""Report on a search: tables, figures and the best settings."""
+"""Report on a settings search, with tables, figures and the best settings."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 State = Literal["running", "complete", "pruned", "refused"]
-"""State of a trial; refused if its settings do not fit each other or learning diverges."""
+"""State of a trial. It is refused if its settings are incompatible or training diverges."""
 
 LEAST_FOR_IMPORTANCE = 10
-"""Least number of complete trials for which importance is computed; with fewer it is chance."""
+"""Smallest number of complete trials for estimating importance."""
 
-_SHOWN = 10  # trials in a terminal
+_TERMINAL_ROWS = 10  # trials in a table for the terminal
 _STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
@@ -48,11 +48,11 @@ class TrialResult(NamedTuple):
     state: State
     values: Values
     objective: Interval | None
-    """Objective, for pruned trials at its last measurement; None if never measured."""
+    """Last measured objective, or None if it was never measured."""
     hours: float | None
-    """Hours of training."""
+    """Training time in hours, or None if the trial is not finished."""
     reason: str
-    """Reason for which it was refused."""
+    """Reason for refusing the trial, or an empty string."""
 
     @property
     def value(self) -> float:
@@ -62,7 +62,7 @@ class TrialResult(NamedTuple):
 
     @property
     def time(self) -> float:
-        """Hours of training of a measured trial."""
+        """Training time of a measured trial in hours."""
         assert self.hours is not None
         return self.hours
 
@@ -90,13 +90,13 @@ class TrialResult(NamedTuple):
         return f"{pruned}{self.measured(objective)}{hours}"
 
     def measured(self, objective: Objective) -> str:
-        """Return the objective in one line, without the time of training."""
-        return f"{objective} {_shown(self, objective)}"
+        """Return the objective in one line, without the training time."""
+        return f"{objective} {_objective_text(self, objective)}"
 
 
 def results_of(store: TrialStore) -> list[TrialResult]:
-    """Return all trials by number."""
-    return [_result(each) for each in store.trials()]
+    """Return the results of all trials, ordered by number."""
+    return [_result(trial) for trial in store.trials()]
 
 
 def _result(trial: FrozenTrial) -> TrialResult:
@@ -118,123 +118,128 @@ def _objective(value: float, facts: Mapping[str, Any]) -> Interval:
 
 
 def best_of(results: Sequence[TrialResult], settings: TuningSettings) -> TrialResult | None:
-    """Return the complete trial with the best objective, or None.
+    """Return the complete trial with the best objective, or None if no trial is complete.
 
-    Ties go to the fastest trial if time is an objective, otherwise to the first.
+    Ties are broken in favour of the fastest trial if time is an objective, otherwise in favour of
+    the first trial.
     """
 
-    def rank(each: TrialResult) -> tuple[float, float]:
-        return _badness(each, settings), each.time if settings.and_time else 0.0
+    def rank(result: TrialResult) -> tuple[float, float]:
+        return _minimised(result, settings), result.time if settings.and_time else 0.0
 
-    complete = [each for each in results if each.state == "complete"]
+    complete = [result for result in results if result.state == "complete"]
     return min(complete, key=rank, default=None)
 
 
 def front_of(results: Sequence[TrialResult], settings: TuningSettings) -> list[TrialResult]:
     """Return the Pareto front of time and objective among complete trials, fastest first."""
-    complete = [each for each in results if each.state == "complete"]
+    complete = [result for result in results if result.state == "complete"]
+    complete.sort(key=lambda result: (result.time, _minimised(result, settings)))
     front: list[TrialResult] = []
-    for each in sorted(complete, key=lambda each: (each.time, _badness(each, settings))):
-        if not front or _badness(each, settings) < _badness(front[-1], settings):
-            front.append(each)
+    for result in complete:
+        if not front or _minimised(result, settings) < _minimised(front[-1], settings):
+            front.append(result)
     return front
 
 
-def _badness(result: TrialResult, settings: TuningSettings) -> float:
+def _minimised(result: TrialResult, settings: TuningSettings) -> float:
+    """Return the objective, with a sign such that smaller is better."""
     return -result.value if settings.is_maximised else result.value
 
 
 @dataclass(frozen=True)
 class TuningReport:
-    """All trials of a search, its best trials and the importance of the settings."""
+    """Trials of a search, its best trials and the importance of its settings."""
 
     settings: TuningSettings
     keys: tuple[str, ...]
     """Keys of the searched settings."""
     results: list[TrialResult]
     importance: dict[str, float]
-    """Share of the differences in the objective that each setting explains, by PED-ANOVA
-    [Watanabe2023]; empty with few trials."""
+    """Share of the variation in the objective that each setting explains, estimated with PED-ANOVA
+    [Watanabe2023]. Empty if there are too few trials."""
 
     @classmethod
     def of(cls, store: TrialStore, plan: TuningPlan) -> TuningReport:
-        """Return the report on the present state of a search."""
+        """Return the report on the current state of a search."""
         keys = tuple(plan.space.searched)
         return cls(plan.settings, keys, results_of(store), _importance(store, plan.settings))
 
     @property
     def best(self) -> TrialResult | None:
-        """Trial with the best objective, ignoring time; None before any is complete."""
+        """Trial with the best objective, ignoring time, or None if no trial is complete."""
         return best_of(self.results, self.settings)
 
     @property
     def front(self) -> list[TrialResult]:
-        """Trials to choose from: the Pareto front if time is an objective, else the best one."""
+        """Pareto front if time is an objective, otherwise the best trial."""
         if self.settings.and_time:
             return front_of(self.results, self.settings)
         return [] if self.best is None else [self.best]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON."""
+        """Return the report as a JSON object."""
         return {
             "game": self.settings.game,
             "objective": self.settings.objective,
             "and_time": self.settings.and_time,
-            "trials": [each.as_dict() for each in self.results],
+            "trials": [result.as_dict() for result in self.results],
             "best": None if self.best is None else self.best.number,
-            "front": [each.number for each in self.front],
+            "front": [result.number for result in self.front],
             "importance": self.importance,
         }
 
     def table(self, *, all_trials: bool = False) -> Table:
-        """Return a table of the best trials, or of all, those of the front first."""
+        """Return a table of the best trials or of all trials, starting with the front."""
         ranked = self._ranked()
-        shown = ranked if all_trials else ranked[: max(_SHOWN, len(self.front))]
-        states = [each.state for each in self.results]
+        selected = ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.front))]
+        states = [result.state for result in self.results]
         counts = ", ".join(
             f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states))
         )
         objective = self.settings.objective
-        front = {each.number for each in self.front}
+        front = {result.number for result in self.front}
         rows: list[list[Cell]] = [
             [
-                f"{each.number}{' *' if each.number in front else ''}",
-                _shown(each, objective) if each.state != "refused" else one_line(each.reason),
-                each.hours,
-                *(short(each.values.get(key)) for key in self.keys),
-                each.state,
+                f"{result.number}{' *' if result.number in front else ''}",
+                one_line(result.reason)
+                if result.state == "refused"
+                else _objective_text(result, objective),
+                result.hours,
+                *(short(result.values.get(key)) for key in self.keys),
+                result.state,
             ]
-            for each in shown
+            for result in selected
         ]
-        chosen = "Pareto front" if self.settings.and_time else "best"
-        title = f"{self.settings.game}, {objective} with 95 % intervals: {counts}; * {chosen}"
+        mark = "Pareto front" if self.settings.and_time else "best"
+        title = f"{self.settings.game}, {objective} with 95 % intervals: {counts}; * {mark}"
         columns = ["trial", objective, Column("hours", ".3g"), *self.keys, "state"]
         return Table("tuning", title, columns, rows)
 
     def _ranked(self) -> list[TrialResult]:
-        front = {each.number for each in self.front}
-        places = {"complete": 0, "pruned": 1, "running": 2, "refused": 3}
+        front = {result.number for result in self.front}
+        state_ranks = {"complete": 0, "pruned": 1, "running": 2, "refused": 3}
 
-        def place(each: TrialResult) -> tuple[bool, int, float]:
-            known = each.objective is not None
-            badness = _badness(each, self.settings) if known else math.inf
-            return each.number not in front, places[each.state], badness
+        def rank(result: TrialResult) -> tuple[bool, int, float]:
+            is_measured = result.objective is not None
+            objective = _minimised(result, self.settings) if is_measured else math.inf
+            return result.number not in front, state_ranks[result.state], objective
 
-        return sorted(self.results, key=place)
+        return sorted(self.results, key=rank)
 
 
 def _importance(store: TrialStore, settings: TuningSettings) -> dict[str, float]:
-    complete = [each for each in store.trials() if each.state == TrialState.COMPLETE]
+    complete = [trial for trial in store.trials() if trial.state == TrialState.COMPLETE]
     if len(complete) < LEAST_FOR_IMPORTANCE:
         return {}
-    sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA minimises, and warns that it does
+    sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA warns that it assumes minimisation
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return get_param_importances(store.study, target=lambda trial: sign * trial.values[0])
 
 
-def _shown(result: TrialResult, objective: Objective) -> str:
-    """Return the objective with its interval, rounded."""
+def _objective_text(result: TrialResult, objective: Objective) -> str:
+    """Return the rounded objective with its interval."""
     if result.objective is None:
         return "not measured"
     value, low, high = (_number(number, objective) for number in result.objective)
@@ -248,28 +253,28 @@ def _number(value: float, objective: Objective) -> str:
 
 
 def short(value: Value | None) -> str:
-    """Return the value of a setting in a trial, rounded; empty if the setting does not apply."""
+    """Return the rounded value of a setting, or an empty string if the setting does not apply."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 _AXES = {
-    "accuracy": "strong accuracy with search",
-    "elo": "Elo against {opponent}",
-    "loss": "loss of the last iteration, all heads",
+    "accuracy": "strong accuracy of search",
+    "elo": "Elo relative to {opponent}",
+    "loss": "total loss in the last iteration",
 }
 _FAINT = "#999999"
 
 
 def draw_tuning(report: TuningReport) -> Figure:
-    """Draw the objective over trials, or over hours if time is an objective, and importance.
+    """Draw the objective over trials, or over time if it is an objective, and importance.
 
     At least one trial must be complete.
     """
-    parts = 2 if report.importance else 1
-    figure = new_figure(5.6 * parts, 4.2)
-    panels = figure.subplots(1, parts, squeeze=False)[0]
+    count = 2 if report.importance else 1
+    figure = new_figure(5.6 * count, 4.2)
+    panels = figure.subplots(1, count, squeeze=False)[0]
     draw_trials = _draw_front if report.settings.and_time else _draw_history
     handles = draw_trials(panels[0], report)
     panels[0].set_ylabel(_AXES[report.settings.objective].format(opponent=report.settings.opponent))
@@ -283,15 +288,15 @@ def draw_tuning(report: TuningReport) -> Figure:
 
 def _draw_history(axes: Axes, report: TuningReport) -> list[Artist]:
     complete = _measured(report.results, "complete")
-    numbers = [each.number for each in complete]
+    numbers = [result.number for result in complete]
     handles = [_draw_points(axes, numbers, complete, colour(0), "complete, 95 % interval")]
     better = max if report.settings.is_maximised else min
-    best = list(accumulate((each.value for each in complete), better))
+    best = list(accumulate((result.value for result in complete), better))
     handles += axes.step(numbers, best, where="post", color=colour(2), label="best so far")
     if pruned := _measured(report.results, "pruned"):
         handles += axes.plot(
-            [each.number for each in pruned], [each.value for each in pruned], "x",
-            color=colour(1), label="pruned, at its last measurement",
+            [result.number for result in pruned], [result.value for result in pruned], "x",
+            color=colour(1), label="pruned, last measurement",
         )  # fmt: skip
     axes.set_title("history")
     axes.set_xlabel("trial")
@@ -301,25 +306,25 @@ def _draw_history(axes: Axes, report: TuningReport) -> list[Artist]:
 
 def _draw_front(axes: Axes, report: TuningReport) -> list[Artist]:
     front = report.front
-    others = [each for each in _measured(report.results, "complete") if each not in front]
+    others = [result for result in _measured(report.results, "complete") if result not in front]
     handles = []
     if others:
-        hours = [each.time for each in others]
-        handles.append(_draw_points(axes, hours, others, _FAINT, "beaten by another"))
-    hours = [each.time for each in front]
+        hours = [result.time for result in others]
+        handles.append(_draw_points(axes, hours, others, _FAINT, "dominated"))
+    hours = [result.time for result in front]
     label = "Pareto front, 95 % interval"
     handles.append(_draw_points(axes, hours, front, colour(0), label))
-    values = [each.value for each in front]
+    values = [result.value for result in front]
     axes.step(hours, values, where="post", color=colour(0), alpha=0.6)
-    for each, x, y in zip(front, hours, values, strict=True):
-        axes.annotate(f" {each.number}", (x, y), va="bottom", fontsize=8)
-    axes.set_title("Pareto front, by trial")
-    axes.set_xlabel("hours of training")
+    for result, x, y in zip(front, hours, values, strict=True):
+        axes.annotate(f" {result.number}", (x, y), va="bottom", fontsize=8)
+    axes.set_title("Pareto front, with trial numbers")
+    axes.set_xlabel("training time (h)")
     return handles
 
 
 def _draw_importance(axes: Axes, importance: dict[str, float]) -> None:
-    names = [shortened(each) for each in importance]
+    names = [shortened(key) for key in importance]
     axes.barh(range(len(names)), list(importance.values()), color=colour(0))
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.invert_yaxis()
@@ -330,16 +335,16 @@ def _draw_importance(axes: Axes, importance: dict[str, float]) -> None:
 
 
 def _measured(results: Sequence[TrialResult], state: str) -> list[TrialResult]:
-    return [each for each in results if each.state == state and each.objective is not None]
+    return [result for result in results if result.state == state and result.objective is not None]
 
 
 def _draw_points(
     axes: Axes, x: Sequence[float], results: Sequence[TrialResult], shade: str, label: str
 ) -> Any:
-    """Draw objectives with their intervals, if any; return the handle for a legend."""
-    measured = [each.objective for each in results if each.objective is not None]
-    errors = [[each.margins[side] for each in measured] for side in (0, 1)]
-    y = [each.value for each in measured]
+    """Draw objectives with their known intervals, and return the handle for the legend."""
+    objectives = [result.objective for result in results if result.objective is not None]
+    errors = [[objective.margins[side] for objective in objectives] for side in (0, 1)]
+    y = [objective.value for objective in objectives]
     return axes.errorbar(
         x, y, yerr=errors, fmt="o", markersize=4, capsize=2.5, color=shade, label=label
     )
