@@ -26,8 +26,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 COMMAND = "import sys; from zerolab.cli.main import main; sys.exit(main())"
 
 _MAX_REQUEST = 1 << 16
@@ -43,7 +41,7 @@ _PRELOADED = (
 def _server() -> str:
     """Start the server of this process; return the path of its socket."""
     if not hasattr(os, "pidfd_open"):
-        pytest.skip("forks of a server need Linux")
+        import_module("pytest").skip("forks of a server need Linux")
     path = str(Path(tempfile.mkdtemp(prefix="zerolab-forks-")) / "socket")
     process = subprocess.Popen(
         [sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -87,5 +87,5 @@ def test_mistakes_print_one_line(arguments, expected, run, capsys):
 
 
 def test_cost_to_reach_refuses_percents():
-    with pytest.raises(zerolab.UserError, match="expected a share from 0 to 1"):
+    with pytest.raises(zerolab.UserError, match="from 0 to 1"):
         zerolab.cost_to_reach([], [88])
