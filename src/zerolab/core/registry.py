@@ -12,10 +12,10 @@ Layer      Registered by its plug-ins
 games      games (``rules.catalogue.register_game``)
 search     selection rules, root rules, first-play urgency rules, leaf evaluators
            (`search.methods`), budgets (`search.budgets`)
-networks   architectures, heads, growths
+networks   architectures, heads, losses, growths
 agents     agent kinds
-training   losses, optimisers, learning-rate schedules, gates, replay windows, mergings and other
-           parts of the iteration loop
+training   optimisers, learning-rate schedules, gates, replay windows, mergings and other parts of the
+           iteration loop
 papers     studies
 ========== ============================================================================
 
