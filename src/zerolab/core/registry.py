@@ -14,8 +14,8 @@ search     selection rules, root rules, first-play urgency rules, leaf evaluator
            (`search.methods`), budgets (`search.budgets`)
 networks   architectures, heads, losses, growths
 agents     agent kinds
-training   optimisers, learning-rate schedules, gates, replay windows, mergings and other parts of the
-           iteration loop
+training   optimisers, learning-rate schedules, gates, replay windows, mergings and other parts
+           of the iteration loop
 papers     studies
 ========== ============================================================================
 
