@@ -1,7 +1,7 @@
-"""AlphaZero on tic-tac-toe: self-play, learning and gating until play is perfect.
+"""AlphaZero on tic-tac-toe: self-play, learning and gating until the network plays perfectly.
 
-zerolab provides the rules and the search. The network and the training loop are here. They follow
-[Silver2018], with the gate of [Silver2017], and take a few seconds on one core.
+zerolab provides the rules and the search. This file contains the network and the training loop,
+which follow [Silver2018], with the gate of [Silver2017]. A run takes a few seconds on one core.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def play(first, second, settings, games, temperature_plies, random):
 
 
 def learn(network, window, random):
-    """Return a network trained for 400 steps on (z - v)^2 - pi log p over recent games."""
+    """Return a copy of the network after 400 steps of training on recent games.
+
+    The loss is (z - v)^2 - pi log p.
+    """
     network = deepcopy(network)
     states, policies, outcomes = map(np.concatenate, zip(*window, strict=True))
     s, pi, z = map(torch.from_numpy, (encode_batch(GAME, states), policies, outcomes))
@@ -84,7 +87,7 @@ def learn(network, window, random):
 
 
 def score(candidate, best, random):
-    """Return the candidate's points per game in 100 games, half with each colour."""
+    """Return the candidate's points per game in 100 games; it moves first in half of the games."""
     _, as_first = play(candidate, best, MATCH, 50, 3, random)
     _, as_second = play(best, candidate, MATCH, 50, 3, random)
     return 0.5 + (as_first.mean() - as_second.mean()) / 4
@@ -100,7 +103,7 @@ def choose(network, positions):
 
 
 def lost_games(network):
-    """Count the network's losses over all possible replies, playing each colour."""
+    """Count the network's losses against all possible replies, moving first and second."""
     lost = 0
     for side in (0, 1):
         positions = [Position.start(GAME)]
@@ -118,7 +121,7 @@ def lost_games(network):
 
 
 def main(iterations: int = 40) -> None:
-    """Train until the best network no longer loses against any line of play."""
+    """Train until the best network cannot be beaten."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     random = np.random.default_rng(0)

@@ -13,12 +13,12 @@ import numpy as np
 from pydantic import Field
 
 import zerolab
-from zerolab.search.methods import fpu_value, register_selection
+from zerolab.search.methods import node_fpu_value, register_selection
 from zerolab.search.puct import PuctRule
 
 
 class LogPuct(NamedTuple):
-    """Q + c * P * sqrt(N(s)) * ln(2 + N(s)) / (1 + N(s, a)), which explores large trees more."""
+    """Q + c * P * sqrt(N(s)) * ln(2 + N(s)) / (1 + N(s, a)): more exploration in large trees."""
 
     c: Annotated[float, Field(ge=0)] = 0.5
 
@@ -28,11 +28,11 @@ class LogPuctRule(PuctRule):
     """PUCT score with a different exploration term, compiled like the built-in rules."""
 
     @staticmethod
-    def prepare(rule, fpu, tree, b, node):
-        """Return the quantities shared by the scores of a node's children."""
+    def shared_score_terms(rule, fpu, tree, b, node):
+        """Return the terms shared by the scores of all children of a node."""
         visits = tree.visits[b, node]
         exploration = np.float32(rule.c * math.sqrt(visits) * math.log(2.0 + visits))
-        return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))
+        return exploration, fpu, np.float32(node_fpu_value(fpu, tree, b, node))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import zerolab
 
 
 def main(spec: str, dataset: Path | None = None) -> None:
-    """Evaluate the positions after up to one move as a batch, and then a file of solved ones."""
+    """Evaluate all positions after at most one move, and then a file of solved positions."""
     network = zerolab.load_network(spec)
     start = zerolab.Position.start(network.game)
     positions = [start, *(start.play(action) for action in start.legal_actions)]
@@ -22,8 +22,8 @@ def main(spec: str, dataset: Path | None = None) -> None:
         solved = zerolab.read_positions(dataset)
         priors, values = network.evaluate_states(solved.states)
         chosen = np.where(solved.legal, priors, -1.0).argmax(axis=1)
-        strong = solved.values[np.arange(len(solved)), chosen] == solved.best
-        agreement = np.corrcoef(values, np.sign(solved.best))[0, 1]
+        strong = solved.action_values[np.arange(len(solved)), chosen] == solved.position_values
+        agreement = np.corrcoef(values, np.sign(solved.position_values))[0, 1]
         print(f"{len(solved)} positions: strong {strong.mean():.1%}, value r = {agreement:.2f}")
 
 

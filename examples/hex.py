@@ -13,12 +13,12 @@ from pydantic import Field
 from zerolab.core.compiled import inlined
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
+from zerolab.rules.cells import CellEncoding, CellNotation, CellRules, CellSolverRules
 from zerolab.rules.rules import LOSS, ONGOING
-from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules
 
 
 class Hex(NamedTuple):
-    """Rhombus where (r, c) touches (r, c ± 1), (r ± 1, c), (r - 1, c + 1) and (r + 1, c - 1)."""
+    """Rhombus; cell (r, c) touches (r, c ± 1), (r ± 1, c), (r - 1, c + 1) and (r + 1, c - 1)."""
 
     rows: Annotated[int, Field(ge=3, le=8)]
     columns: Annotated[int, Field(ge=3, le=8)]
@@ -31,7 +31,7 @@ _IMAGES = np.array([0, 3, 4, 7])  # identity, half turn, and the two diagonal re
 
 @inlined
 def _edges(rows, columns, sideways):
-    """Return the two edges that a player connects, which are left and right if `sideways`."""
+    """Return the two edges that a player connects: left and right if `sideways`."""
     if sideways:
         left = _LEFT[columns] & boards.full_board(rows, columns)
         return left, left << boards.u64(columns - 1)
@@ -41,7 +41,7 @@ def _edges(rows, columns, sideways):
 
 @inlined
 def _neighbours(stones, columns):
-    """Return the cells adjacent to any stone; bits outside the board can be set too."""
+    """Return the cells adjacent to any stone; bits outside the board may also be set."""
     row = boards.u64(columns)
     not_left = ~_LEFT[columns]
     right = (stones << boards.ONE) & not_left
@@ -49,11 +49,11 @@ def _neighbours(stones, columns):
     return right | left | (stones << row) | (stones >> row) | (right >> row) | (left << row)
 
 
-class HexRules(SquareRules):
+class HexRules(CellRules):
     """Rules for states (own stones, opponent's stones, 1 if the mover connects left and right)."""
 
     @staticmethod
-    def words(game):
+    def word_count(game):
         return 3
 
     @staticmethod
@@ -75,13 +75,13 @@ class HexRules(SquareRules):
         return LOSS if reached & last_edge else ONGOING
 
 
-class HexEncoding(SquareEncoding):
+class HexEncoding(CellEncoding):
     """Input planes with the stones in plane 0 and the mover's edges in plane 1."""
 
     plane_names = ("pieces", "edges to join")
 
     @staticmethod
-    def planes(game):
+    def plane_count(game):
         return 2
 
     @staticmethod
@@ -92,7 +92,7 @@ class HexEncoding(SquareEncoding):
             out[1, cell] = boards.test_bit(first_edge | last_edge, cell)
 
     @staticmethod
-    def symmetries(game):
+    def symmetry_count(game):
         return 4 if game.rows == game.columns else 2
 
     @staticmethod
@@ -107,13 +107,13 @@ class HexEncoding(SquareEncoding):
         return boards.transform_cell(game.rows, game.columns, _IMAGES[symmetry], cell)
 
 
-class HexNotation(SquareNotation):
+class HexNotation(CellNotation):
     """Standard cell names, with boards drawn as a rhombus."""
 
     @classmethod
-    def draw(cls, game, board, symbols):
+    def draw_board(cls, game, board, symbols):
         """Shift every row by half a cell."""
-        return [" " * n + line for n, line in enumerate(super().draw(game, board, symbols))]
+        return [" " * n + line for n, line in enumerate(super().draw_board(game, board, symbols))]
 
 
-register_game("hex", Hex, HexRules, HexEncoding, HexNotation, SquareHints)
+register_game("hex", Hex, HexRules, HexEncoding, HexNotation, CellSolverRules)

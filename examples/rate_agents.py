@@ -6,7 +6,7 @@ import zerolab
 
 
 def main() -> None:
-    """Print tournament ratings with 95 % intervals, and then rate a list of results."""
+    """Print tournament ratings with 95 % intervals, then rate a list of results."""
     agents = ["random", "mcts:10", "mcts:100", "rave:100"]
     report = zerolab.play_tournament(agents, game="gobang:4x4:3", games=20, openings=2)
     for rating in report.ratings.players:

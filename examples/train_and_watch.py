@@ -9,7 +9,7 @@ import zerolab
 
 
 def main(folder: Path) -> None:
-    """Train in a folder, resuming an interrupted run, and then play a match."""
+    """Train in a folder, or resume an interrupted run there, and then play a match."""
     run = zerolab.train(
         "gobang:3x3:3",
         preset="smoke",

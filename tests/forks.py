@@ -32,7 +32,7 @@ _MAX_REQUEST = 1 << 16
 _PRELOADED = (
     "asyncio", "zerolab.cli.process", "zerolab.cli.parse", "zerolab.cli.games",
     "zerolab.cli.tournament", "zerolab.cli.play", "zerolab.cli.solve", "typeguard",
-    "zerolab.rules.python", "zerolab.play.tournament", "zerolab.gtp.engine",
+    "zerolab.rules.compiled_rules", "zerolab.play.tournament", "zerolab.gtp.engine",
     "zerolab.agents.specs", "zerolab.agents.network_players", "zerolab.agents.kinds.baselines",
 )  # fmt: skip
 

@@ -25,8 +25,14 @@ from typing import Any, get_args
 import zerolab
 import zerolab.agents.specs
 from zerolab.agents.agent import AGENT_KINDS
-from zerolab.cli.settings import all_settings, by_preset, preset_values, shown, takes
-from zerolab.core.config import Variant
+from zerolab.cli.settings import (
+    all_settings,
+    format_preset_values,
+    format_value,
+    preset_values,
+    type_and_bounds,
+)
+from zerolab.core.config import VariantSettings
 from zerolab.core.setting_docs import describe_settings
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
@@ -95,7 +101,7 @@ def source(kind: Any) -> str:
     return f"[`{path.removeprefix('src/zerolab/')}`](/{path})"
 
 
-def choices(registry: Mapping[str, type[Variant]]) -> str:
+def choices(registry: Mapping[str, type[VariantSettings]]) -> str:
     """Return the table of a setting's alternatives."""
     rows = []
     for name, settings in registry.items():
@@ -105,7 +111,7 @@ def choices(registry: Mapping[str, type[Variant]]) -> str:
     return markdown(["name", "description", "settings and defaults", "file"], rows)
 
 
-def _fields(settings: type[Variant]) -> str:
+def _fields(settings: type[VariantSettings]) -> str:
     """Return the settings of an alternative with their defaults."""
     defaults = {
         name: field.get_default(call_default_factory=True)
@@ -127,7 +133,7 @@ def agents() -> str:
     """Return the table of agent kinds."""
     rows = []
     for name, kind in sorted(AGENT_KINDS.items()):
-        rows.append([f"`{name}`", kind.form, summary(type(kind)), source(type(kind))])
+        rows.append([f"`{name}`", kind.spec_form, summary(type(kind)), source(type(kind))])
     return markdown(["kind", "written as", "description", "file"], rows)
 
 
@@ -223,9 +229,13 @@ def games() -> str:
     """Return the table of built-in games."""
     rows = []
     for name, entry in registered_games().items():
-        if entry.kind.__module__.startswith("zerolab."):
-            sizes = [f"{field} {low} to {high}" for field, (low, high) in entry.sizes().items()]
-            rows.append([f"`{name}`", summary(entry.kind), ", ".join(sizes), source(entry.kind)])
+        if entry.game_type.__module__.startswith("zerolab."):
+            sizes = [
+                f"{field} {low} to {high}" for field, (low, high) in entry.field_bounds().items()
+            ]
+            rows.append(
+                [f"`{name}`", summary(entry.game_type), ", ".join(sizes), source(entry.game_type)]
+            )
     return markdown(["name", "description", "sizes", "file"], rows)
 
 
@@ -248,8 +258,8 @@ def settings() -> str:
         condition = f" with `{each.variant}`" if each.variant else ""
         text = " ".join(filter(None, (each.description, each.papers)))
         cells = [
-            f"`{each.key}`{condition}", takes(each), shown(each.default),
-            by_preset(presets, each), text,
+            f"`{each.key}`{condition}", type_and_bounds(each), format_value(each.default),
+            format_preset_values(presets, each), text,
         ]  # fmt: skip
         escaped = [cell.replace("|", r"\|").replace("``", "`") for cell in cells]
         title = f"## {group}" if group in groups else "## The run"
@@ -265,7 +275,7 @@ def league() -> str:
         if each.key.startswith("search.") or each.key in ("game", "network", "identity", "seed"):
             continue
         text = " ".join(filter(None, (each.description, each.papers)))
-        cells = [f"`{each.key}`", takes(each), shown(each.default), text]
+        cells = [f"`{each.key}`", type_and_bounds(each), format_value(each.default), text]
         rows.append([cell.replace("|", r"\|").replace("``", "`") for cell in cells])
     return markdown(["key", "type", "default", "description"], rows)
 
@@ -300,7 +310,7 @@ def metrics() -> str:
     """Return a table for each record type in metrics.jsonl."""
     common = _record_rows(Record, Record.model_fields)
     parts = ["### All lines\n\n" + markdown(_RECORD_HEADINGS, common)]
-    for stage, kind in Record.types.items():
+    for stage, kind in Record.class_by_stage.items():
         text = " ".join((kind.__doc__ or "").split()).replace("``", "`")
         own = [name for name in kind.model_fields if name not in Record.model_fields]
         table = markdown(_RECORD_HEADINGS, _record_rows(kind, own))

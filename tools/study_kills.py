@@ -20,10 +20,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from zerolab.report.save import save
+from zerolab.report.save import save_document
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Scale, registered_studies
-from zerolab.studies.work import StudyWork
 from zerolab.studies.workers import LocalWorkers
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -50,15 +50,15 @@ class Nodes:
         return "a node"
 
 
-def planned(name: str, scale: Scale, root: Path) -> StudyWork:
+def planned(name: str, scale: Scale, root: Path) -> StudyExecution:
     """Return the work of a study."""
-    return StudyWork.of(registered_studies()[name], scale, root)
+    return StudyExecution.plan(registered_studies()[name], scale, root)
 
 
 def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
     """Do the remaining work in the process that gets killed."""
     workers = LocalWorkers(2) if address is None else RayWorkers(address, root, 2)
-    if failures := planned(name, scale, root).work(workers, lambda view: None):
+    if failures := planned(name, scale, root).perform_all(workers, lambda view: None):
         print(f"failed: {failures}", flush=True)
         sys.exit(_FAILED)
 
@@ -133,7 +133,7 @@ def compare(name: str, scale: Scale, undisturbed: Path, killed: Path) -> None:
     """Exit with an error if any table differs."""
     tables = []
     for root in (undisturbed, killed):
-        save(planned(name, scale, root).document(), root / "report")
+        save_document(planned(name, scale, root).document(), root / "report")
         tables.append({path.name: path.read_text() for path in (root / "report").glob("*.csv")})
     one, other = tables
     different = [each for each in one.keys() | other.keys() if one.get(each) != other.get(each)]

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
     from zerolab.rules.catalogue import parse_game as parse_game
     from zerolab.rules.position import Position as Position
-    from zerolab.rules.python import encode_batch as encode_batch
+    from zerolab.rules.compiled_rules import encode_batch as encode_batch
     from zerolab.rules.rules import ONGOING as ONGOING
     from zerolab.search.search import Search as Search
     from zerolab.search.search_settings import SearchSettings as SearchSettings
@@ -75,7 +75,7 @@ _NAMES_BY_MODULE = {
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
-    "zerolab.rules.python": ("encode_batch",),
+    "zerolab.rules.compiled_rules": ("encode_batch",),
     "zerolab.rules.rules": ("ONGOING",),
     "zerolab.search.search": ("Search",),
     "zerolab.search.search_settings": ("SearchSettings",),

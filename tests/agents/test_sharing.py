@@ -20,17 +20,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from zerolab.agents.kinds.file import agent_file, checked_agent, read_file, save_upload
-from zerolab.agents.kinds.run import evaluator_of
+from zerolab.agents.kinds.file import (
+    encode_agent_of_run,
+    parse_agent_file,
+    read_agent_file,
+    save_uploaded_agent,
+)
+from zerolab.agents.kinds.run import build_evaluator
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.store import arrays as agent_files
-from zerolab.store.arrays import WEIGHTS, encode_arrays, read_network, save_arrays
+from zerolab.store.arrays import WEIGHTS, encode_arrays, read_network_file, save_arrays
 from zerolab.store.run_folder import RunFolder
-from zerolab.testing.samples import ongoing_positions
+from zerolab.testing.samples import ongoing_sample_positions
 
 SMALL = ("--preset", "smoke", "--set", "iterations=1", "--set", "final_evaluation.games=0")
 
@@ -45,7 +50,7 @@ def work(tmp_path_factory):
         transfer = ["--from", "runs/demo@0", "--transfer", "all", "--set=seed=5"]
         transfer += ["--set=gate.threshold=0"]
         assert main(["train", "gobang:3x3:3", "--run", "runs/next", *transfer, *SMALL]) == 0
-        Path("agent.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/demo")), 1))
+        Path("agent.zerolab").write_bytes(encode_agent_of_run(RunFolder.open(Path("runs/demo")), 1))
         yield folder
 
 
@@ -80,19 +85,21 @@ def with_arrays(content, **changes):
 def refusal(content):
     """Return the one-line error message for invalid file content."""
     with pytest.raises(UserError) as error:
-        checked_agent(content, "it")
+        parse_agent_file(content, "it")
     assert len(str(error.value).splitlines()) == 1
     return str(error.value)
 
 
 def test_evaluations_are_bitwise_equal_to_those_of_the_run():
-    states = np.array([sample.state for sample in ongoing_positions(parse_agent("runs/demo").game)])
-    from_file = checked_agent(Path("agent.zerolab").read_bytes())
+    states = np.array(
+        [sample.state for sample in ongoing_sample_positions(parse_agent("runs/demo").game)]
+    )
+    from_file = parse_agent_file(Path("agent.zerolab").read_bytes())
     weights = RunFolder.open(Path("runs/demo")).load_weights(1)
     assert set(weights) == set(from_file.weights)
     for name, array in weights.items():
         assert array.tobytes() == from_file.weights[name].tobytes()
-    from_run = parse_agent("runs/demo@1").evaluator().evaluate(states)
+    from_run = parse_agent("runs/demo@1").load_evaluator().evaluate(states)
     # Bypass the evaluators shared in this process.
     from_agent_file = fresh_evaluator("agent.zerolab").evaluate(states)
     for actual, expected in zip(from_agent_file, from_run, strict=True):
@@ -100,8 +107,8 @@ def test_evaluations_are_bitwise_equal_to_those_of_the_run():
 
 
 def fresh_evaluator(spec):
-    _, agent = read_file(spec)
-    return evaluator_of(agent.network, agent.game, agent.weights)
+    _, agent = read_agent_file(spec)
+    return build_evaluator(agent.network_settings, agent.game, agent.weights)
 
 
 def test_agent_file_plays_the_same_games_as_its_run():
@@ -121,13 +128,13 @@ def test_identity_depends_on_content_and_not_on_location():
     agents = [parse_agent(f"{spec}?simulations=7") for spec in specs]
     assert len({agent.identity for agent in agents}) == 1
     assert len({agent.name for agent in agents}) == 3
-    assert agents[0].evaluator() is agents[1].evaluator() is agents[2].evaluator()
+    assert agents[0].load_evaluator() is agents[1].load_evaluator() is agents[2].load_evaluator()
     assert parse_agent("runs/demo@0").identity != parse_agent("runs/demo@1").identity
     assert parse_agent("agent.zerolab").identity != agents[1].identity
 
 
 def test_name_includes_the_digest(work):
-    digest = checked_agent(Path("agent.zerolab").read_bytes()).digest
+    digest = parse_agent_file(Path("agent.zerolab").read_bytes()).digest
     name = parse_agent("./agent.zerolab").name
     assert name == f"agent.zerolab@{digest[:8]}"
     assert parse_agent(str(work / "agent.zerolab")).name == name
@@ -150,7 +157,7 @@ def test_unusual_file_names_are_accepted(work):
 def test_replaced_agent_file_is_detected(work):
     shutil.copy("agent.zerolab", "replaced.zerolab")
     former = parse_agent("replaced.zerolab?simulations=3")
-    Path("replaced.zerolab").write_bytes(agent_file(RunFolder.open(Path("runs/next")), 1))
+    Path("replaced.zerolab").write_bytes(encode_agent_of_run(RunFolder.open(Path("runs/next")), 1))
     later = parse_agent("replaced.zerolab?simulations=3")
     assert former.name != later.name
     assert former.identity != later.identity
@@ -158,7 +165,7 @@ def test_replaced_agent_file_is_detected(work):
         parse_agent(former.name)
     gc.collect()  # drop evaluators loaded by earlier tests
     with pytest.raises(UserError, match="replaced by another agent"):
-        former.evaluator()
+        former.load_evaluator()
 
 
 @pytest.mark.parametrize(
@@ -198,27 +205,27 @@ def test_agent_file_of_another_game_is_refused():
 
 def test_equal_runs_export_equal_bytes(content, work):
     run = RunFolder.open(Path("runs/demo"))
-    assert agent_file(run, 1) == content
+    assert encode_agent_of_run(run, 1) == content
     shutil.copytree("runs/demo", "elsewhere/demo")
-    assert agent_file(RunFolder.open(Path("elsewhere/demo")), 1) == content
+    assert encode_agent_of_run(RunFolder.open(Path("elsewhere/demo")), 1) == content
 
 
 def test_header_describes_the_origin(content):
-    origin = checked_agent(content).header.origin
+    origin = parse_agent_file(content).header.origin
     run = RunFolder.open(Path("runs/demo"))
     (line,) = [entry for entry in run.metrics() if entry["stage"] == "selfplay"]
     assert (origin.run, origin.iteration, origin.preset, origin.seed) == ("demo", 1, "smoke", 0)
     assert (origin.games, origin.positions) == (line["games"], line["positions"])
     assert origin.environments[0].torch == torch.__version__
     assert origin.started_from is None
-    untrained = checked_agent(agent_file(run, 0)).header.origin
+    untrained = parse_agent_file(encode_agent_of_run(run, 0)).header.origin
     assert (untrained.iteration, untrained.games) == (0, 0)
 
 
 def test_header_names_the_source_run_without_its_folder(work):
-    content = agent_file(RunFolder.open(Path("runs/next")), 1)
-    source = checked_agent(content).header.origin.started_from
-    network = read_network(Path("runs/demo/checkpoints/0000.safetensors"))
+    content = encode_agent_of_run(RunFolder.open(Path("runs/next")), 1)
+    source = parse_agent_file(content).header.origin.started_from
+    network = read_network_file(Path("runs/demo/checkpoints/0000.safetensors"))
     assert (source.run, source.iteration, source.digest) == ("demo", 0, network.digest)
     assert source.transfer == "all"
     assert str(work).encode() not in content
@@ -229,16 +236,16 @@ def test_misplaced_checkpoint_is_not_exported(tmp_path):
     run = RunFolder.open(tmp_path / "run")
     shutil.copy(run.weights_path(0), run.weights_path(1))
     with pytest.raises(UserError, match="iteration 0: expected gobang:3x3:3, iteration 1"):
-        agent_file(run, 1)
+        encode_agent_of_run(run, 1)
     with pytest.raises(UserError, match="has no network 7: expected one of 0, 1"):
-        agent_file(run, 7)
+        encode_agent_of_run(run, 7)
 
 
 def test_repeated_upload_is_stored_once(content, tmp_path):
-    path = save_upload(tmp_path / "agents", content)
-    assert path == tmp_path / "agents" / f"{checked_agent(content).digest}.zerolab"
+    path = save_uploaded_agent(tmp_path / "agents", content)
+    assert path == tmp_path / "agents" / f"{parse_agent_file(content).digest}.zerolab"
     assert path.read_bytes() == content
-    assert save_upload(tmp_path / "agents", content) == path
+    assert save_uploaded_agent(tmp_path / "agents", content) == path
     assert list(path.parent.iterdir()) == [path]
     assert parse_agent(str(path)).identity == parse_agent("runs/demo@1").identity
 
@@ -246,7 +253,7 @@ def test_repeated_upload_is_stored_once(content, tmp_path):
 def test_refused_upload_is_not_stored(content, tmp_path):
     for invalid in (b"", content[:-1], content + b"x", pickle.dumps({}), b"\0" * 100):
         with pytest.raises(UserError):
-            save_upload(tmp_path / "agents", invalid)
+            save_uploaded_agent(tmp_path / "agents", invalid)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -299,7 +306,7 @@ def test_oversized_files_are_refused_unread(content, monkeypatch, tmp_path):
     monkeypatch.setattr(agent_files, "MAX_AGENT_BYTES", len(content) - 1)
     assert f"it has {len(content):,} bytes: expected an agent of at most" in refusal(content)
     with pytest.raises(UserError, match=r"the agent has 25,\d+ bytes: expected at most"):
-        agent_file(RunFolder.open(Path("runs/demo")), 1)
+        encode_agent_of_run(RunFolder.open(Path("runs/demo")), 1)
     with open(tmp_path / "huge.zerolab", "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(UserError, match="1,099,511,627,776 bytes; expected at most 67,108,864"):
@@ -338,7 +345,7 @@ def test_deep_nesting_is_refused(content):
 )
 def test_all_header_fields_are_checked(content, changes, expected):
     with pytest.raises(UserError) as error:
-        checked_agent(with_header(content, **changes), "it")
+        parse_agent_file(with_header(content, **changes), "it")
     lines = str(error.value).splitlines()
     assert any(expected in line for line in lines), lines
     assert all(line.startswith("it") for line in lines)
@@ -411,12 +418,12 @@ def test_flipped_bytes_are_detected(content, data):
     damaged = bytearray(content)
     damaged[index] ^= flip
     try:
-        agent = checked_agent(bytes(damaged), "it")
+        agent = parse_agent_file(bytes(damaged), "it")
     except UserError as error:
         assert str(error)
     else:
         assert content[index] in b" "
-        assert agent.digest == checked_agent(content).digest
+        assert agent.digest == parse_agent_file(content).digest
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -428,7 +435,7 @@ def test_random_header_bytes_raise_only_user_errors(content, data):
         damaged[data.draw(st.integers(0, 8 + length))] = data.draw(st.integers(0, 255))
     if bytes(damaged) != content:
         try:
-            checked_agent(bytes(damaged), "it")
+            parse_agent_file(bytes(damaged), "it")
         except UserError as error:
             assert str(error)
 

@@ -17,7 +17,7 @@ from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings, rhea_actions
 
@@ -44,7 +44,7 @@ def test_specs_create_players_of_their_kind():
         assert isinstance(parse_agent(spec, GAME).new_player(), SearchPlayer)
     greedy = parse_agent("runs/demo?simulations=0", GAME)
     assert isinstance(greedy.new_player(), PolicyPlayer)
-    assert greedy.evaluator is not None
+    assert greedy.load_evaluator is not None
 
 
 def test_runs_determine_the_game_of_all_players():
@@ -133,21 +133,21 @@ def test_identity_depends_on_the_weights(runs):
     assert first.name == repeated.name == other.name == "runs/again@0"
     assert first.identity == repeated.identity != other.identity
     assert first == repeated != other
-    other.evaluator()
+    other.load_evaluator()
     with pytest.raises(UserError, match="runs/again@0 has been retrained"):
-        first.evaluator()
+        first.load_evaluator()
 
 
 def test_only_randomized_agents_vary(runs):
     varying = ["random", "mcts:5", "runs/demo?temperature_plies=2", "rhea:20"]
-    assert all(parse_agent(spec, GAME).varies for spec in varying)
+    assert all(parse_agent(spec, GAME).is_stochastic for spec in varying)
     fixed = ["runs/demo", "runs/demo?simulations=0"]
-    assert not any(parse_agent(spec, GAME).varies for spec in fixed)
+    assert not any(parse_agent(spec, GAME).is_stochastic for spec in fixed)
 
 
 def test_players_with_one_network_share_its_evaluator():
     agents = parse_agents(["runs/demo@1", "runs/demo@1?simulations=2", "runs/demo@0"])
-    first, second, earlier = (agent.evaluator() for agent in agents)
+    first, second, earlier = (agent.load_evaluator() for agent in agents)
     assert first is second
     assert first is not earlier
 
@@ -159,7 +159,7 @@ def test_options_change_the_search():
     settings = player.search.settings
     assert (settings.simulations, settings.selection.c, settings.cache) == (9, 2.5, 0)
     player.start(1)
-    state = python.start(GAME)[None]
+    state = compiled_rules.start(GAME)[None]
     player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))
     assert player.search.visits(np.zeros(1, int)).sum() == 9
 
@@ -253,8 +253,8 @@ def test_command_reports_invalid_spec_in_one_line(capsys):
 
 
 def test_rhea_options_are_used():
-    keys = streams.streams(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
-    states = np.repeat(python.start(GAME)[None], 50, axis=0)
+    keys = streams.stream_keys(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
+    states = np.repeat(compiled_rules.start(GAME)[None], 50, axis=0)
     player = parse_agent(
         "rhea:9?population=2&horizon=1&mutation=0.5&playouts_each=3", GAME
     ).new_player()
@@ -277,5 +277,5 @@ def test_missing_game_is_reported():
 
 
 def test_every_registered_kind_has_a_form():
-    assert all(kind.form for kind in AGENT_KINDS.values())
+    assert all(kind.spec_form for kind in AGENT_KINDS.values())
     assert {"random", "mcts", "rhea", "perfect", "gtp", "run", "file"} <= set(AGENT_KINDS)

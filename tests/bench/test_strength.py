@@ -7,11 +7,11 @@ import json
 import pytest
 
 from zerolab.bench import strength_report
-from zerolab.bench.strength_benchmark import checkpoints, spaced
-from zerolab.bench.strength_report import Checkpoint, Measured, Measurements
+from zerolab.bench.strength_benchmark import spaced_checkpoints, timed_checkpoints
+from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
 from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
 from zerolab.cli.main import main
-from zerolab.report.interval import wilson
+from zerolab.report.interval import wilson_interval
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 
@@ -42,8 +42,8 @@ def test_every_variant_is_valid_with_preset():
 
 def test_run_ends_after_iteration_that_exceeds_its_time(folder):
     run = RunFolder.open(folder / "runs" / "plain-0")
-    assert run.networks() == [0, 1]
-    assert [each.network for each in checkpoints(run)] == [1]
+    assert run.network_iterations() == [0, 1]
+    assert [each.network for each in timed_checkpoints(run)] == [1]
     assert (run.progress.iteration, run.progress.stage) == (2, "selfplay")
 
 
@@ -51,8 +51,8 @@ def test_rejected_candidate_is_not_measured(tmp_path):
     strict = "gate={name='los', games=2}"  # impossible to pass with two games
     assert command(tmp_path, "plain", f"--set={strict}") == 0
     run = RunFolder.open(tmp_path / "runs" / "plain-0")
-    assert [each.network for each in checkpoints(run)] == [0]
-    assert [each.network for each in Measurements(tmp_path / "accuracy.jsonl").all] == [0]
+    assert [each.network for each in timed_checkpoints(run)] == [0]
+    assert [each.network for each in AccuracyLog(tmp_path / "accuracy.jsonl").entries] == [0]
 
 
 def test_table_and_figure_are_written(folder):
@@ -70,7 +70,7 @@ def test_repeated_command_trains_and_measures_nothing(folder, capsys):
 
 def test_variants_can_be_added_but_settings_cannot_change(folder, capsys):
     assert command(folder, "plain", "root-value") == 0
-    assert {each.variant for each in Measurements(folder / "accuracy.jsonl").all} == {
+    assert {each.variant for each in AccuracyLog(folder / "accuracy.jsonl").entries} == {
         "plain", "root-value",
     }  # fmt: skip
     assert command(folder, "plain", "--every", "3") == 2
@@ -99,22 +99,24 @@ def test_mistakes_print_one_line(tmp_path, capsys, arguments, expected):
 
 def test_spaced_chooses_first_checkpoint_after_each_step():
     available = [
-        Checkpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))
+        TimedCheckpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))
     ]
-    chosen = [(each.network, each.due) for each in spaced(available, 0.1, 0.35)]
+    chosen = [(each.network, each.due) for each in spaced_checkpoints(available, 0.1, 0.35)]
     assert chosen == [(2, 0.1), (4, 0.3), (5, 0.35)]
-    assert [each.network for each in spaced(available, 0.1, 0.3)] == [2, 4]
-    assert spaced([], 0.1, 1.0) == []
+    assert [each.network for each in spaced_checkpoints(available, 0.1, 0.3)] == [2, 4]
+    assert spaced_checkpoints([], 0.1, 1.0) == []
 
 
 def test_points_are_means_over_runs_with_position_intervals():
     def measurement(seed, due, hours, strong):
         share = {"mean": strong, "low": 0.0, "high": 1.0}
         shares = dict.fromkeys(("strong", "weak", "network_strong", "network_weak"), share)
-        return Measured(variant="plain", seed=seed, network=1, due=due, hours=hours, **shares)
+        return NetworkAccuracy(
+            variant="plain", seed=seed, network=1, due=due, hours=hours, **shares
+        )
 
     settings = StrengthSettings(variants=("plain",), every=0.1, positions=1000)
-    points = strength_report.curves(
+    points = strength_report.strength_curves(
         [
             measurement(0, 0.2, 0.21, 0.8),
             measurement(1, 0.2, 0.29, 0.9),
@@ -122,7 +124,7 @@ def test_points_are_means_over_runs_with_position_intervals():
         ],
         settings,
     )["plain"]
-    assert [(point.hours, point.runs) for point in points] == [(0.25, 2), (0.4, 1)]
-    assert [point.by_run for point in points] == [(0.8, 0.9), (0.95,)]
+    assert [(point.hours, point.run_count) for point in points] == [(0.25, 2), (0.4, 1)]
+    assert [point.strong_by_run for point in points] == [(0.8, 0.9), (0.95,)]
     share = points[0].shares["strong"]
-    assert share == pytest.approx(wilson(0.85, 1000))
+    assert share == pytest.approx(wilson_interval(0.85, 1000))

@@ -51,7 +51,7 @@ WORKING = {
     ("league", "gobang:3x3:3", "--games", "2"): "--seed --set --agent",
     ("bench", "tree"): "--rounds",
 }
-"""Valid commands, with the options that get wrong values."""
+"""Valid commands, each with options that are given invalid values."""
 
 WRONG = {
     "--games": ["x", "-1", "1", "1.5", THIRTY, DIGITS, "nan", LONG, NESTED, ""],

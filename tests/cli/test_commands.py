@@ -177,7 +177,7 @@ def test_plot_writes_png(smoke_run, tmp_path, capsys):
     assert main(["plot", str(smoke_run), "--output", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(["plot", str(smoke_run), "--output", str(tmp_path / "curves.xyz")]) == 2
-    assert "expected an ending" in capsys.readouterr().err
+    assert "expected an extension" in capsys.readouterr().err
 
 
 def test_tensorboard_export_has_policy_losses(smoke_run):

@@ -118,7 +118,7 @@ def test_unsolvable_game_advises_making_dataset(monkeypatch, capsys):
 
 
 def test_unsolved_positions_are_counted(monkeypatch, capsys):
-    """The oracle solves positions with at most eight moves, so never a game's first position."""
+    """The oracle solves positions with at most eight moves, but never a game's first position."""
     monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", lambda *_: Exhaustive(GAME, 8))
     monkeypatch.setattr("zerolab.evaluation.dataset._probe", lambda *_: None)
     arguments = ["random", "--game", "gobang:3x3:3", "--games", "2"]
@@ -137,7 +137,7 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         (["nobody", "--game", "gobang:3x3:3"], "nobody"),
         (["random", "--positions", "FILE", "--game", "othello:6x6"], "not of othello:6x6"),
         (["random", "--positions", "nowhere.parquet"], "is not a file"),
-        (["random", "--positions", "FILE", "--figure", "x.xyz"], "expected an ending"),
+        (["random", "--positions", "FILE", "--figure", "x.xyz"], "expected an extension"),
         (["random", "--positions", "FILE", "--figure", "no/x.png"], "cannot write no/x.png"),
         (["random", "--game", "gobang:3x3:3", "--games", "3"], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--games", "0"], "expected an even number"),

@@ -238,7 +238,7 @@ def softmax(logits):
 def test_onnx_model_that_differs_is_not_written(monkeypatch, capsys):
     for package in ("onnx", "onnxruntime", "onnxscript"):
         require(package)
-    exact_model = onnx_export.onnx_model
+    exact_model = onnx_export.encode_onnx_model
 
     def perturbed_model(network, planes, about):
         weight = next(network.heads["policy"].parameters())
@@ -249,7 +249,7 @@ def test_onnx_model_that_differs_is_not_written(monkeypatch, capsys):
         finally:
             weight.data = original
 
-    monkeypatch.setattr(onnx_export, "onnx_model", perturbed_model)
+    monkeypatch.setattr(onnx_export, "encode_onnx_model", perturbed_model)
     before = sorted(Path().iterdir())
     line = refusal(capsys, "export", "runs/demo", "wrong.onnx")
     assert "the exported model's policy differs from the network's by" in line

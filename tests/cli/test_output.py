@@ -17,8 +17,8 @@ from rich.text import Text
 import zerolab.cli
 from zerolab.cli.main import main
 from zerolab.cli.output import Console, say
-from zerolab.cli.process import report_interruption, resumable, warnings_in_one_line
-from zerolab.cli.progress import new_bar
+from zerolab.cli.process import report_interruption, resume_advice, warnings_in_one_line
+from zerolab.cli.progress import new_rich_progress
 from zerolab.core.errors import MissingExtraWarning
 from zerolab.store.games import GameRecord, GameStore
 
@@ -53,7 +53,7 @@ def test_names_in_tables_and_lines_are_escaped(wrap):
 
 def test_progress_bar_escapes_titles():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    with new_bar(console) as bar:
+    with new_rich_progress(console) as bar:
         bar.add_task(EVIL, total=2, unit=EVIL, note=EVIL)
     assert isinstance(console.file, io.StringIO)
     output = console.file.getvalue()
@@ -71,14 +71,16 @@ def test_say_keeps_tabs_and_line_ends(capsys):
 def test_line_breaks_in_names_are_escaped(tmp_path, capsys):
     say("a\nb", "c")
     assert capsys.readouterr().out == "a\\nb\nc\n"
-    GameStore(tmp_path / "games.sqlite").record(1, "gate", [GameRecord(1, "a\n1 c", "b", (), 1)])
+    GameStore(tmp_path / "games.sqlite").write_stage(
+        1, "gate", [GameRecord(1, "a\n1 c", "b", (), 1)]
+    )
     assert main(["rate", str(tmp_path)]) == 0
     assert "a\\n1 c" in capsys.readouterr().out
 
 
 def test_csv_and_json_contain_names_unchanged(tmp_path, capsys):
     name = "\u00e4\u00a0b\u200dc\nd,\re\x1b"
-    GameStore(tmp_path / "games.sqlite").record(1, "gate", [GameRecord(1, name, "b", (), 1)])
+    GameStore(tmp_path / "games.sqlite").write_stage(1, "gate", [GameRecord(1, name, "b", (), 1)])
     assert main(["rate", str(tmp_path), "--csv"]) == 0
     output = capsys.readouterr().out
     rows = csv.DictReader(io.StringIO(output, newline=""))
@@ -92,7 +94,7 @@ def test_warnings_and_advice_are_escaped(capsys):
         warnings.warn(EVIL, MissingExtraWarning, stacklevel=1)
         warnings.warn(EVIL, RuntimeWarning, stacklevel=1)
     assert [str(each.message) for each in caught] == [ESCAPED]
-    with pytest.raises(KeyboardInterrupt) as interruption, resumable("all is saved", EVIL):
+    with pytest.raises(KeyboardInterrupt) as interruption, resume_advice("all is saved", EVIL):
         raise KeyboardInterrupt
     report_interruption(interruption.value)
     output = capsys.readouterr().err
@@ -104,7 +106,7 @@ def test_warnings_and_advice_are_escaped(capsys):
 def test_player_names_are_escaped_on_terminals(tmp_path, monkeypatch, capsys, option):
     if option:  # a table would have colours
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    GameStore(tmp_path / "games.sqlite").record(1, "gate", [GameRecord(1, EVIL, "b", (1,), 1)])
+    GameStore(tmp_path / "games.sqlite").write_stage(1, "gate", [GameRecord(1, EVIL, "b", (1,), 1)])
     assert main(["rate", str(tmp_path), *option]) == 0
     output = capsys.readouterr().out
     assert "evil" in output

@@ -33,10 +33,10 @@ def test_signal_prints_command_to_resume(number):
     result = run_script(f"""
         import sys, types
         from zerolab.cli import main as command
-        from zerolab.cli.process import resumable
+        from zerolab.cli.process import resume_advice
 
         def train():
-            with resumable("finished stages are saved", "zerolab train --run runs/a"):
+            with resume_advice("finished stages are saved", "zerolab train --run runs/a"):
                 signal.raise_signal({number:d})
 
         sys.modules["zerolab.cli.train"] = types.SimpleNamespace(train=train)

@@ -15,7 +15,7 @@ from zerolab.cli import tournament, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.oracles.solver import SolverBudget
-from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
+from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.tasks import TrainTask
@@ -25,14 +25,14 @@ from zerolab.training.configure import resolve_settings, saved_settings
 def test_folder_does_not_start_its_programs(tmp_path):
     saved = ["random", f'gtp:"touch {tmp_path / "started"}"']
     with pytest.raises(UserError, match="the folder names the program"):
-        gather_agents(saved, ["mcts:2"], parse_game("gobang:3x3:3"))
+        parse_tournament_agents(saved, ["mcts:2"], parse_game("gobang:3x3:3"))
     assert not (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize("blank", ["", " "])
 def test_saved_program_with_leading_blank_is_refused(tmp_path, blank):
     with pytest.raises(UserError, match="the folder names the program"):
-        gather_agents([f'{blank}gtp:"touch x"'], ["random"], parse_game("gobang:3x3:3"))
+        parse_tournament_agents([f'{blank}gtp:"touch x"'], ["random"], parse_game("gobang:3x3:3"))
 
 
 @pytest.fixture
@@ -88,23 +88,23 @@ def test_advice_to_resume_run_allows_its_programs(marker, capsys):
     """The advice printed when training stops, with folder names quoted for the shell."""
     folder = marker.with_name("a run")
     run = RunFolder.open(marker.with_name("run").rename(folder))
-    advice = train.resuming(folder, saved_settings(run))
+    advice = train.resume_command(folder, saved_settings(run))
     assert advice == f"zerolab train --run '{folder}' --allow-programs"
     assert main(shlex.split(advice)[1:]) == 2  # the program runs, but is not an engine
     assert "cannot play gobang:3x3:3" in capsys.readouterr().err
     plain = resolve_settings("gobang:3x3:3", "smoke")
-    assert train.resuming(Path("runs/p"), plain) == "zerolab train --run runs/p"
+    assert train.resume_command(Path("runs/p"), plain) == "zerolab train --run runs/p"
 
 
 def test_advice_to_resume_tournament_names_its_programs(marker, capsys):
     program = f'gtp:"touch {marker}"'
-    agents = gather_agents([], [program, "random"], parse_game("gobang:3x3:3"))
+    agents = parse_tournament_agents([], [program, "random"], parse_game("gobang:3x3:3"))
     players = {agent.name: agent.identity for agent in agents}
     settings = TournamentSettings(game="gobang:3x3:3", players=players, games=2)
     folder = marker.with_name("all of them")
-    with Tournament.locked(folder, settings):
+    with Tournament.open_locked(folder, settings):
         pass
-    advice = tournament.resuming(folder, settings)
+    advice = tournament.resume_command(folder, settings)
     assert advice == f"zerolab tournament '{program}' --folder '{folder}'"
     assert main(shlex.split(advice)[1:]) == 2
     assert "cannot play gobang:3x3:3" in capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_study_does_not_run_programs_of_existing_run(marker):
     planned = resolve_settings("gobang:3x3:3", "smoke", ["iterations=1"])
     task = TrainTask("a run", "key", str(marker.parent / "run"), planned)
     with pytest.raises(UserError, match="--allow-programs"):
-        task.run()
+        task.perform()
     assert not marker.exists()
 
 

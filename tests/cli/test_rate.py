@@ -116,7 +116,7 @@ def test_mistakes_print_one_line(tmp_path, capsys):
         (["none.pgn"], "does not exist"),
         ([], "no files"),
         (["good.pgn", "--json", "--csv"], "--json and --csv"),
-        (["good.pgn", "--figure", "x.doc"], "expected an ending such as .png"),
+        (["good.pgn", "--figure", "x.doc"], "expected an extension such as .png"),
         (["good.pgn", "--figure", str(tmp_path / "no" / "x.png")], "cannot write"),
         (["good.pgn", "--advantage", "nan"], "advantage = nan"),
         (["good.pgn", "--draw-elo", "-1"], "draw_elo = -1"),

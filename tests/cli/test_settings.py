@@ -8,12 +8,12 @@ import pytest
 from pydantic import Field
 
 from zerolab.cli.main import main
-from zerolab.cli.settings import all_settings, by_preset, preset_values, values_in
+from zerolab.cli.settings import all_settings, format_preset_values, preset_values, values_by_preset
 from zerolab.core.config import Settings
 from zerolab.core.setting_docs import describe_settings, flatten_settings
 from zerolab.training.configure import resolve_settings
-from zerolab.training.settings import TrainSettings
 from zerolab.training.shorthands import preset_names
+from zerolab.training.train_settings import TrainSettings
 
 
 class Inner(Settings):
@@ -66,7 +66,7 @@ def test_fields_of_variants_are_described():
 def test_listed_defaults_do_not_depend_on_the_machine():
     threads = next(each for each in all_settings() if each.key == "selfplay.threads")
     assert threads.default == "one per core"
-    assert by_preset(preset_values(), threads) == "default in all"
+    assert format_preset_values(preset_values(), threads) == "default in all"
 
 
 def test_list_of_names_prints_choices(capsys):
@@ -106,7 +106,7 @@ def test_settings_of_listed_choice_use_its_name():
     weight = next(each for each in all_settings() if each.key == "network.heads.outcome.weight")
     settings = resolve_settings(None, "connect4-baseline", [f"{weight.key}=0.5"]).model_dump()
     assert dict(flatten_settings(settings))[weight.key] == 0.5
-    assert values_in(preset_values(), weight)["connect4-baseline"] == 0.01
+    assert values_by_preset(preset_values(), weight)["connect4-baseline"] == 0.01
 
 
 @pytest.mark.parametrize("pattern", ["learn.epochs", "EPOCHS", "learn.e*s", "*.epochs"])

@@ -10,10 +10,10 @@ import pytest
 from zerolab.cli import study
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.store.folder import exclusive
+from zerolab.store.folder import lock_folder
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import registered_studies
 from zerolab.studies.study_folder import STUDY
-from zerolab.studies.work import StudyWork
 
 OPTIONS = ("scale", "only", "workers", "ray", "status", "folder", "json")
 
@@ -92,7 +92,7 @@ def test_damaged_folder_is_reported(capsys):
 def test_second_process_is_refused(capsys):
     path = Path("studies/table-5.1-mini")
     path.mkdir(parents=True)
-    with exclusive(path):
+    with lock_folder(path):
         assert main(["study", "table-5.1"]) == 2
     assert "in use by another process" in capsys.readouterr().err
 
@@ -120,7 +120,7 @@ def test_failures_are_listed_even_if_report_fails(capsys, monkeypatch):
     ],
 )
 def test_remaining_work_is_announced(name, workers, expected, tmp_path, capsys):
-    planned = StudyWork.of(registered_studies()[name], "mini", tmp_path)
+    planned = StudyExecution.plan(registered_studies()[name], "mini", tmp_path)
     study._announce(planned, planned.progress(), workers)
     assert expected in capsys.readouterr().err
 

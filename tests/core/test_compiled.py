@@ -17,13 +17,13 @@ from zerolab.core.memory import copy_row
 SHAPES = CompiledInterface("shape")
 
 
-@SHAPES.function
+@SHAPES.declare
 def area(shape: Any, scale: float) -> float:
     """Return the area of a shape."""
     raise AssertionError
 
 
-@SHAPES.function
+@SHAPES.declare
 def double_area(shape: Any) -> float:
     """Return twice the area."""
     raise AssertionError

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from zerolab.core.config import (
     Settings,
-    Variant,
+    VariantSettings,
     validate,
-    variant_among,
-    variant_from,
+    variant_annotation,
+    variant_settings_class,
 )
 from zerolab.core.errors import UserError
 from zerolab.core.nested_tables import assign, parse_assignments, read_toml
@@ -39,16 +39,16 @@ class Learn(Settings):
     shuffled: bool = True
 
 
-RULES: dict[str, type[Variant]] = {
-    "puct": variant_from(Puct, "puct"),
-    "rave": variant_from(Rave, "rave"),
+RULES: dict[str, type[VariantSettings]] = {
+    "puct": variant_settings_class(Puct, "puct"),
+    "rave": variant_settings_class(Rave, "rave"),
 }
 
 
 class Demo(Settings):
     title: str = "demo"
     learn: Learn = Learn()
-    rule: variant_among(RULES) = RULES["puct"]()  # type: ignore[valid-type]
+    rule: variant_annotation(RULES) = RULES["puct"]()  # type: ignore[valid-type]
 
     @model_validator(mode="after")
     def _plausible(self) -> Demo:
@@ -90,8 +90,7 @@ def error_lines(data: dict[str, Any]) -> list[str]:
         ({"rule": {"name": "rave"}}, "rule.equivalence is missing"),
         (
             {"rule": {"name": "puct", "equivalence": 9}},
-            'rule.equivalence belongs to rule = "rave", but rule = "puct" here: expected rule=rave'
-            " first",
+            'rule.equivalence belongs to rule = "rave", but rule = "puct" here: expected rule=rave',
         ),
         ({"rule": 7}, "rule = 7: expected one of puct, rave"),
         ({"title": "impossible"}, "title and learn contradict each other"),
@@ -204,7 +203,7 @@ def test_long_lists_of_mistakes_are_truncated() -> None:
         validate(Demo, {f"k{number}": 1 for number in range(5000)}, source="run.toml")
     lines = str(caught.value).splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "run.toml: and 4,980 more mistakes"
+    assert lines[-1] == "run.toml: and 4,980 more errors"
 
 
 def test_settings_are_frozen() -> None:
@@ -226,7 +225,7 @@ def test_variant_builds_its_value() -> None:
 
 def test_only_variant_needs_no_name() -> None:
     class Lone(Settings):
-        rule: variant_among({"puct": RULES["puct"]}) = RULES["puct"]()  # type: ignore[valid-type]
+        rule: variant_annotation({"puct": RULES["puct"]}) = RULES["puct"]()  # type: ignore[valid-type]
 
     assert validate(Lone, {"rule": {"c": 2}}).rule.build() == Puct(2.0)
     with pytest.raises(UserError, match=r'unknown setting "rule\.d"'):

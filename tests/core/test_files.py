@@ -18,8 +18,8 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import (
     atomic_replace,
     check_file,
+    check_output_path,
     check_path,
-    check_target,
     make_folder,
     read_limited,
     read_text,
@@ -136,10 +136,10 @@ def test_write_below_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_impossible_targets_are_refused(tmp_path: Path) -> None:
-    check_target(tmp_path / "new.png")
+    check_output_path(tmp_path / "new.png")
     for target in (tmp_path, tmp_path / "no" / "new.png"):
         with pytest.raises(UserError, match="cannot write"):
-            check_target(target)
+            check_output_path(target)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -153,7 +153,7 @@ def test_impossible_targets_are_refused(tmp_path: Path) -> None:
     ],
     ids=["long", "deep", "null", "not UTF-8"],
 )
-@pytest.mark.parametrize("check", [check_path, check_target, make_folder])
+@pytest.mark.parametrize("check", [check_path, check_output_path, make_folder])
 def test_impossible_names_are_refused_in_one_line(tmp_path, check, name, reason) -> None:
     with pytest.raises(UserError, match=reason) as caught:
         check(tmp_path / name)

@@ -22,7 +22,7 @@ from zerolab.core.compiled import kernel
 DOUBLING = """
 from zerolab.core.compiled import CompiledInterface, kernel
 PAIRS = CompiledInterface("pair")
-@PAIRS.function
+@PAIRS.declare
 def total(pair): ...
 @kernel
 def double(pair):
@@ -193,7 +193,7 @@ def _successor(number: Any) -> Any:
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The parent folder of an empty cache for this test."""
-    monkeypatch.setattr(kernel_cache, "_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: tmp_path / "cache")
     kernel_cache._tidy_once.cache_clear()
     return tmp_path
 
@@ -211,9 +211,9 @@ def test_user_without_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Path, "home", without_home)
     monkeypatch.setattr(os, "environ", {})
-    assert kernel_cache._root.__wrapped__() is None
+    assert kernel_cache._cache_root.__wrapped__() is None
     monkeypatch.setattr(os, "environ", {"XDG_CACHE_HOME": "/somewhere"})
-    assert kernel_cache._root.__wrapped__() == Path("/somewhere/zerolab")
+    assert kernel_cache._cache_root.__wrapped__() == Path("/somewhere/zerolab")
 
 
 def _cut(path: Path) -> None:
@@ -253,9 +253,9 @@ def test_unwritable_cache_compiles_every_time(
     assert _hits() == _hits() == 0
     too_long = own_cache / ("n" * 300)
     # A path that is too long behaves like a folder without access.
-    monkeypatch.setattr(kernel_cache, "_root", lambda: too_long)
+    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: too_long)
     assert _hits() == _hits() == 0
-    monkeypatch.setattr(kernel_cache, "_root", lambda: None)
+    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: None)
     assert _hits() == _hits() == 0
 
 
@@ -319,7 +319,7 @@ def test_unused_entries_are_removed_first(own_cache: Path, monkeypatch: pytest.M
     older = entry.with_name("older.kernel")
     older.write_bytes(bytes(100))
     os.utime(older, (entry.stat().st_mtime - 10,) * 2)
-    monkeypatch.setattr(kernel_cache, "MOST_BYTES", entry.stat().st_size + 99)
+    monkeypatch.setattr(kernel_cache, "MAX_CACHE_BYTES", entry.stat().st_size + 99)
     kernel_cache._tidy_once.cache_clear()
     kernel_cache._tidy_once(own_cache / "cache")
     assert entry.exists()

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from zerolab.core import processes
-from zerolab.core.processes import available_cores, on_one_core, run_in_threads
+from zerolab.core.processes import available_cores, pinned_to_one_core, run_in_threads
 
 
 @pytest.mark.parametrize(("length", "parts"), [(0, 1), (1, 1), (10, 3), (2, 5), (7, 7)])
@@ -122,7 +122,7 @@ def test_all_cores_are_available_without_affinity_or_control_groups(machine, mon
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind threads")
 def test_on_one_core_limits_threads_until_exit():
     before, core_counts = os.sched_getaffinity(0), []
-    with on_one_core():
+    with pinned_to_one_core():
         thread = threading.Thread(target=lambda: core_counts.append(available_cores()))
         thread.start()
         thread.join()

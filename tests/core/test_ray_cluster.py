@@ -13,32 +13,40 @@ pytest.importorskip("ray")
 
 from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
-from zerolab.core.ray_cluster import Cluster, gpu_share, gpus_of, node_facts, require_equal
-from zerolab.networks.inference import processor_precision
+from zerolab.core.ray_cluster import (
+    RayCluster,
+    gpu_models,
+    gpu_share,
+    node_properties,
+    require_equal_properties,
+)
+from zerolab.networks.inference import cpu_precision_name
 
 
 def test_first_different_node_is_named():
-    local = node_facts(processor_precision)
-    assert set(local.installed) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
+    local = node_properties(cpu_precision_name)
+    assert set(local.software) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
     assert local.hardware["precision"] in ("float32", "bfloat16")
-    other = local._replace(installed={**local.installed, "torch": "0.1", "numba": "0.1"})
-    difference = f"node b has torch 0.1 instead of {local.installed['torch']}"
+    other = local._replace(software={**local.software, "torch": "0.1", "numba": "0.1"})
+    difference = f"node b has torch 0.1 instead of {local.software['torch']}"
     with pytest.raises(UserError, match=re.escape(difference)):
-        require_equal([("a", local), ("b", other), ("c", other)], local)
+        require_equal_properties([("a", local), ("b", other), ("c", other)], local)
 
 
 def test_nodes_need_equal_hardware():
-    local = node_facts(processor_precision)
+    local = node_properties(cpu_precision_name)
     one, other = (local._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
-    require_equal([("a", one), ("b", one)], local)
+    require_equal_properties([("a", one), ("b", one)], local)
     with pytest.raises(UserError, match="node c has GPU H100 instead of A100"):
-        require_equal([("a", one), ("b", one), ("c", other)], local)
+        require_equal_properties([("a", one), ("b", one), ("c", other)], local)
 
 
 def test_gpu_models_come_from_ray_resources():
-    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0, "accelerator_type:A100": 1.0}}) == "A100"
-    assert gpus_of({"Resources": {"CPU": 1.0, "GPU": 1.0}}) == "unknown"
-    assert gpus_of({"Resources": {"CPU": 1.0}}) == ""
+    assert (
+        gpu_models({"Resources": {"CPU": 1.0, "GPU": 1.0, "accelerator_type:A100": 1.0}}) == "A100"
+    )
+    assert gpu_models({"Resources": {"CPU": 1.0, "GPU": 1.0}}) == "unknown"
+    assert gpu_models({"Resources": {"CPU": 1.0}}) == ""
 
 
 def test_gpu_shares_fit_all_workers():
@@ -51,7 +59,7 @@ def test_gpu_shares_fit_all_workers():
 @pytest.mark.parametrize("address", ["loca", "ray://head:10001", "head", "head:", "a b:1"])
 def test_malformed_address_is_refused(address):
     with pytest.raises(UserError, match="HOST:PORT"):
-        Cluster.join(address, 0)
+        RayCluster.join(address, 0)
 
 
 def test_closed_port_is_reported():
@@ -59,7 +67,7 @@ def test_closed_port_is_reported():
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     with pytest.raises(UserError, match=address):
-        Cluster.join(address, 0)
+        RayCluster.join(address, 0)
 
 
 def test_port_of_other_server_is_reported(monkeypatch):
@@ -69,7 +77,7 @@ def test_port_of_other_server_is_reported(monkeypatch):
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(UserError, match=f"{address} within 2 seconds"):
-            Cluster.join(address, 0)
+            RayCluster.join(address, 0)
 
 
 def test_missing_ray_is_reported(monkeypatch):

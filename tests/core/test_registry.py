@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zerolab.core.errors import UserError, nearest, one_line, quoted
+from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 from zerolab.core.registry import Layer, Registry, load_plugins
 
 
@@ -41,11 +41,11 @@ def test_duplicate_name_is_refused(losses: Registry[int]) -> None:
 
 
 def test_nearest_spelling_is_suggested() -> None:
-    assert nearest("otello", ["othello", "gobang"]) == '; did you mean "othello"?'
-    assert nearest("WRoRa", ["baseline", "wrora"]) == '; did you mean "wrora"?'
-    assert nearest("xyz", ["othello", "gobang"]) == ""
-    assert nearest("x", []) == ""
-    assert nearest("othello" * 1000, ["othello"]) == ""
+    assert did_you_mean("otello", ["othello", "gobang"]) == '; did you mean "othello"?'
+    assert did_you_mean("WRoRa", ["baseline", "wrora"]) == '; did you mean "wrora"?'
+    assert did_you_mean("xyz", ["othello", "gobang"]) == ""
+    assert did_you_mean("x", []) == ""
+    assert did_you_mean("othello" * 1000, ["othello"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ SIGMAS = 5.0
 @kernel
 def _fill_bits(key: Any, out: Any) -> None:
     for number in range(out.shape[0]):
-        out[number] = streams.bits(key, number)
+        out[number] = streams.random_bits(key, number)
 
 
 @kernel
@@ -50,7 +50,7 @@ def _fill_below(bits: Any, bound: Any, out: Any) -> None:
 
 def keys(count: int, seed: int = 1) -> NDArray[np.uint64]:
     zeros = np.zeros(count, np.int64)
-    return streams.streams(seed, 0, np.arange(count), zeros, streams.PLAYOUT)
+    return streams.stream_keys(seed, 0, np.arange(count), zeros, streams.PLAYOUT)
 
 
 def uniforms(streams_: int, draws: int) -> NDArray[np.float64]:
@@ -100,7 +100,7 @@ def test_neighbouring_draws_are_independent(shape: tuple[int, int]) -> None:
 def test_every_part_of_key_gives_independent_stream(differs: str) -> None:
     parts = {"seed": 1, "iteration": 1, "game": 1, "ply": 1, "purpose": 1}
     draws = np.empty((2, 20_000))
-    pair = [streams.stream(*(parts | {differs: value}).values()) for value in (1, 2)]
+    pair = [streams.stream_key(*(parts | {differs: value}).values()) for value in (1, 2)]
     _fill_uniforms(np.array(pair, np.uint64), draws)
     correlation = np.corrcoef(draws)[0, 1]
     assert abs(correlation) < SIGMAS / math.sqrt(20_000)
@@ -108,17 +108,17 @@ def test_every_part_of_key_gives_independent_stream(differs: str) -> None:
 
 def test_keys_do_not_collide() -> None:
     small = range(6)
-    stream_keys = {int(streams.stream(*parts)) for parts in product(small, repeat=5)}
+    stream_keys = {int(streams.stream_key(*parts)) for parts in product(small, repeat=5)}
     assert len(stream_keys) == 6**5
 
 
 def test_batch_order_does_not_change_keys() -> None:
     games, plies = np.arange(50), np.arange(50)[::-1].copy()
-    together = streams.streams(3, 4, games, plies, streams.ROOT_NOISE)
+    together = streams.stream_keys(3, 4, games, plies, streams.ROOT_NOISE)
     order = np.random.default_rng(0).permutation(50)
-    shuffled = streams.streams(3, 4, games[order], plies[order], streams.ROOT_NOISE)
+    shuffled = streams.stream_keys(3, 4, games[order], plies[order], streams.ROOT_NOISE)
     assert (together[order] == shuffled).all()
-    alone = [int(streams.stream(3, 4, i, 49 - i, streams.ROOT_NOISE)) for i in range(50)]
+    alone = [int(streams.stream_key(3, 4, i, 49 - i, streams.ROOT_NOISE)) for i in range(50)]
     assert together.tolist() == alone
 
 
@@ -165,7 +165,7 @@ def test_below_stays_below(bits: int, bound: int) -> None:
 
 def test_generators_are_keyed_like_streams() -> None:
     draws = [
-        streams.generator(*key).random(4).tolist()
+        streams.numpy_generator(*key).random(4).tolist()
         for key in [(1, 2, 3), (1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4)]
     ]
     assert draws[0] == draws[1]

@@ -6,7 +6,7 @@ import numpy as np
 
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import ONGOING
 
 
@@ -22,19 +22,23 @@ class Exhaustive(Oracle):
         return np.array([self._values(state) for state in states], np.int32)
 
     def _values(self, state):
-        mask = python.legal(self.game, state)
+        mask = compiled_rules.legal(self.game, state)
         if mask.sum() > self.max_moves:
             raise NotSolvedError("too hard")
-        values = np.full(rules.actions(self.game), ILLEGAL, np.int64)
+        values = np.full(rules.action_count(self.game), ILLEGAL, np.int64)
         for action in np.flatnonzero(mask):
-            values[action] = -self.value(python.apply(self.game, state, int(action)))
+            values[action] = -self.value(compiled_rules.apply(self.game, state, int(action)))
         return values
 
     def value(self, state):
         key = state.tobytes()
         if key not in self.values_by_state:
-            is_finished = python.outcome(self.game, state) != ONGOING
-            score = python.score(self.game, state) if is_finished else self._values(state).max()
+            is_finished = compiled_rules.outcome(self.game, state) != ONGOING
+            score = (
+                compiled_rules.final_score(self.game, state)
+                if is_finished
+                else self._values(state).max()
+            )
             self.values_by_state[key] = int(score)
         return self.values_by_state[key]
 

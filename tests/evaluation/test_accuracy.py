@@ -18,7 +18,7 @@ from zerolab.evaluation.accuracy import (
     accuracy_report,
     grade_moves,
     network_choices,
-    non_trivial,
+    non_trivial_mask,
     player_choices,
     ply_ranges,
     random_accuracy_report,
@@ -26,7 +26,7 @@ from zerolab.evaluation.accuracy import (
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.tables import FEWEST, draw_accuracy
+from zerolab.evaluation.tables import MIN_POSITIONS, draw_accuracy
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -65,7 +65,7 @@ def test_grades_agree_with_hand_computed_values():
     assert grades.weak.tolist() == [True, False, True, False]
     assert grades.regret[:3].tolist() == [2, 1, 0]
     assert np.isnan(grades.regret[3])
-    assert non_trivial(graded_positions()).tolist() == [True, True, False, False]
+    assert non_trivial_mask(graded_positions()).tolist() == [True, True, False, False]
 
 
 def test_report_agrees_with_hand_computed_values():
@@ -81,7 +81,7 @@ def test_report_agrees_with_hand_computed_values():
         2: 0.5,
         4: 1.0,
     }
-    assert report.by_ply[2].strong.samples == 2
+    assert report.by_ply[2].strong.sample_count == 2
     assert report.value.squared_error.interval.value == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
     assert report.value.sign.interval.value == pytest.approx(
         2 / 3
@@ -151,7 +151,7 @@ def test_search_beats_random_and_predicts_winners(solved):
 
 
 class Recorder:
-    """Player of the highest legal action that checks that it received every move."""
+    """Player that chooses the highest legal action and checks that it received every move."""
 
     name = "recorder"
 
@@ -175,10 +175,10 @@ class Recorder:
 
 @pytest.mark.parametrize("most", [1 << 30, 7, 1])
 def test_players_receive_all_moves_with_limited_games(most, solved):
-    chosen = player_choices(Agent("x", Recorder, max_games=most), solved, 1)
+    chosen = player_choices(Agent("x", Recorder, max_games_per_player=most), solved, 1)
     highest = [np.flatnonzero(mask).max() for mask in solved.legal]
     assert chosen.actions.tolist() == highest
-    assert chosen.values is None
+    assert chosen.position_values is None
 
 
 class DecreasingPriors:
@@ -192,7 +192,7 @@ class DecreasingPriors:
 def test_network_choices_have_the_highest_legal_prior(solved):
     chosen = network_choices(DecreasingPriors(), solved)
     assert chosen.actions.tolist() == [np.flatnonzero(mask).min() for mask in solved.legal]
-    assert (chosen.values == 0.25).all()
+    assert (chosen.position_values == 0.25).all()
 
 
 def test_player_errors_are_raised(solved):
@@ -235,14 +235,14 @@ def test_ply_ranges_combine_their_plies(solved):
         accuracies = [
             ply_accuracy for ply, ply_accuracy in report.by_ply.items() if first <= ply <= last
         ]
-        assert accuracy.weak.samples == sum(
-            ply_accuracy.weak.samples for ply_accuracy in accuracies
+        assert accuracy.weak.sample_count == sum(
+            ply_accuracy.weak.sample_count for ply_accuracy in accuracies
         )
         total = sum(
-            ply_accuracy.weak.interval.value * ply_accuracy.weak.samples
+            ply_accuracy.weak.interval.value * ply_accuracy.weak.sample_count
             for ply_accuracy in accuracies
         )
-        assert accuracy.weak.interval.value == pytest.approx(total / accuracy.weak.samples)
+        assert accuracy.weak.interval.value == pytest.approx(total / accuracy.weak.sample_count)
 
 
 def test_figure_shows_plies_with_enough_positions(solved):
@@ -250,4 +250,4 @@ def test_figure_shows_plies_with_enough_positions(solved):
     for axes in figure.axes:
         line = axes.lines[0]
         plies, counts = np.unique(solved.plies, return_counts=True)
-        assert line.get_xdata().tolist() == plies[counts >= FEWEST].tolist() != []
+        assert line.get_xdata().tolist() == plies[counts >= MIN_POSITIONS].tolist() != []

@@ -19,7 +19,7 @@ from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.oracles.oracle import ILLEGAL, Oracle
-from zerolab.rules import encoding, python
+from zerolab.rules import compiled_rules, encoding
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -50,14 +50,21 @@ def test_moves_lead_to_states_with_exact_values(dataset):
         assert (position.state == positions.states[row]).all()
         assert position.outcome is None
         assert np.flatnonzero(positions.legal[row]).tolist() == position.legal_actions
-        assert (oracle.action_values(position.state[None])[0] == positions.values[row]).all()
+        assert (oracle.action_values(position.state[None])[0] == positions.action_values[row]).all()
 
 
 def test_positions_are_non_trivial_and_unique(dataset):
     _, _, positions = dataset
-    assert ((positions.values != positions.best[:, None]) & positions.legal).any(axis=1).all()
+    assert (
+        ((positions.action_values != positions.position_values[:, None]) & positions.legal)
+        .any(axis=1)
+        .all()
+    )
     images = [
-        {python.transform(GAME, state, s).tobytes() for s in range(encoding.symmetries(GAME))}
+        {
+            compiled_rules.transform(GAME, state, s).tobytes()
+            for s in range(encoding.symmetry_count(GAME))
+        }
         for state in positions.states
     ]
     for row, state in enumerate(positions.states):
@@ -67,13 +74,13 @@ def test_positions_are_non_trivial_and_unique(dataset):
 def test_manifest_agrees_with_the_positions(dataset):
     path, manifest, positions = dataset
     assert json.loads(Path(f"{path}.json").read_text()) == manifest
-    best = positions.best
+    best = positions.position_values
     assert manifest["positions"] == manifest["requested"] == COUNT
     assert manifest["won"] == sum(value > 0 for value in best)
     assert manifest["won"] + manifest["drawn"] + manifest["lost"] == COUNT
     assert sum(manifest["by_ply"].values()) == COUNT
     is_best = [
-        [value == row.max() for value in row if value != ILLEGAL] for row in positions.values
+        [value == row.max() for value in row if value != ILLEGAL] for row in positions.action_values
     ]
     assert manifest["correct_moves"] == pytest.approx(np.mean([sum(mask) for mask in is_best]))
     assert manifest["random_strong"] == pytest.approx(np.mean([np.mean(mask) for mask in is_best]))
@@ -162,7 +169,7 @@ def interrupt(_):
 def test_one_position_per_game(tmp_path):
     manifest = make(tmp_path / "made.parquet", DatasetSettings(one_per_game=True), 40)
     positions, _ = read_positions(tmp_path / "made.parquet")
-    assert len(set(positions.games.tolist())) == len(positions) == 40
+    assert len(set(positions.game_numbers.tolist())) == len(positions) == 40
     assert manifest["games"] > 40
     assert len(manifest["by_ply"]) > 3
 
@@ -176,10 +183,10 @@ def test_position_of_a_game_is_drawn_uniformly():
     )  # equal games, because play is random
     sampled = collect_positions(GAME, oracle, settings, numbers).positions
     assert oracle.solved < 0.4 * solved_all
-    assert sampled.games.tolist() == np.unique(all_positions.games).tolist()
+    assert sampled.game_numbers.tolist() == np.unique(all_positions.game_numbers).tolist()
     quantiles = []
-    for game, ply in zip(sampled.games, sampled.plies, strict=True):
-        plies = all_positions.plies[all_positions.games == game].tolist()
+    for game, ply in zip(sampled.game_numbers, sampled.plies, strict=True):
+        plies = all_positions.plies[all_positions.game_numbers == game].tolist()
         quantiles.append((plies.index(ply) + 0.5) / len(plies))
     error = np.sqrt(1 / 12 / len(quantiles))
     assert abs(np.mean(quantiles) - 0.5) < 4 * error
@@ -190,10 +197,10 @@ def test_position_of_a_game_does_not_depend_on_later_plies():
     shorter = DatasetSettings(perfect=0.6, one_per_game=True, last_ply=4)
     whole = collect_positions(GAME, oracle, settings, range(200)).positions
     cut = collect_positions(GAME, oracle, shorter, range(200)).positions
-    lines = {int(cut.games[row]): cut.line(row) for row in range(len(cut))}
+    lines = {int(cut.game_numbers[row]): cut.line(row) for row in range(len(cut))}
     early = [row for row in range(len(whole)) if whole.plies[row] <= 4]
     assert len(early) > 50
-    assert all(lines[int(whole.games[row])] == whole.line(row) for row in early)
+    assert all(lines[int(whole.game_numbers[row])] == whole.line(row) for row in early)
 
 
 class CountingOracle(Oracle):
@@ -233,7 +240,7 @@ def test_games_are_independent_of_their_batch():
     oracle = exhaustive(GAME)
     together = collect_positions(GAME, oracle, SETTINGS, range(10)).positions
     alone = collect_positions(GAME, oracle, SETTINGS, range(7, 8)).positions
-    rows = np.flatnonzero(together.games == 7)
+    rows = np.flatnonzero(together.game_numbers == 7)
     assert len(rows)
     assert [together.line(row) for row in rows] == [alone.line(row) for row in range(len(alone))]
 

@@ -26,15 +26,15 @@ def test_counts_agree_with_hand_computed_values():
     result = games_diversity(
         "a", parse_game("gobang:3x3:3"), [records(WINS[:2]), records(WINS[2:])], 36.0
     )
-    assert (result.games, result.positions) == (3, 15)
+    assert (result.game_count, result.position_count) == (3, 15)
     # Plies 0, 3 and 4 have one position each, plies 1 and 2 two.
     assert result.positions_by_ply == [3, 3, 3, 3, 3]
     assert result.distinct_by_ply == [1, 2, 2, 1, 1]
-    assert result.distinct == 7
+    assert result.distinct_count == 7
     assert result.new_by_game.tolist() == [5, 2, 0]
-    assert [result.within(games) for games in (0, 1, 2, 3)] == [0, 5, 7, 7]
-    assert result.per_game == pytest.approx(7 / 3)
-    assert result.per_hour == pytest.approx(700)
+    assert [result.distinct_in_first(games) for games in (0, 1, 2, 3)] == [0, 5, 7, 7]
+    assert result.distinct_per_game == pytest.approx(7 / 3)
+    assert result.distinct_per_hour == pytest.approx(700)
 
 
 def test_distinct_positions_after_two_plies():
@@ -43,13 +43,13 @@ def test_distinct_positions_after_two_plies():
              for first in range(9) for second in range(9) if first != second]  # fmt: skip
     result = games_diversity("a", parse_game("gobang:3x3:3"), [records(games)])
     assert result.distinct_by_ply == [1, 9, 72]
-    assert result.new_by_game.sum() == result.distinct == 82
-    assert result.per_hour is None
+    assert result.new_by_game.sum() == result.distinct_count == 82
+    assert result.distinct_per_hour is None
 
 
 def test_no_games_have_no_positions():
     result = games_diversity("a", parse_game("gobang:3x3:3"), [])
-    assert (result.games, result.distinct, result.per_game) == (0, 0, 0.0)
+    assert (result.game_count, result.distinct_count, result.distinct_per_game) == (0, 0, 0.0)
 
 
 def test_run_without_self_play_is_reported(tmp_path, capsys):
@@ -62,10 +62,10 @@ def test_run_without_self_play_is_reported(tmp_path, capsys):
 def test_command_counts_finished_stages_and_draws_a_figure(tmp_path, capsys):
     folder = tmp_path / "run"
     run = made_run(folder, [])
-    run.games.record(1, "selfplay", records(WINS[:2]))
-    run.games.record(1, "gate", records(WINS))
+    run.games.write_stage(1, "selfplay", records(WINS[:2]))
+    run.games.write_stage(1, "gate", records(WINS))
     run.commit(run.progress, [self_play(1, 2).line()])
-    run.games.record(2, "selfplay", records(WINS))  # an unfinished stage
+    run.games.write_stage(2, "selfplay", records(WINS))  # an unfinished stage
     assert main(["diversity", str(folder), str(folder), "--json"]) == 0
     (result, repeated) = json.loads(capsys.readouterr().out)
     assert result == repeated

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from zerolab.evaluation.estimates import (
-    bootstrap_error,
+    bootstrap_standard_error,
     exact_estimate,
     mean_estimate,
     proportion_estimate,
 )
-from zerolab.ratings.results import Score
-from zerolab.report.interval import wilson
+from zerolab.ratings.results import MatchScore
+from zerolab.report.interval import wilson_interval
 
 RUNS = 300
 SLACK = 3 * (0.95 * 0.05 / RUNS) ** 0.5
@@ -26,8 +26,8 @@ def random_game_numbers(random, games, positions):
 def test_one_position_per_game_has_the_wilson_interval():
     hits = np.array([True] * 30 + [False] * 10)
     estimate = proportion_estimate(hits, np.arange(40))
-    assert estimate.interval == pytest.approx(Score(30, 0, 10).interval())
-    assert (estimate.interval.value, estimate.samples) == (0.75, 40)
+    assert estimate.interval == pytest.approx(MatchScore(30, 0, 10).interval())
+    assert (estimate.interval.value, estimate.sample_count) == (0.75, 40)
 
 
 @pytest.mark.parametrize(("games", "rate", "correlation"), [(20, 0.5, 0.5), (60, 0.8, 0.3)])
@@ -41,7 +41,7 @@ def test_proportion_intervals_cover_correlated_positions(games, rate, correlatio
         hits = random.random(len(numbers)) < random.beta(a, b, games)[numbers]
         estimate = proportion_estimate(hits, numbers)
         covered.append(estimate.interval.low <= rate <= estimate.interval.high)
-        _, low, high = wilson(estimate.interval.value, len(hits))
+        _, low, high = wilson_interval(estimate.interval.value, len(hits))
         naive.append(low <= rate <= high)
     assert 0.95 - SLACK < np.mean(covered) < 0.95 + SLACK
     assert np.mean(naive) < 0.85
@@ -61,7 +61,7 @@ def test_mean_intervals_cover_correlated_positions():
 def test_bootstrap_error_ignores_repeated_positions():
     """Five copies of each value in one game count as one observation."""
     numbers = np.random.default_rng(3).normal(0, 1, 400)
-    estimate = bootstrap_error(np.repeat(numbers, 5), np.repeat(np.arange(400), 5))
+    estimate = bootstrap_standard_error(np.repeat(numbers, 5), np.repeat(np.arange(400), 5))
     assert estimate == pytest.approx(numbers.std(ddof=1) / 20, rel=0.1)
 
 
@@ -73,8 +73,10 @@ def test_intervals_are_reproducible():
 
 def test_constant_values_use_games_as_trials():
     games = np.arange(100) // 4
-    assert proportion_estimate(np.ones(100), games).interval == wilson(1.0, 25)
-    assert proportion_estimate(np.array([1, 0, 1, 1]), np.zeros(4, int)).interval == wilson(0.75, 1)
+    assert proportion_estimate(np.ones(100), games).interval == wilson_interval(1.0, 25)
+    assert proportion_estimate(
+        np.array([1, 0, 1, 1]), np.zeros(4, int)
+    ).interval == wilson_interval(0.75, 1)
 
 
 def test_too_few_games_have_no_estimate():

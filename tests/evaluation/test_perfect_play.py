@@ -11,10 +11,10 @@ from zerolab.agents.agent import FORFEIT, StatelessPlayer
 from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.evaluation.opponents import (
-    JudgedMove,
-    judge_moves,
+    SolvedMove,
     perfect_play_report,
     play_against_perfect,
+    solve_played_moves,
 )
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
@@ -45,7 +45,7 @@ def test_perfect_play_never_blunders():
         GAME, agent_of(PerfectPlayer(ORACLE, "other")), ORACLE, 6, 0, seed=1
     )
     report = perfect_play_report(games, moves)
-    assert report.pair.score == (0, 6, 0)
+    assert report.pair_result.score == (0, 6, 0)
     assert report.blundered.interval.value == 0
     assert report.blunders_by_ply == {}
     assert report.regret.interval.value == 0
@@ -60,10 +60,12 @@ def test_blunders_are_found_at_their_ply(ply):
     blunders = [move for move in moves if move.is_blunder]
     assert blunders
     assert {move.ply for move in blunders} == {ply}
-    assert {move.game % 2 for move in blunders} == {ply % 2}
+    assert {move.game_number % 2 for move in blunders} == {ply % 2}
     assert report.blunders_by_ply == {ply: len(blunders)}
-    assert report.pair.score.losses == len(blunders)  # the perfect opponent wins every such game
-    assert report.pair.score.wins == 0
+    assert report.pair_result.score.losses == len(
+        blunders
+    )  # the perfect opponent wins every such game
+    assert report.pair_result.score.wins == 0
     blundering_side = report.blundered_first if ply % 2 == 0 else report.blundered_second
     other_side = report.blundered_second if ply % 2 == 0 else report.blundered_first
     assert blundering_side.interval.value == len(blunders) / 10
@@ -74,7 +76,7 @@ def test_results_agree_with_judged_moves():
     games, moves = play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), ORACLE, 60, 2, seed=1)
     assert min(move.ply for move in moves) >= 2
     for played in games:
-        game_moves = [move for move in moves if move.game == played.number]
+        game_moves = [move for move in moves if move.game_number == played.number]
         result = played.result if played.number % 2 == 0 else -played.result
         if game_moves:
             assert result == np.sign(game_moves[-1].value)
@@ -83,19 +85,19 @@ def test_results_agree_with_judged_moves():
             )
     report = perfect_play_report(games, moves)
     lost_openings = {played.number for played in games} - {
-        m.game for m in moves if m.best_value >= 0
+        m.game_number for m in moves if m.best_value >= 0
     }
     assert lost_openings  # some random openings are lost
-    assert report.blundered.samples == len(games) - len(lost_openings)
+    assert report.blundered.sample_count == len(games) - len(lost_openings)
 
 
 def test_moves_are_compared_with_the_best_move():
     # X takes a corner. O replies with an adjacent edge, which loses, but X errs in turn.
     played = [GameRecord(0, "x", "o", (0, 1, 2), 0), GameRecord(1, "o", "x", (0, 1), 0)]
-    moves = judge_moves(GAME, played, ORACLE)
+    moves = solve_played_moves(GAME, played, ORACLE)
     start = Position.start(GAME)
     corner = ORACLE.action_values(start.play(0).state[None])[0]
-    assert moves[-1] == JudgedMove(1, 1, corner.max(), corner[1])
+    assert moves[-1] == SolvedMove(1, 1, corner.max(), corner[1])
     assert moves[-1].is_blunder
     assert [move.ply for move in moves] == [0, 2, 1]
     assert not moves[0].is_blunder
@@ -104,11 +106,11 @@ def test_moves_are_compared_with_the_best_move():
 
 def test_forfeit_is_a_blunder_unless_already_lost():
     played = [GameRecord(0, "x", "o", (0, 4, FORFEIT), -1)]
-    moves = judge_moves(GAME, played, ORACLE)
+    moves = solve_played_moves(GAME, played, ORACLE)
     assert moves[-1].value is None
     assert moves[-1].is_blunder
     assert perfect_play_report(played, moves).blunders_by_ply == {2: 1}
-    assert not JudgedMove(0, 2, -3, None).is_blunder
+    assert not SolvedMove(0, 2, -3, None).is_blunder
 
 
 def test_unsolvable_openings_are_reported():

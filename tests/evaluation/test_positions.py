@@ -24,7 +24,7 @@ POSITIONS = collect_positions(GAME, exhaustive(GAME), DatasetSettings(), range(8
 
 
 def are_equal(first, second):
-    names = ("games", "moves", "offsets", "states", "values")
+    names = ("game_numbers", "moves", "offsets", "states", "action_values")
     return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
 
 
@@ -49,7 +49,7 @@ def test_written_positions_are_read_back(path):
     assert are_equal(positions, POSITIONS)
     assert metadata == {"seed": 1}
     table = pq.read_table(path)
-    assert table["values"][0].as_py().count(None) == (POSITIONS.values[0] == ILLEGAL).sum()
+    assert table["values"][0].as_py().count(None) == (POSITIONS.action_values[0] == ILLEGAL).sum()
     assert table["ply"].to_pylist() == POSITIONS.plies.tolist()
 
 
@@ -127,7 +127,9 @@ def test_unknown_game_is_refused(path):
 def changed_columns(change):
     """Return the columns `moves` and `values` after applying `change` to them."""
     moves = [POSITIONS.line(row) for row in range(len(POSITIONS))]
-    values = [[None if v == ILLEGAL else v for v in row] for row in POSITIONS.values.tolist()]
+    values = [
+        [None if v == ILLEGAL else v for v in row] for row in POSITIONS.action_values.tolist()
+    ]
     change(moves, values)
     return {"moves": moves, "values": values}
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report, random_accuracy_report
 from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.tables import as_plain, draw_accuracy, show_accuracy
+from zerolab.evaluation.tables import draw_accuracy, json_value, print_accuracy
 
 
 def long_games(games=30, plies=60):
@@ -35,7 +35,7 @@ REPORTS = [accuracy_report("player", POSITIONS, CHOICES), random_accuracy_report
 
 def printed_lines(reports):
     console = Console(file=io.StringIO(), width=140, soft_wrap=True, highlight=False)
-    show_accuracy(console, reports)
+    print_accuracy(console, reports)
     return console.file.getvalue().splitlines()
 
 
@@ -50,7 +50,7 @@ def test_table_of_sixty_plies_fits_on_a_screen():
 
 
 def test_json_has_every_ply():
-    plain = as_plain(REPORTS[0])
+    plain = json_value(REPORTS[0])
     assert list(plain["by_ply"]) == [str(ply) for ply in range(60)]
     first = plain["by_ply_range"][0]
     assert (first["first_ply"], first["last_ply"]) == (0, 6)

@@ -19,16 +19,16 @@ from games.fingerprint import fingerprint
 from games.naive import NaiveGobang
 from zerolab import testing
 from zerolab.core import streams
-from zerolab.games.gobang import GobangHints, GobangRules
+from zerolab.games.gobang import GobangRules, GobangSolverRules
 from zerolab.rules import boards, rules
 from zerolab.rules.catalogue import register_game
+from zerolab.rules.cells import CellEncoding, CellNotation
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
-from zerolab.rules.squares import SquareEncoding, SquareNotation
 from zerolab.testing import chance
 
 Side = Annotated[int, Field(ge=3, le=8)]
 
-PARTS = (GobangRules, SquareEncoding, SquareNotation, GobangHints)
+PARTS = (GobangRules, CellEncoding, CellNotation, GobangSolverRules)
 
 CAUGHT_BY: dict[str, tuple[str, Any]] = {}
 """The check that must catch each broken game, and the game."""
@@ -98,7 +98,7 @@ class ApplyOverwritesItsInput(GobangRules):
         out[1] = state[0] | boards.bit(action)
 
 
-@_broken("check_end")
+@_broken("check_games_end")
 class NeverEnds(GobangRules):
     @staticmethod
     def legal(game, state, mask):
@@ -110,7 +110,7 @@ class NeverEnds(GobangRules):
 
 
 @_broken("check_planes")
-class EncodeSkipsEmptyCells(SquareEncoding):
+class EncodeSkipsEmptyCells(CellEncoding):
     @staticmethod
     def encode(game, state, out):
         for cell in range(game.rows * game.columns):
@@ -119,21 +119,21 @@ class EncodeSkipsEmptyCells(SquareEncoding):
 
 
 @_broken("check_planes")
-class EmptyPlanes(SquareEncoding):
+class EmptyPlanes(CellEncoding):
     @staticmethod
     def encode(game, state, out):
         out[:] = 0
 
 
-@_broken("check_names")
-class DuplicateNames(SquareNotation):
+@_broken("check_action_names")
+class DuplicateNames(CellNotation):
     @staticmethod
     def action_name(game, action):
         return "abcdefgh"[action % game.columns]
 
 
-@_broken("check_names")
-class NameParsedWrongly(SquareNotation):
+@_broken("check_action_names")
+class NameParsedWrongly(CellNotation):
     @classmethod
     def parse_action(cls, game, text):
         action = super().parse_action(game, text)
@@ -141,66 +141,66 @@ class NameParsedWrongly(SquareNotation):
 
 
 @_broken("check_drawing")
-class BoardWithoutColours(SquareNotation):
+class BoardWithoutColours(CellNotation):
     @staticmethod
-    def board(game, state):
-        return abs(SquareNotation.board(game, state))
+    def board_of(game, state):
+        return abs(CellNotation.board_of(game, state))
 
 
 @_broken("check_drawing")
-class DrawingWithoutLastColumn(SquareNotation):
+class DrawingWithoutLastColumn(CellNotation):
     @classmethod
-    def draw(cls, game, board, symbols):
-        return super().draw(game, board[:, :-1], symbols)
+    def draw_board(cls, game, board, symbols):
+        return super().draw_board(game, board[:, :-1], symbols)
 
 
 @_broken("check_symmetry_tables", rows=3, columns=4)
-class RectangleQuarterTurn(SquareEncoding):
+class RectangleQuarterTurn(CellEncoding):
     @staticmethod
-    def symmetries(game):
+    def symmetry_count(game):
         return 8
 
 
 @_broken("check_symmetry_tables")
-class NotAGroup(SquareEncoding):
+class NotAGroup(CellEncoding):
     @staticmethod
-    def symmetries(game):
+    def symmetry_count(game):
         return 3
 
 
 @_broken("check_symmetric_positions")
-class PolicyNotMirrored(SquareEncoding):
+class PolicyNotMirrored(CellEncoding):
     @staticmethod
     def transform_action(game, symmetry, action):
         return action
 
 
 @_broken("check_symmetric_positions")
-class PlanesNotMirrored(SquareEncoding):
+class PlanesNotMirrored(CellEncoding):
     @staticmethod
     def transform_cell(game, symmetry, cell):
-        return cell if symmetry == 1 else SquareEncoding.transform_cell(game, symmetry, cell)
+        return cell if symmetry == 1 else CellEncoding.transform_cell(game, symmetry, cell)
 
     @staticmethod
     def transform_action(game, symmetry, action):
-        return SquareEncoding.transform_cell(game, symmetry, action)
+        return CellEncoding.transform_cell(game, symmetry, action)
 
 
 @_broken("check_action_layout")
-class ColumnLayoutForCells(SquareEncoding):
-    actions_over = "columns"
+class ColumnLayoutForCells(CellEncoding):
+    action_places = "columns"
 
 
 @_broken("check_plane_names")
-class TooManyPlaneNames(SquareEncoding):
+class TooManyPlaneNames(CellEncoding):
     plane_names = ("pieces", "edges")
 
 
 @_broken("check_symmetries_invert")
-class TransformDropsPlayer(SquareEncoding):
+class TransformDropsPlayer(CellEncoding):
     @staticmethod
     def transform(game, state, symmetry, out):
-        SquareEncoding.transform(game, state, symmetry, out)
+        CellEncoding.transform(game, state, symmetry, out)
         if symmetry:
             out[1] = boards.ZERO
 
@@ -257,45 +257,45 @@ class PlayoutAlwaysWon(GobangRules):
 
 
 @_broken("check_empties")
-class EmptiesCountsPieces(GobangHints):
+class EmptiesCountsPieces(GobangSolverRules):
     @staticmethod
     def empties(game, state):
         return boards.popcount(state[0] | state[1])
 
 
 @_broken("check_max_plies")
-class MaxPliesTooSmall(GobangHints):
+class MaxPliesTooSmall(GobangSolverRules):
     @staticmethod
     def max_plies(game):
         return 5
 
 
 @_broken("check_scores")
-class ScoreNegated(GobangHints):
+class ScoreNegated(GobangSolverRules):
     @staticmethod
-    def score(game, state):
-        return -GobangHints.score(game, state)
+    def final_score(game, state):
+        return -GobangSolverRules.final_score(game, state)
 
 
 @_broken("check_scores")
-class BoundsOmitFastLosses(GobangHints):
+class BoundsOmitFastLosses(GobangSolverRules):
     @staticmethod
     def score_bounds(game, state):
-        return 0, GobangHints.score_bounds(game, state)[1]
+        return 0, GobangSolverRules.score_bounds(game, state)[1]
 
 
 @_broken("check_solver_moves")
-class IllegalSolverMoves(GobangHints):
+class IllegalSolverMoves(GobangSolverRules):
     @staticmethod
     def solver_moves(game, state, out):
         return boards.list_cells(boards.full_board(3, 3), out)
 
 
 @_broken("check_solver_moves")
-class DefenceOmitted(GobangHints):
+class DefenceOmitted(GobangSolverRules):
     @staticmethod
     def solver_moves(game, state, out):
-        return min(1, GobangHints.solver_moves(game, state[::-1], out))
+        return min(1, GobangSolverRules.solver_moves(game, state[::-1], out))
 
 
 @_broken("check_twin")
@@ -316,11 +316,11 @@ class AbsoluteWinner(GobangRules):
 
 
 @_broken("check_twin")
-class AbsoluteColours(SquareEncoding):
+class AbsoluteColours(CellEncoding):
     @staticmethod
     def encode(game, state, out):
         first_to_move = boards.popcount(state[0]) == boards.popcount(state[1])
-        SquareEncoding.encode(game, state if first_to_move else state[::-1], out)
+        CellEncoding.encode(game, state if first_to_move else state[::-1], out)
 
 
 _PLAYOUTS = 150

@@ -26,10 +26,10 @@ def _games() -> list[Any]:
     for entry in registered_games().values():
         if not entry.rules.__module__.startswith("zerolab."):
             continue
-        (low, high), (_, widest), *others = entry.sizes().values()
+        (low, high), (_, widest), *others = entry.field_bounds().values()
         for rows, columns in [(low, low), (high, widest), (5, 5), (low, widest), (high, 5)]:
             tail = [min(4, rows, columns)] * len(others)
-            games.append(entry.kind(rows, columns, *tail))
+            games.append(entry.game_type(rows, columns, *tail))
     return games
 
 
@@ -50,7 +50,7 @@ BROKEN = {
     "EncodeSkipsEmptyCells": "encode leaves entries unwritten",
     "EmptyPlanes": "the last action did not change a plane",
     "DuplicateNames": 'several actions have the name "a"',
-    "BoardWithoutColours": "board does not show the pieces of plane 0",
+    "BoardWithoutColours": "board_of does not return the pieces of plane 0",
     "DrawingWithoutLastColumn": "the drawing does not show every cell",
     "NameParsedWrongly": '"b1" is action 1, but is parsed as 2',
     "RectangleQuarterTurn": "is not a permutation",
@@ -66,7 +66,7 @@ BROKEN = {
     "PlayoutPrefersFirstHalf": "playouts are not uniform",
     "PlayoutWithoutMoves": "playouts do not match `moves`",
     "PlayoutAlwaysWon": "playouts have a mean outcome of 1.00",
-    "EmptiesCountsPieces": "empties is 1 after it was 0",
+    "EmptiesCountsPieces": "empties is 1; expected from 0 to 0",
     "MaxPliesTooSmall": "plies, but max_plies is 5",
     "ScoreNegated": "but the outcome is -1",
     "BoundsOmitFastLosses": "score_bounds are 0 and",

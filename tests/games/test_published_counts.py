@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.python import perft
+from zerolab.rules.compiled_rules import perft
 from zerolab.rules.rules import ONGOING, Game
 
 OTHELLO_8X8 = [4, 12, 56, 244, 1396, 8200, 55092, 390216, 3005288, 24571056]
@@ -19,15 +19,15 @@ TIC_TAC_TOE_ENDS = {5: 1440, 6: 5328, 7: 47952, 8: 72576, 9: 127872}
 
 def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
     """Yield the number of distinct positions at each ply, including finished games."""
-    level = {python.start(game).tobytes()}
+    level = {compiled_rules.start(game).tobytes()}
     yield 1
     for _ in range(plies):
         states = [np.frombuffer(key, np.uint64).copy() for key in level]
         level = {
-            python.apply(game, state, action).tobytes()
+            compiled_rules.apply(game, state, action).tobytes()
             for state in states
-            if python.outcome(game, state) == ONGOING
-            for action in np.flatnonzero(python.legal(game, state)).tolist()
+            if compiled_rules.outcome(game, state) == ONGOING
+            for action in np.flatnonzero(compiled_rules.legal(game, state)).tolist()
         }
         yield len(level)
 

@@ -15,7 +15,7 @@ from zerolab.games.gobang import Gobang
 from zerolab.games.othello import Othello
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing import check_twin
-from zerolab.testing.samples import ongoing_positions, positions, random_games
+from zerolab.testing.samples import ongoing_sample_positions, random_games, sample_positions
 
 OTHELLO_SIZES = [(rows, columns) for rows in range(4, 9) for columns in range(4, 9)]
 
@@ -36,7 +36,7 @@ def _sizes(smallest: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize(("rows", "columns"), OTHELLO_SIZES)
 def test_othello_agrees_with_its_naive_twin(rows: int, columns: int) -> None:
-    check_twin(Othello(rows, columns), partial(NaiveOthello, rows, columns), most_leaves=300)
+    check_twin(Othello(rows, columns), partial(NaiveOthello, rows, columns), max_leaves=300)
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), _sizes(smallest=4))
@@ -55,7 +55,7 @@ def test_compared_othello_games_include_passes_and_all_results() -> None:
     passes = [
         sample
         for game in games
-        for sample in positions(game)
+        for sample in sample_positions(game)
         if sample.history and sample.history[-1] == game.rows * game.columns
     ]
     assert len(passes) > 100
@@ -70,7 +70,7 @@ def test_compared_small_games_include_draws() -> None:
     for game in drawn:
         last = [played[-1] for played in random_games(game)]
         assert 0 in {sample.outcome for sample in last}
-        assert all(sample.outcome == 2 for sample in ongoing_positions(game))
+        assert all(sample.outcome == 2 for sample in ongoing_sample_positions(game))
 
 
 CONNECT_FOUR = [(4, 4, 4), (4, 7, 4), (5, 5, 3), (6, 7, 4), (7, 6, 5), (8, 8, 4)]

@@ -9,7 +9,7 @@ from zerolab.rules.position import Position
 
 
 def _smallest_rectangle(name):
-    rows, columns = list(registered_games()[name].sizes().values())[:2]
+    rows, columns = list(registered_games()[name].field_bounds().values())[:2]
     return f"{name}:{rows[0]}x{columns[0] + 1}"
 
 

@@ -7,7 +7,7 @@ import sys
 
 from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.agents.network_players import SearchPlayer
-from zerolab.gtp.engine import Engine
+from zerolab.gtp.engine import GtpEngine
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import UniformEvaluator
@@ -18,11 +18,11 @@ def make_player(game):
     kind, _, playouts = sys.argv[1].partition(":")
     if kind == "random":
         return RandomPlayer(game)
-    uniform = UniformEvaluator(rules.actions(game))
+    uniform = UniformEvaluator(rules.action_count(game))
     return SearchPlayer(game, sys.argv[1], mcts_settings(int(playouts)), uniform)
 
 
 def serve():
     """Serve the player and game named on the command line."""
-    Engine(parse_game(sys.argv[2]), make_player).serve(sys.stdin.buffer, sys.stdout.buffer)
+    GtpEngine(parse_game(sys.argv[2]), make_player).serve(sys.stdin.buffer, sys.stdout.buffer)
     os._exit(0)  # interpreter shutdown would take longer than serving

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from zerolab.gtp.client import Client, EngineError, EngineRefusedError
+from zerolab.gtp.client import GtpClient, GtpEngineError, GtpResponseError
 
 FAKE = Path(__file__).with_name("fake_engine.py")
 
@@ -25,15 +25,15 @@ def log(tmp_path):
 
 
 def test_responses_and_refusals_are_returned(log):
-    client = Client(command("refuse", log), timeout=10)
+    client = GtpClient(command("refuse", log), timeout=10)
     assert client.request("boardsize 3") == ""
     with pytest.raises(
-        EngineRefusedError, match='responded "\\? unacceptable size" to "boardsize 9"'
+        GtpResponseError, match='responded "\\? unacceptable size" to "boardsize 9"'
     ):
         client.request("boardsize 9")
     assert client.request("name") == "name"
     client.close()
-    with pytest.raises(EngineError, match="has ended"):
+    with pytest.raises(GtpEngineError, match="has ended"):
         client.request("name")
 
 
@@ -47,13 +47,13 @@ def test_responses_and_refusals_are_returned(log):
     ],
 )
 def test_failures_are_described(fault, reason, log):
-    client = Client(command(fault, log), timeout=10)
+    client = GtpClient(command(fault, log), timeout=10)
     client.request("name")
     client._timeout = 0.5
-    with pytest.raises(EngineError) as failure:
+    with pytest.raises(GtpEngineError) as failure:
         client.request("genmove b")
     assert str(failure.value) == reason
-    with pytest.raises(EngineError, match="has ended"):
+    with pytest.raises(GtpEngineError, match="has ended"):
         client.request("name")
 
 
@@ -68,30 +68,30 @@ def test_failures_are_described(fault, reason, log):
     ],
 )
 def test_invalid_commands_are_reported(line, reason):
-    with pytest.raises(EngineError, match=reason):
-        Client(line, timeout=1)
+    with pytest.raises(GtpEngineError, match=reason):
+        GtpClient(line, timeout=1)
 
 
 def test_unrequested_responses_are_refused(log):
-    client = Client(command("twice", log), timeout=10)
+    client = GtpClient(command("twice", log), timeout=10)
     assert client.request("genmove b") == "B1"
-    with pytest.raises(EngineError, match='printed "= B1" without a command'):
+    with pytest.raises(GtpEngineError, match='printed "= B1" without a command'):
         client.request("name")
 
 
 def test_windows_newlines_are_accepted(log):
-    client = Client(command("windows", log), timeout=10)
+    client = GtpClient(command("windows", log), timeout=10)
     assert client.request("genmove b") == "B1"
     assert client.request("name") == "name"
 
 
 def test_verbose_stderr_does_not_block(log):
-    client = Client(command("chatty", log), timeout=10)
+    client = GtpClient(command("chatty", log), timeout=10)
     assert [client.request("name") for _ in range(5)] == ["name"] * 5
 
 
 def test_child_processes_end_with_engine(log):
-    client = Client(command("family", log), timeout=10)
+    client = GtpClient(command("family", log), timeout=10)
     client.request("name")
     child = int(log.read_text())
     assert _is_running(child)
@@ -100,7 +100,7 @@ def test_child_processes_end_with_engine(log):
 
 
 def test_engine_ends_with_client(log):
-    client = Client(command("hang", log), timeout=10)
+    client = GtpClient(command("hang", log), timeout=10)
     client.request("name")
     process = client._process
     assert process.returncode is None

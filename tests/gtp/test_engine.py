@@ -15,7 +15,7 @@ from zerolab.agents.agent import FORFEIT
 from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
-from zerolab.gtp.engine import Engine
+from zerolab.gtp.engine import GtpEngine
 from zerolab.gtp.protocol import MAX_LINE_BYTES
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
@@ -23,7 +23,7 @@ from zerolab.rules.position import Position
 
 
 def make_engine(game="gobang:5x5", make_player=RandomPlayer):
-    return Engine(parse_game(game), make_player)
+    return GtpEngine(parse_game(game), make_player)
 
 
 def send(engine, *commands):

@@ -18,7 +18,7 @@ from play.scripted import agent_of
 from zerolab.agents.agent import FORFEIT
 from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.core.errors import UserError
-from zerolab.gtp.client import Client, EngineError
+from zerolab.gtp.client import GtpClient, GtpEngineError
 from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
@@ -140,7 +140,7 @@ def test_interrupt_ends_waiting_for_engine(words):
         player.interrupt()
         with pytest.raises(UserError):
             start.result(timeout=30)
-    with pytest.raises(EngineError, match="was interrupted"):
+    with pytest.raises(GtpEngineError, match="was interrupted"):
         choose_one(player)
 
 
@@ -201,7 +201,7 @@ class TestRhino:
 
     def test_rhino_reports_same_score(self):
         """Rhino plays white; black plays randomly and omits its passes."""
-        client = Client("gtp-rhino -l 1", timeout=60)
+        client = GtpClient("gtp-rhino -l 1", timeout=60)
         for seed in range(3):
             client.request("clear_board")
             rng = np.random.default_rng(seed)

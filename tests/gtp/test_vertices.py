@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES, play_randomly
-from zerolab.gtp.protocol import RefusedError, draw_board, parse_vertex, vertex
+from zerolab.gtp.protocol import GtpCommandError, draw_board, parse_vertex, vertex
 from zerolab.rules.position import Position
 
 
@@ -75,5 +75,5 @@ def test_connect_four_rows_count_from_bottom():
     ],
 )
 def test_invalid_vertices_are_refused(game, text, error):
-    with pytest.raises(RefusedError, match=f"^{error}$"):
+    with pytest.raises(GtpCommandError, match=f"^{error}$"):
         parse_vertex(Position.start(game), text)

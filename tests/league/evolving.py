@@ -20,12 +20,12 @@ def simulated_league(seed, strength, generations=20, **changes):
     data = {"game": "none", "seed": seed, "parameters": ("check", "c"), **changes}
     settings = LeagueSettings.model_validate(data)
     state, random = LeagueState(first_generation(settings)), np.random.default_rng(seed)
-    while numbers := state.next_games(settings, generations * settings.generation):
+    while numbers := state.next_game_numbers(settings, generations * settings.generation):
         pairs = draw_pairs(state.population, settings, numbers)
         elo = strength(state.population.values[pairs])
         expected = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
         won = random.random(len(pairs)) < expected
-        state.rate(settings, pairs, np.where(won, 1, -1).astype(np.int8))
+        state.rate_games(settings, pairs, np.where(won, 1, -1).astype(np.int8))
     return settings, state
 
 

@@ -18,19 +18,19 @@ GAMES = 20
 
 
 def play(path, chosen=CHOSEN, games=GAMES):
-    with League.locked(path, chosen) as league:
+    with League.open_locked(path, chosen) as league:
         league.play(GAME, EVALUATOR, games)
         return outcome(league)
 
 
 def outcome(league):
     """Return state arrays, played games and game records, without the number of batches."""
-    stages = league.games.stages()
-    games = [game for stage in stages for game in league.games.games(*stage)]
+    stages = league.store.stages()
+    games = [game for stage in stages for game in league.store.stage_games(*stage)]
     content = [
         array.tobytes() for array in module.load_arrays(state_path(league), "league")[0].values()
     ]
-    return content, league.state.played, games
+    return content, league.state.game_count, games
 
 
 def state_path(league):
@@ -45,7 +45,7 @@ def uninterrupted(tmp_path_factory):
 
 def test_league_has_generations(uninterrupted):
     (_, played, games), _, path = uninterrupted
-    league = League.saved(path)
+    league = League.load(path)
     assert played == len(games) == GAMES
     assert [game.number for game in games] == list(range(GAMES))
     assert league.state.population.generation == GAMES // 8
@@ -61,7 +61,7 @@ def test_interrupted_league_resumes_to_the_same_bytes(
 ):
     """An exception interrupts the league at each of its write operations."""
     writers = {"before the games": "games.record", "between games and state": "_save"}
-    with League.locked(tmp_path, CHOSEN) as league, pytest.raises(KeyboardInterrupt):
+    with League.open_locked(tmp_path, CHOSEN) as league, pytest.raises(KeyboardInterrupt):
         calls = []
 
         def interrupting_writer(*arguments):
@@ -71,14 +71,14 @@ def test_interrupted_league_resumes_to_the_same_bytes(
             return writer(*arguments)
 
         if stop == "after the state":
-            league.play(GAME, EVALUATOR, GAMES, watch=lambda _: interrupt_after(calls, batch))
+            league.play(GAME, EVALUATOR, GAMES, on_batch=lambda _: interrupt_after(calls, batch))
         elif writers[stop] == "_save":
             writer = module._save
             monkeypatch.setattr(module, "_save", interrupting_writer)
             league.play(GAME, EVALUATOR, GAMES)
         else:
-            writer = league.games.record
-            monkeypatch.setattr(league.games, "record", interrupting_writer)
+            writer = league.store.write_stage
+            monkeypatch.setattr(league.store, "write_stage", interrupting_writer)
             league.play(GAME, EVALUATOR, GAMES)
     monkeypatch.undo()
     assert play(tmp_path) == uninterrupted[0]
@@ -121,19 +121,19 @@ def test_damaged_state_is_reported(uninterrupted, tmp_path):
             tmp_path / "population.safetensors", "league", remaining_arrays, **remaining_metadata
         )
         with pytest.raises(UserError, match=r"population.safetensors is damaged"):
-            League.saved(tmp_path)
+            League.load(tmp_path)
 
 
 def test_best_player_becomes_a_preset(uninterrupted):
-    report = LeagueReport(League.saved(uninterrupted[2]), {"name": "resnet"})
-    players, best = report.population, report.best
+    report = LeagueReport(League.load(uninterrupted[2]), {"name": "resnet"})
+    players, best = report.population, report.best_player
     preset = report.best_settings()
     search = preset["search"]
     exported = search["selection"]["c"], search["fpu"]["value"], search["draw_value"]
     assert exported == tuple(players.values[best])
     assert preset["network"] == {"name": "resnet"}
     assert best in players.active[-1]
-    spread = report.spread()
+    spread = report.generation_statistics()
     assert [entry["generation"] for entry in spread] == [0, 1, 2]
     first = players.values[players.active[0], 0]
     assert spread[0]["mean"]["c"] == pytest.approx(sum(first) / 4)

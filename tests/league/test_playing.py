@@ -14,14 +14,14 @@ from zerolab.core import streams
 from zerolab.league.league import LeagueState
 from zerolab.league.league_settings import ClockSettings, LeagueSettings
 from zerolab.league.playing import (
+    LeagueParameters,
     LeaguePlayer,
-    LeagueSeating,
     play_league_games,
     random_move_probability,
 )
 from zerolab.league.population import draw_pairs, first_generation
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.search.evaluator import UniformEvaluator
@@ -30,7 +30,7 @@ from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:4x4")
-EVALUATOR = DetailedHashEvaluator(rules.actions(GAME))
+EVALUATOR = DetailedHashEvaluator(rules.action_count(GAME))
 NOISE = {"fraction": 0.25, "concentration": 10.0}
 SEARCH = {"simulations": 20, "fpu": "fixed", "noise": NOISE}
 PLAIN = ("c", "fpu", "draw_value")
@@ -57,13 +57,13 @@ def played_alone(values, number):
         search = Search(
             GAME, SearchSettings.model_validate(SEARCH), EVALUATOR, 1, per_tree=per_tree
         )
-        search.set_root(np.array([0]), python.start(GAME)[None])
+        search.set_root(np.array([0]), compiled_rules.start(GAME)[None])
         searches.append(search)
     slot, moves = np.array([0]), []
     while searches[0].outcomes(slot)[0] == ONGOING:
         mover = searches[len(moves) % 2]
         keys = (
-            streams.streams(5, 0, np.array([number]), np.array([len(moves)]), purpose)
+            streams.stream_keys(5, 0, np.array([number]), np.array([len(moves)]), purpose)
             for purpose in (streams.SELF_PLAY_MOVE, streams.PLAYOUT, streams.ROOT_NOISE)
         )
         move, playout, noise = keys
@@ -115,19 +115,19 @@ def test_random_moves_take_one_simulation_off_the_clock():
         (1, 2, 2), [-14.0, opposite]
     )  # searches to the limit, but always moves at random
     self_play = SelfPlaySettings(budget=chosen.clock)
-    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, LeagueSeating(0, values))
+    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, LeagueParameters(0, values))
     player.start(1)
     slot, key = np.array([0]), np.array([[1, 2, 3, 4, 5]], np.uint64)
-    player.seat(slot, slot)
+    player.assign_games(slot, slot)
     player.reset(slot)
-    state = python.start(GAME)
+    state = compiled_rules.start(GAME)
     for ply in range(6):
         action = player.choose(slot, state[None], key + np.uint64(ply))
         player.advance(slot, action)
-        state = python.apply(GAME, state, int(action[0]))
-        assert player.budget.spent[ply % 2] == 1
+        state = compiled_rules.apply(GAME, state, int(action[0]))
+        assert player.budget.spent_simulations[ply % 2] == 1
         remaining = CLOCK["start"] + (ply // 2 + 1) * CLOCK["increment"] - ply // 2
-        assert player.budget.left[ply % 2] == remaining
+        assert player.budget.simulations_left[ply % 2] == remaining
 
 
 class RandomPolicies:
@@ -163,11 +163,11 @@ def test_clock_is_never_overdrawn_and_every_move_gets_simulations(clock, thresho
         budget.reset(slots)
         total = np.zeros(len(slots), np.int64)
         for turn in range(turns):
-            spent = budget.begin(slots, None).simulations.astype(np.int64)
+            spent = budget.allow_initial(slots, None).simulations.astype(np.int64)
             assert (spent >= 1).all()
             active = slots
             while active.size:
-                more = budget.more(active, search)
+                more = budget.allow_more(active, search)
                 spent[active] += more
                 active = active[more > 0]
             total += spent
@@ -176,7 +176,7 @@ def test_clock_is_never_overdrawn_and_every_move_gets_simulations(clock, thresho
             available = stock - (total - spent)
             assert (spent <= np.minimum(available, chosen.most)).all()
             assert (spent >= np.minimum(available, chosen.least)).all()
-            assert (budget.left == available).all()
+            assert (budget.simulations_left == available).all()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -194,7 +194,7 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
         }
     )  # fmt: skip
     game, state = parse_game(chosen.game), LeagueState(first_generation(chosen))
-    while numbers := state.next_games(chosen, 6000):
+    while numbers := state.next_game_numbers(chosen, 6000):
         pairs = draw_pairs(state.population, chosen, numbers)
         episodes = play_league_games(
             game, chosen, UniformEvaluator(9), state.population, pairs, numbers.start
@@ -233,4 +233,4 @@ def test_novelty_ratings_agree_with_a_naive_twin(fitness):
             expected[second] -= 32 * (score - expected_score) * (first != second)
         reached_before |= reached[0] | reached[1]
     assert state.population.ratings == pytest.approx(expected)
-    assert len(state.seen) == len(reached_before)
+    assert len(state.seen_hashes) == len(reached_before)

@@ -18,15 +18,15 @@ from zerolab.core.errors import UserError
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import (
+    count_new_positions,
     draw_pairs,
     first_generation,
-    mutant,
-    new_positions,
+    mutate,
     next_generation,
     novelty_credits,
     ranking,
-    rate_novelty,
-    rate_results,
+    rate_by_novelty,
+    rate_by_results,
 )
 from zerolab.play.game_files import ReachedPositions
 
@@ -47,8 +47,8 @@ def test_initial_players_fill_their_ranges():
 
 def test_mutant_agrees_with_hand_computed_values():
     values, sigmas = np.array([1.0, 0.9, -13.0]), np.array([0.1, 0.4, 5.0])
-    moved, changed = mutant(values, sigmas, SETTINGS, 77)
-    draws = streams.generator(3, 77, streams.LEAGUE_PLAYER).standard_normal(7)
+    moved, changed = mutate(values, sigmas, SETTINGS, 77)
+    draws = streams.numpy_generator(3, 77, streams.LEAGUE_PLAYER).standard_normal(7)
     for i, (low, high) in enumerate([(0.5, 8.0), (-1.0, 1.0), (-14.0, 1.0)]):
         factor = draws[0] / math.sqrt(6) + draws[1 + i] / math.sqrt(2 * math.sqrt(3))
         assert changed[i] == pytest.approx(sigmas[i] * math.exp(factor))
@@ -63,7 +63,7 @@ def test_mutant_agrees_with_hand_computed_values():
 @given(st.floats(0, 1), st.floats(0, 1e6), st.integers(0, 1 << 40))
 def test_mutants_stay_in_their_range(fraction, sigma, number):
     settings = LeagueSettings(game="none", parameters=("threshold",))
-    moved, changed = mutant(np.array([-14 + 15 * fraction]), np.array([sigma]), settings, number)
+    moved, changed = mutate(np.array([-14 + 15 * fraction]), np.array([sigma]), settings, number)
     assert -14 <= moved[0] <= 1
     assert changed[0] >= 0
 
@@ -71,9 +71,9 @@ def test_mutants_stay_in_their_range(fraction, sigma, number):
 def test_large_mutations_wrap_around_uniformly():
     """Kolmogorov-Smirnov test of 2,000 mutants that wrap around many times."""
     settings = LeagueSettings(game="none", parameters=("threshold",))
-    moved = [mutant(np.array([0.9]), np.array([400.0]), settings, n)[0][0] for n in range(2000)]
+    moved = [mutate(np.array([0.9]), np.array([400.0]), settings, n)[0][0] for n in range(2000)]
     assert stats.kstest(np.array(moved), stats.uniform(-14, 15).cdf).pvalue > 0.001
-    near = [mutant(np.array([0.9]), np.array([0.5]), settings, n)[0][0] for n in range(200)]
+    near = [mutate(np.array([0.9]), np.array([0.5]), settings, n)[0][0] for n in range(200)]
     assert min(near) < -13  # wrapped from the upper to the lower end
 
 
@@ -87,7 +87,7 @@ def test_best_players_have_children_and_stay_active():
     assert (after.generations == np.repeat([0, 1], [50, 30])).all()
     assert set(after.active[1]) == {*range(50, 80), *np.argsort(-players.ratings)[:20]}
     assert (np.diff(after.ratings[after.active[1]]) <= 0).all()
-    assert set(after.newest()) == set(range(50, 80))
+    assert set(after.newest_players()) == set(range(50, 80))
 
 
 def test_ranking_prefers_tested_players_and_more_games():
@@ -110,9 +110,11 @@ def test_pairs_include_a_new_player_and_depend_only_on_game_numbers():
     parts = [draw_pairs(players, SETTINGS, part) for part in (range(1500, 1507), range(1507, 3000))]
     assert (pairs == np.concatenate(parts)).all()
     assert (pairs[:, 0] != pairs[:, 1]).all()
-    newest = np.isin(pairs, players.newest())
-    assert newest.any(axis=1).all()
-    assert 0.45 < newest[newest.sum(axis=1) == 1][:, 0].mean() < 0.55  # random colours
+    newest_players = np.isin(pairs, players.newest_players())
+    assert newest_players.any(axis=1).all()
+    assert (
+        0.45 < newest_players[newest_players.sum(axis=1) == 1][:, 0].mean() < 0.55
+    )  # random colours
     assert np.isin(pairs, players.active[-1]).all()
     games = np.bincount(pairs.ravel(), minlength=80)[50:]
     # 50 games as the new player and 30 as the opponent, with a standard deviation of 9
@@ -123,7 +125,7 @@ def test_elo_agrees_with_hand_computed_values():
     players = first_generation(SETTINGS)
     players.ratings[:3] = 1600, 2000, 1600
     pairs = np.array([[0, 1], [0, 2], [2, 1]])
-    rate_results(players, SETTINGS, pairs, np.array([1, 0, -1], np.int8))
+    rate_by_results(players, SETTINGS, pairs, np.array([1, 0, -1], np.int8))
     gain = 32 * 10 / 11
     one, two = 1600 + gain, 2000 - gain
     change = 32 * (0.5 - 1 / (1 + 10 ** ((1600 - one) / 400)))
@@ -162,7 +164,7 @@ def test_new_positions_agree_with_a_naive_twin():
             game_indices = np.array([index for index, game in enumerate(part) for _ in game])
             hashes = np.array([x for game in part for x in game], np.uint64)
             reached = ReachedPositions(hashes, game_indices, np.zeros_like(game_indices))
-            counts, seen = new_positions(reached, len(part), seen)
+            counts, seen = count_new_positions(reached, len(part), seen)
             counted += counts.tolist()
         assert counted == expected
         assert len(seen) == len(reached_before)
@@ -178,7 +180,7 @@ def test_novelty_credit_goes_to_both_players_or_the_winner():
 def test_novelty_is_rated_by_comparing_two_games():
     players = first_generation(SETTINGS)
     pairs = np.array([[0, 1], [2, 3], [4, 5], [4, 6]])
-    rate_novelty(players, SETTINGS, pairs, np.array([[5, 0], [3, 3], [9, 9], [8, 9]]))
+    rate_by_novelty(players, SETTINGS, pairs, np.array([[5, 0], [3, 3], [9, 9], [8, 9]]))
     changes = players.ratings[:8] - 1600
     assert changes.tolist() == [16, -16, -16, 16, 0, 0, 0, 0]
 

@@ -14,7 +14,7 @@ from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import Network
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.testing.samples import ongoing_positions
+from zerolab.testing.samples import ongoing_sample_positions
 
 SMALL = {
     "conv": NETWORKS["conv"](channels=16, hidden=(32, 16)),
@@ -38,7 +38,7 @@ def game() -> Game:
 @pytest.fixture
 def states(game: Game) -> NDArray[np.uint64]:
     """Return about 150 distinct positions of random games, uint64[N, words]."""
-    return np.unique([sample.state for sample in ongoing_positions(game)], axis=0)
+    return np.unique([sample.state for sample in ongoing_sample_positions(game)], axis=0)
 
 
 @pytest.fixture(params=SMALL)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from networks.conftest import SMALL
-from zerolab.core.config import Settings, validate, variant_among
+from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.head import HEADS, POLICY, VALUE
@@ -20,11 +20,11 @@ from zerolab.rules.rules import Game
 
 
 class NetworkSettings(Settings):
-    network: variant_among(NETWORKS)
+    network: variant_annotation(NETWORKS)
 
 
 def every_board(name: str) -> list[Game]:
-    sizes = registered_games()[name].sizes()
+    sizes = registered_games()[name].field_bounds()
     k = ":3" if name == "gobang" else ""
     ranges = [range(sizes[side][0], sizes[side][1] + 1) for side in ("rows", "columns")]
     return [parse_game(f"{name}:{rows}x{columns}{k}") for rows, columns in product(*ranges)]
@@ -39,8 +39,8 @@ def parameters(network: nn.Module) -> int:
 def test_outputs_have_correct_shapes_on_every_board(name, settings):
     for game in every_board(name):
         network = build_network(settings, game, seed=0)
-        outputs = network(torch.zeros(2, encoding.planes(game), game[0], game[1]))
-        assert outputs[POLICY].shape == (2, rules.actions(game)), game
+        outputs = network(torch.zeros(2, encoding.plane_count(game), game[0], game[1]))
+        assert outputs[POLICY].shape == (2, rules.action_count(game)), game
         assert outputs[VALUE].shape == (2,), game
 
 
@@ -65,7 +65,7 @@ def test_published_network_has_the_hand_counted_parameters():
     hidden = 512 * 2 * 2 * 1024 + 2 * 1024 + 1024 * 512 + 2 * 512
     heads = 512 * 37 + 37 + 512 + 1
     with torch.device("meta"):
-        network = NETWORKS["conv"]().network(parse_game("othello:6x6"))
+        network = NETWORKS["conv"]().new_network(parse_game("othello:6x6"))
     assert parameters(network) == convolutions + hidden + heads == 9_730_598
 
 
@@ -79,7 +79,7 @@ def test_resnet_has_the_hand_counted_parameters():
     readers = 2 * (32 * 8 + 16)
     policy = 8 * 42 * 7 + 7
     value = 8 * 42 * 64 + 64 + 64 + 1
-    network = settings.network(parse_game("connect_four:6x7"))
+    network = settings.new_network(parse_game("connect_four:6x7"))
     assert parameters(network) == stem + blocks + gates + readers + policy + value
 
 

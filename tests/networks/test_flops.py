@@ -6,12 +6,12 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS
-from zerolab.networks.flops import count_parameters, evaluation_flops, sample_flops
+from zerolab.networks.flops import count_parameters, evaluation_flops, training_flops
 from zerolab.rules import encoding
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("connect_four:6x7")
-PLANES = encoding.planes(GAME)
+PLANES = encoding.plane_count(GAME)
 CELLS, ACTIONS = 6 * 7, 7
 
 
@@ -32,7 +32,7 @@ def test_conv_flops_agree_with_hand_counts():
     forward = first + convolutions + hidden + heads
     assert evaluation_flops(settings, GAME) == forward
     # The backward pass costs twice the forward pass, except for the gradient of the input planes.
-    assert sample_flops(settings, GAME) == 3 * forward - first
+    assert training_flops(settings, GAME) == 3 * forward - first
 
 
 def test_counts_differ_between_games_of_equal_board_size():
@@ -42,7 +42,7 @@ def test_counts_differ_between_games_of_equal_board_size():
     for numbers, expected in (
         ([count_parameters(settings, game) for game in games], (8 + 1) * more_actions),
         ([evaluation_flops(settings, game) for game in games], linear(8, more_actions)),
-        ([sample_flops(settings, game) for game in games], 3 * linear(8, more_actions)),
+        ([training_flops(settings, game) for game in games], 3 * linear(8, more_actions)),
     ):
         assert numbers[1] - numbers[0] == expected
 
@@ -63,11 +63,11 @@ def test_resnet_flops_include_only_the_heads_read_by_the_search():
         settings, GAME, ("priors", "values", "draws", "action_values")
     )
     assert with_all_outputs == forward + per_action
-    assert sample_flops(settings, GAME) == 3 * with_all_outputs - stem
+    assert training_flops(settings, GAME) == 3 * with_all_outputs - stem
     # With a frozen trunk, gradients stop at the inputs of the heads.
     trunk = stem + 2 * block
     heads_with_gradients = 3 * (with_all_outputs - trunk) - 3 * reader
-    assert sample_flops(settings, GAME, is_trunk_frozen=True) == trunk + heads_with_gradients
+    assert training_flops(settings, GAME, is_trunk_frozen=True) == trunk + heads_with_gradients
 
 
 def test_stem_of_another_width_has_an_adapter():
@@ -76,7 +76,7 @@ def test_stem_of_another_width_has_an_adapter():
     trunk = stem + convolution(CELLS, 24, 8, 1) + 2 * convolution(CELLS, 8, 8, 3)
     heads = 2 * convolution(CELLS, 8, 2, 1) + linear(2 * CELLS, ACTIONS) + linear(2 * CELLS, 1)
     assert evaluation_flops(settings, GAME) == trunk + heads
-    assert sample_flops(settings, GAME) == 3 * (trunk + heads) - stem
+    assert training_flops(settings, GAME) == 3 * (trunk + heads) - stem
 
 
 def test_missing_head_is_reported():

@@ -14,10 +14,10 @@ from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.head import HEADS, Head
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.layers import folded_copy
-from zerolab.networks.network import GlobalPool, PlacesLayer, load_weights, weights_to_arrays
+from zerolab.networks.network import GlobalPool, PlacewiseLayer, set_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.encoding import ENCODINGS, ActionLayout
-from zerolab.testing.samples import ongoing_positions
+from zerolab.testing.samples import ongoing_sample_positions
 
 ALL_HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
 
@@ -53,7 +53,7 @@ def test_weights_of_one_board_size_work_on_others(trained_on, other_boards):
     for name in other_boards:
         game = parse_game(name)
         large = build_network(settings(heads=ALL_HEADS, squeeze_excite=2, stem_filters=3), game, 5)
-        load_weights(large, weights_to_arrays(small))
+        set_weights(large, weights_to_arrays(small))
         outputs = large.eval()(torch.randint(-1, 2, (3, 1, *game[:2])).float())
         policy = outputs["policy"]
         actions = {"g": game[0] * game[1], "o": game[0] * game[1] + 1, "c": game[1]}[name[0]]
@@ -105,14 +105,14 @@ def test_uniform_board_has_a_finite_gradient(level):
 def test_heads_learn_in_float32_after_a_bfloat16_trunk(name):
     network = randomized_network(name).train()
     planes = torch.randn(8, 6, *parse_game(name)[:2])
-    for reader in network.heads.values():
+    for head in network.heads.values():
         with torch.autocast("cpu", torch.bfloat16):
-            outputs = reader(planes)
-            reduced = reader.reduced(planes)
+            outputs = head(planes)
+            reduced = head.reduced_planes(planes)
         assert (reduced.dtype, outputs.dtype) == (torch.bfloat16, torch.float32)
-        torch.testing.assert_close(outputs, reader.head(reduced.float()), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(outputs, head.head(reduced.float()), atol=1e-6, rtol=1e-5)
         outputs.square().sum().backward()
-        gradients = [parameter.grad for parameter in reader.parameters()]
+        gradients = [parameter.grad for parameter in head.parameters()]
         assert all(gradient.dtype == torch.float32 for gradient in gradients)
         assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
@@ -123,21 +123,21 @@ def test_bfloat16_outputs_do_not_depend_on_the_batch(name):
     evaluator = NetworkEvaluator(
         randomized_network(name), game, torch.device("cpu"), torch.bfloat16
     )
-    states = np.stack([sample.state for sample in islice(ongoing_positions(game), 100)])
+    states = np.stack([sample.state for sample in islice(ongoing_sample_positions(game), 100)])
     together = evaluator.evaluate(states)
     for count in (1, 2, 3, 5, 7, 31, 33, 64, 99):
         for actual, expected in zip(evaluator.evaluate(states[:count]), together, strict=True):
             np.testing.assert_array_equal(actual, expected[:count])
 
 
-@pytest.mark.parametrize("over", ["cells", "columns", "rows"])
-def test_places_layer_agrees_with_hand_computed_outputs(over):
-    places = {"cells": 6, "columns": 3, "rows": 2}[over]
-    layer = PlacesLayer(HEADS["policy"](), 2, ActionLayout(over, places, 2))
+@pytest.mark.parametrize("places", ["cells", "columns", "rows"])
+def test_places_layer_agrees_with_hand_computed_outputs(places):
+    place_count = {"cells": 6, "columns": 3, "rows": 2}[places]
+    layer = PlacewiseLayer(HEADS["policy"](), 2, ActionLayout(places, place_count, 2))
     planes = torch.randn(4, 2, 2, 3)
     board = planes.detach().numpy()
     weight, bias = layer.output.weight.detach().numpy()[0], layer.output.bias.item()
-    axis = {"cells": None, "columns": 2, "rows": 3}[over]
+    axis = {"cells": None, "columns": 2, "rows": 3}[places]
     if axis is None:
         features = board.reshape(4, 2, 6)
     else:
@@ -173,15 +173,15 @@ def test_heads_without_hidden_layer_read_the_pools():
 
 def test_game_without_action_layout_is_refused(monkeypatch):
     game = parse_game("gobang:3x3:3")
-    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "actions_over", None)
-    with pytest.raises(UserError, match=r"actions_over = None.* cells, columns, rows"):
+    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "action_places", None)
+    with pytest.raises(UserError, match=r"action_places = None.* cells, columns, rows"):
         build_network(settings(), game, 0)
 
 
 def test_head_with_several_outputs_per_action_is_refused():
     class Twice(Head):
         name: str = "twice"
-        per_action = True
+        is_per_action = True
 
         def output_size(self, actions):
             return 2 * actions

@@ -11,27 +11,27 @@ import torch
 
 from networks.conftest import SMALL
 from replay.example_facts import VISITS, example_facts
-from zerolab.core.config import Settings, validate, variants_among
+from zerolab.core.config import Settings, validate, variant_list_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES, NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.losses import HeadErrors
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import UniformEvaluator, evaluate
 
 NAN = math.nan
 ALL_HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left", "features")
 TARGET_COLUMNS = {
-    "move": ("moves",),
+    "move": ("played_actions",),
     "visits": ("policies",),
     "values": ("policies", "action_values"),
 }
 
 
 class HeadSettings(Settings):
-    heads: variants_among(HEADS)
+    heads: variant_list_annotation(HEADS)
 
 
 def target(name, options=VISITS, **columns):
@@ -60,12 +60,12 @@ def test_policy_target_depends_on_the_ply(early, late):
     columns = {
         "policies": [[0.25, 0.75, 0], [0.25, 0.75, 0], [0.25, 0.75, 0]],
         "action_values": [[0.5, -0.5, NAN]] * 3,
-        "moves": [[0, 1, 0]] * 3,
+        "played_actions": [[0, 1, 0]] * 3,
     }
     expected = {"move": [0, 1, 0], "visits": [0.25, 0.75, 0], "values": [0.75, 0.25, 0]}
     options = VISITS._replace(policy_target=early, late_policy_target=late, temperature_plies=2)
     head = HEADS["policy"]()
-    needed = head.columns(options)
+    needed = head.vector_columns(options)
     assert needed == {*TARGET_COLUMNS[early], *TARGET_COLUMNS[late]}
     facts = example_facts(3, plies=[0, 1, 2], **{name: columns[name] for name in needed})
     targets = head.target(facts, options)
@@ -122,14 +122,14 @@ def test_outcome_error_and_search_outputs():
     assert errors == pytest.approx([math.log(4), math.log(3)])
     expected = [[1 / 8, 2 / 8 - 1, 5 / 8], [1 / 3 - 1 / 2, 1 / 3, 1 / 3 - 1 / 2]]
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
-    read = HEADS["outcome"]().read(torch.tensor(logits))
+    read = HEADS["outcome"]().compute_search_outputs(torch.tensor(logits))
     assert read["values"].tolist() == pytest.approx([-1 / 2, 0])
     assert read["draws"].tolist() == pytest.approx([1 / 4, 1 / 3])
 
 
 def test_reply_is_masked_at_the_end_of_the_game():
     replies = [[0.5, 0.5, 0.0], [NAN, NAN, NAN]]
-    assert target("reply", replies=replies)[0] == replies[0]
+    assert target("reply", reply_policies=replies)[0] == replies[0]
     errors, gradient = error_and_gradient("reply", [[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]], replies)
     assert errors[0] == pytest.approx(math.log(3))
     assert math.isnan(errors[1])
@@ -190,7 +190,7 @@ def test_fully_masked_targets_have_no_gradient(name):
     masked = heads[2].error(prediction, torch.full((2, 3), NAN))
     total = HeadErrors(
         LOSSES["sum"](), heads, {"policy": zero, "value": zero, name: masked}
-    ).total()
+    ).total_loss()
     total.backward()
     assert total.item() == 0
     assert (prediction.grad == 0).all()
@@ -208,26 +208,29 @@ def test_total_and_logged_losses_agree_with_hand_computed_values():
         "value": torch.tensor([0.0, 3.0, 0.0]), "reply": torch.tensor([8.0, NAN, 4.0]),
     }  # fmt: skip
     head_errors = HeadErrors(LOSSES["sum"](), heads, errors)
-    assert head_errors.total().item() == pytest.approx(2 * 2 + 0.5 * 2 + 1 + 0.25 * 6)
-    assert {name: value.item() for name, value in head_errors.logged().items()} == pytest.approx(
+    assert head_errors.total_loss().item() == pytest.approx(2 * 2 + 0.5 * 2 + 1 + 0.25 * 6)
+    scalars = {name: value.item() for name, value in head_errors.logged_scalars().items()}
+    assert scalars == pytest.approx(
         {
             "policy": 2, "outcome": 2, "value": 1, "reply": 6,
             "sum": 5, "product": 4, "total": 7.5,
         }
     )  # fmt: skip
     product = HeadErrors(LOSSES["product"](), heads[:2], errors | {"value": errors["outcome"]})
-    assert product.total().item() == pytest.approx(4)
+    assert product.total_loss().item() == pytest.approx(4)
 
 
 @pytest.mark.parametrize("settings", SMALL.values(), ids=SMALL)
 @pytest.mark.parametrize("name", ["othello:4x5", "connect_four:6x7"])
 def test_all_architectures_build_all_heads(settings, name):
     game = parse_game(name)
-    actions = rules.actions(game)
+    actions = rules.action_count(game)
     heads = [*ALL_HEADS[:-1], {"name": "features", "width": 5, "plies": (0, 3)}]
     with_heads = type(settings).model_validate({**settings.model_dump(), "heads": heads})
     network = build_network(with_heads, game, seed=0)
-    planes = torch.from_numpy(python.encode_batch(game, np.array([python.start(game)] * 3)))
+    planes = torch.from_numpy(
+        compiled_rules.encode_batch(game, np.array([compiled_rules.start(game)] * 3))
+    )
     shapes = {name: tuple(output.shape) for name, output in network(planes).items()}
     assert shapes == {
         "policy": (3, actions), "value": (3,), "outcome": (3, 3), "reply": (3, actions),
@@ -245,7 +248,7 @@ def test_clausen_heads_have_published_shapes(game):
     settings = NETWORKS["resnet"](
         blocks=1, filters=16, head_filters=32, head_kernel=3, hidden=0, heads=("policy", "outcome")
     )
-    network = settings.network(game)
+    network = settings.new_network(game)
     for name, outputs in (("policy", 7), ("outcome", 3)):
         shapes = {
             key: tuple(parameter.shape) for key, parameter in network.heads[name].named_parameters()
@@ -265,7 +268,7 @@ def test_only_heads_for_requested_outputs_are_computed(game, states):
     for name, module in evaluator._network.heads.items():
         module.register_forward_hook(lambda *_, name=name: computed.append(name))
     with torch.no_grad():
-        outputs = network.eval()(torch.from_numpy(python.encode_batch(game, states)))
+        outputs = network.eval()(torch.from_numpy(compiled_rules.encode_batch(game, states)))
     win, draw, loss = torch.softmax(outputs["outcome"], dim=1).T
     expected = [
         torch.softmax(outputs["policy"], dim=1), win - loss, draw, outputs["action_values"]
@@ -276,7 +279,7 @@ def test_only_heads_for_requested_outputs_are_computed(game, states):
         (("draws", "action_values"), ALL_HEADS[4:5]),
     ):
         computed.clear()
-        outputs_of_evaluator = evaluator.evaluate_more(states, requested)
+        outputs_of_evaluator = evaluator.evaluate_with_extras(states, requested)
         assert sorted(computed) == sorted(("policy", "outcome", *other_heads))
         for name, actual, expected_output in zip(
             ("", "", *OPTIONAL_OUTPUTS), outputs_of_evaluator, expected, strict=True
@@ -298,7 +301,7 @@ def test_missing_head_is_reported(game, states):
     evaluator = NetworkEvaluator(build_network(SMALL["conv"], game, seed=0), game)
     for output, head in (("draws", "outcome"), ("action_values", "action_values")):
         with pytest.raises(UserError, match=f'expected "{head}" in network.heads') as caught:
-            evaluator.evaluate_more(states, [output])
+            evaluator.evaluate_with_extras(states, [output])
         assert "\n" not in str(caught.value)
 
 

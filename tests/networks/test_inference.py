@@ -12,11 +12,16 @@ from networks.conftest import SMALL
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.head import POLICY, VALUE
-from zerolab.networks.inference import FeatureReader, NetworkEvaluator, best_precision, bucket
+from zerolab.networks.inference import (
+    FeatureExtractor,
+    NetworkEvaluator,
+    default_precision,
+    padded_batch_size,
+)
 from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.testing.samples import ongoing_positions
+from zerolab.testing.samples import ongoing_sample_positions
 from zerolab.training.configure import resolve_settings
 
 CPU = torch.device("cpu")
@@ -27,7 +32,7 @@ PRECISIONS = list(TOLERANCE)
 def direct_outputs(network, game, states):
     """Return priors and values of the float32 network in evaluation mode."""
     with torch.no_grad():
-        outputs = network.eval()(torch.from_numpy(python.encode_batch(game, states)))
+        outputs = network.eval()(torch.from_numpy(compiled_rules.encode_batch(game, states)))
     return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
 
 
@@ -80,13 +85,13 @@ def test_outputs_do_not_depend_on_the_batch(trained, game, states, precision):
 
 def test_buckets_are_few_and_waste_little():
     counts = range(1, 2049)
-    buckets = [bucket(count) for count in counts]
+    buckets = [padded_batch_size(count) for count in counts]
     assert all(
         count <= size <= count * 17 / 16 for count, size in zip(counts, buckets, strict=True)
     )
     assert buckets == sorted(buckets)
     assert len(set(buckets)) == 32 + 6 * 16
-    assert all(bucket(size) == size for size in buckets)
+    assert all(padded_batch_size(size) == size for size in buckets)
 
 
 def test_evaluator_is_a_snapshot(trained, game, states):
@@ -128,12 +133,12 @@ def test_outputs_do_not_depend_on_threads(trained, game, states, precision, tole
 @pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])
 def test_boards_of_various_shapes_are_evaluated(name):
     game = parse_game(name)
-    states = np.array([sample.state for sample in ongoing_positions(game)])
+    states = np.array([sample.state for sample in ongoing_sample_positions(game)])
     for settings in SMALL.values():
         network = build_network(settings, game, seed=0)
         priors, values = NetworkEvaluator(network, game, CPU, torch.float32).evaluate(states)
         expected_priors, expected_values = direct_outputs(network, game, states)
-        assert priors.shape == (len(states), rules.actions(game))
+        assert priors.shape == (len(states), rules.action_count(game))
         np.testing.assert_allclose(priors, expected_priors, atol=1e-5)
         np.testing.assert_allclose(values, expected_values, atol=1e-5)
 
@@ -154,7 +159,7 @@ def test_extreme_logits_give_no_nan(game, states, precision):
 @pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
 def test_bfloat16_is_used_on_processors_with_support(monkeypatch, native, expected):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
-    assert best_precision(CPU) == expected
+    assert default_precision(CPU) == expected
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -189,34 +194,34 @@ def head_activations(network, planes):
 
 @pytest.mark.parametrize("trained", ["gated"], indirect=True)
 def test_features_are_head_convolution_activations(trained, game, states):
-    reader = FeatureReader(trained, game, CPU)
-    assert reader.feature_count == 2 * 8 * 42
-    features = reader.read(states)
+    extractor = FeatureExtractor(trained, game, CPU)
+    assert extractor.feature_count == 2 * 8 * 42
+    features = extractor.extract(states)
     assert features.dtype == np.float32
     with torch.no_grad():
         expected = head_activations(
-            trained, torch.from_numpy(python.encode_batch(game, states))
+            trained, torch.from_numpy(compiled_rules.encode_batch(game, states))
         ).numpy()
     np.testing.assert_allclose(features, expected, atol=1e-5)
     assert (features.std(axis=0) > 0.01).mean() > 0.3, "most features are constant"
-    repeated = reader.read(np.concatenate([states[3:5], states[:4]]))
+    repeated = extractor.extract(np.concatenate([states[3:5], states[:4]]))
     np.testing.assert_allclose(repeated, features[[3, 4, 0, 1, 2, 3]], atol=1e-5)
     assert (repeated[0] == repeated[5]).all()
-    assert not reader.read(states[:0]).size
+    assert not extractor.extract(states[:0]).size
 
 
 def test_network_without_head_convolutions_is_refused(game):
     network = build_network(NETWORKS["conv"](channels=8, hidden=(8, 8)), game, seed=0)
     with pytest.raises(UserError, match="has no convolutions before its heads"):
-        FeatureReader(network, game, CPU)
+        FeatureExtractor(network, game, CPU)
 
 
 def test_clausen_network_has_the_published_size(game):
     """[Clausen2021] reports about 70,000 parameters; the terms below count them exactly."""
-    network = resolve_settings(None, "connect4-small").network.network(game)
+    network = resolve_settings(None, "connect4-small").network.new_network(game)
     stem = 9 * 128 + 2 * 128 + 128 * 32 + 2 * 32
     block = 2 * (9 * 32 * 32 + 2 * 32) + (32 * 2 + 2) + (2 * 32 + 32)
     heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)
     assert stem + 3 * block + heads == 63_335
     assert sum(parameter.numel() for parameter in network.parameters()) == 63_335
-    assert FeatureReader(network, game, CPU).feature_count == 3 * 42
+    assert FeatureExtractor(network, game, CPU).feature_count == 3 * 42

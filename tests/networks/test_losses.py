@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from zerolab.core.config import (
     Settings,
     validate,
-    variant_among,
-    variants_among,
+    variant_annotation,
+    variant_list_annotation,
 )
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES
@@ -23,11 +23,11 @@ from zerolab.networks.losses import HeadErrors, cross_entropy, squared_error
 
 
 class LossSettings(Settings):
-    loss: variant_among(LOSSES)
+    loss: variant_annotation(LOSSES)
 
 
 class HeadSettings(Settings):
-    heads: variants_among(HEADS)
+    heads: variant_list_annotation(HEADS)
 
 
 L_P, L_V = 3.0, 0.25
@@ -77,7 +77,9 @@ def validated_heads(*given):
 
 @pytest.mark.parametrize("name", ["policy", "value", "sum", "product", "weighted"])
 def test_all_losses_log_the_published_four(name):
-    logged = HeadErrors(LOSSES[name](), validated_heads("policy", "value"), some_errors()).logged()
+    logged = HeadErrors(
+        LOSSES[name](), validated_heads("policy", "value"), some_errors()
+    ).logged_scalars()
     assert {name: loss.item() for name, loss in logged.items()} == {
         "policy": L_P, "value": L_V, "sum": L_P + L_V, "product": L_P * L_V,
         **({"weighted": (L_P + L_V) / 2} if name == "weighted" else {}),
@@ -200,12 +202,12 @@ class PlyHead(Head):
 
 class PlyLoss(Loss):
     name: Literal["ply"] = "ply"
-    uses: ClassVar[tuple[str, ...]] = ("policy", "ply")
+    used_heads: ClassVar[tuple[str, ...]] = ("policy", "ply")
 
     def __call__(self, errors):
         return errors["policy"].mean() + 3 * errors["ply"].mean()
 
-    def logged(self, errors):
+    def logged_scalars(self, errors):
         return {}
 
 class ClippedLoss(Loss):
@@ -237,17 +239,17 @@ def settings(heads):
 chosen = settings('["policy", "value", {name="ply", most=9}]')
 network = build_network(chosen.network, parse_game(chosen.game), 0)
 outputs = network(torch.zeros(2, 1, 3, 3))
-print(*outputs, network.kinds["ply"].most, tuple(outputs["ply"].shape))
+print(*outputs, network.head_settings["ply"].most, tuple(outputs["ply"].shape))
 errors = {"policy": torch.ones(2), "value": torch.ones(2), "ply": torch.ones(2)}
-errors = HeadErrors(chosen.learn.loss, list(network.kinds.values()), errors)
-print(errors.total().item(), *errors.logged())
+errors = HeadErrors(chosen.learn.loss, list(network.head_settings.values()), errors)
+print(errors.total_loss().item(), *errors.logged_scalars())
 try:
     settings(["policy", "value"])
 except UserError as error:
     print(error)
 clipped = validate(LearnSettings, {"loss": {"name": "clipped", "most": 3}}).loss
 errors = {"policy": torch.tensor([1.0, 5.0]), "value": torch.tensor([0.0, 1.0])}
-print(clipped(errors).item(), *clipped.logged(errors))
+print(clipped(errors).item(), *clipped.logged_scalars(errors))
 """
     lines = run_with_plugin(tmp_path, PLUGIN, program)
     assert lines[:2] == ["policy value ply 9 (2,)", "5.0 policy value ply total"]

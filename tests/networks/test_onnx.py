@@ -14,9 +14,9 @@ from torch import nn
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.networks import onnx_export
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.testing.samples import ongoing_positions
+from zerolab.testing.samples import ongoing_sample_positions
 
 
 def optional_package(package):
@@ -44,8 +44,8 @@ CASES = {
 
 
 def planes_of(game):
-    states = np.unique([sample.state for sample in ongoing_positions(game)], axis=0)
-    return python.encode_batch(game, states)
+    states = np.unique([sample.state for sample in ongoing_sample_positions(game)], axis=0)
+    return compiled_rules.encode_batch(game, states)
 
 
 def network_of(case):
@@ -69,7 +69,7 @@ def export(case):
     torch.set_num_threads(1)
     game, network = network_of(case)
     model_metadata = {"game": CASES[case][0], "actions": ["ä", "b"]}
-    return game, network, onnx_export.onnx_model(network, planes_of(game), model_metadata)
+    return game, network, onnx_export.encode_onnx_model(network, planes_of(game), model_metadata)
 
 
 cached_export = cache(export)
@@ -104,7 +104,7 @@ def test_inputs_and_outputs_have_names_and_dynamic_batches(exported):
     (model_input,) = session.get_inputs()
     assert (model_input.name, model_input.type) == ("planes", "tensor(float)")
     assert model_input.shape == ["batch", *planes_of(game).shape[1:]]
-    assert [output.name for output in session.get_outputs()] == list(network.kinds)
+    assert [output.name for output in session.get_outputs()] == list(network.head_settings)
     assert {output.shape[0] for output in session.get_outputs()} == {"batch"}
 
 
@@ -125,16 +125,16 @@ def test_equal_networks_export_equal_models():
 def test_comparison_detects_a_changed_weight(exported):
     game, network, content = exported
     planes = planes_of(game)
-    agreement = onnx_export.compare(content, network, planes)
-    assert agreement.positions == len(planes)
-    assert set(agreement.differences) == set(network.kinds)
+    agreement = onnx_export.compare_onnx_model(content, network, planes)
+    assert agreement.position_count == len(planes)
+    assert set(agreement.differences) == set(network.head_settings)
     assert 0 < max(agreement.differences.values()) < 1e-5
     weight = next(iter(network.parameters()))
     with torch.no_grad():
         weight[0] += 1
     try:
         with pytest.raises(UserError, match=r"differs from the network's by .*: expected at most"):
-            onnx_export.compare(content, network, planes)
+            onnx_export.compare_onnx_model(content, network, planes)
     finally:
         with torch.no_grad():
             weight[0] -= 1
@@ -150,13 +150,13 @@ def test_comparison_detects_nan_outputs():
     values[0] = np.nan
     bias.CopyFrom(optional_package("onnx").numpy_helper.from_array(values, bias.name))
     with pytest.raises(UserError, match="policy differs from the network's by inf"):
-        onnx_export.compare(model.SerializeToString(), network, planes_of(game))
+        onnx_export.compare_onnx_model(model.SerializeToString(), network, planes_of(game))
 
 
 def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MissingExtraError) as error:
-        onnx_export.require_packages()
+        onnx_export.require_onnx_packages()
     assert "onnxscript" in str(error.value)
     assert "pip install 'zerolab[onnx]'" in str(error.value)
     assert "\n" not in str(error.value)
@@ -170,6 +170,6 @@ def test_unsupported_layer_is_reported():
     game, network = network_of("conv")
     network.trunk = nn.Sequential(Odd(), network.trunk)
     with pytest.raises(UserError) as error:
-        onnx_export.onnx_model(network, planes_of(game), {})
+        onnx_export.encode_onnx_model(network, planes_of(game), {})
     assert len(str(error.value).splitlines()) == 1
     assert "the network cannot be exported" in str(error.value)

@@ -6,9 +6,9 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import NETWORKS, build_network, require_weights
+from zerolab.networks.catalogue import NETWORKS, build_network, require_matching_weights
 from zerolab.networks.head import POLICY
-from zerolab.networks.network import load_weights, weights_to_arrays
+from zerolab.networks.network import set_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 
 
@@ -17,7 +17,7 @@ def test_loaded_weights_reproduce_the_network(trained, game):
     for settings in SMALL.values():
         other = build_network(settings, game, seed=9)
         if other.state_dict().keys() == trained.state_dict().keys():
-            load_weights(other, arrays)
+            set_weights(other, arrays)
             planes = torch.randn(4, 1, 6, 7)
             assert torch.equal(other.eval()(planes)[POLICY], trained.eval()(planes)[POLICY])
             return
@@ -31,7 +31,7 @@ def test_arrays_are_copies(trained):
         for tensor in trained.state_dict().values():
             tensor.add_(1)
     assert all(np.array_equal(arrays[name], copies[name]) for name in copies)
-    load_weights(trained, arrays)
+    set_weights(trained, arrays)
     for array in arrays.values():
         array[...] = 0
     assert all(
@@ -43,7 +43,7 @@ def test_read_only_arrays_load(trained):
     arrays = weights_to_arrays(trained)
     for array in arrays.values():
         array.flags.writeable = False
-    load_weights(trained, arrays)
+    set_weights(trained, arrays)
     assert trained.state_dict().keys() == arrays.keys()
 
 
@@ -82,7 +82,7 @@ def test_mismatched_weights_are_refused_without_partial_loading(game, damage, me
     arrays = {name: array.astype(before[name].dtype) for name, array in arrays.items()}
     damage(arrays)
     with pytest.raises(UserError) as caught:
-        load_weights(network, arrays)
+        set_weights(network, arrays)
     assert message in str(caught.value)
     after = weights_to_arrays(network)
     assert all(np.array_equal(after[name], before[name]) for name in before)
@@ -91,18 +91,18 @@ def test_mismatched_weights_are_refused_without_partial_loading(game, damage, me
 @pytest.mark.parametrize("name", SMALL)
 def test_weights_are_checked_against_settings(name, game):
     weights = weights_to_arrays(build_network(SMALL[name], game, seed=0))
-    require_weights(SMALL[name], game, weights)
+    require_matching_weights(SMALL[name], game, weights)
     with pytest.raises(UserError, match="more is unexpected"):
-        require_weights(SMALL[name], game, {**weights, "more": np.zeros(3)})
+        require_matching_weights(SMALL[name], game, {**weights, "more": np.zeros(3)})
     first, array = next(iter(weights.items()))
     with pytest.raises(UserError, match=f"{first} is float64"):
-        require_weights(SMALL[name], game, {**weights, first: array.astype(np.float64)})
+        require_matching_weights(SMALL[name], game, {**weights, first: array.astype(np.float64)})
     with pytest.raises(UserError, match="these weights belong to another network"):
-        require_weights(SMALL[name], parse_game("othello:6x6"), weights)
+        require_matching_weights(SMALL[name], parse_game("othello:6x6"), weights)
 
 
 def test_checking_weights_allocates_no_network(game):
     """256 blocks of 4,096 filters have 77 billion weights."""
     huge = NETWORKS["resnet"](blocks=256, filters=4096)
     with pytest.raises(UserError, match="these weights belong to another network"):
-        require_weights(huge, game, {})
+        require_matching_weights(huge, game, {})

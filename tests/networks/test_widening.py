@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, build_network
-from zerolab.networks.network import load_weights, weights_to_arrays
+from zerolab.networks.network import set_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("connect_four:4x4")
@@ -34,7 +34,7 @@ def widened(network, narrow, factor, seed):
     wider = narrow.grown(factor)
     larger = build_network(wider, GAME, seed + 1)
     fresh, former = weights_to_arrays(larger), weights_to_arrays(network)
-    load_weights(larger, wider.widened(fresh, former, np.random.default_rng(seed)))
+    set_weights(larger, wider.widen_weights(fresh, former, np.random.default_rng(seed)))
     return larger
 
 
@@ -96,9 +96,11 @@ def test_copied_filters_have_different_gradients(ratio):
 def test_sizes_change_after_configured_iterations():
     growth = GROWTHS["reinitialise"]()
     first = NETWORKS["resnet"](filters=16)
-    sizes = {k: growth.network(first, k).filters for k in (0, 4, 5, 8, 9, 16, 17, 32, 33, 99)}
+    sizes = {
+        k: growth.network_settings(first, k).filters for k in (0, 4, 5, 8, 9, 16, 17, 32, 33, 99)
+    }
     assert sizes == {0: 16, 4: 16, 5: 32, 8: 32, 9: 64, 16: 64, 17: 128, 32: 128, 33: 256, 99: 256}
-    assert GROWTHS["none"]().network(first, 99) is first
+    assert GROWTHS["none"]().network_settings(first, 99) is first
 
 
 def test_grown_networks_have_the_hand_counted_parameters():
@@ -112,7 +114,7 @@ def test_grown_networks_have_the_hand_counted_parameters():
         return trunk + heads
 
     for iteration, filters in ((1, 2), (2, 6)):
-        network = build_network(growth.network(first, iteration), GAME, 0)
+        network = build_network(growth.network_settings(first, iteration), GAME, 0)
         count = sum(parameter.numel() for parameter in network.parameters())
         assert count == expected_count(filters)
 
@@ -121,9 +123,9 @@ def test_networks_that_cannot_grow_are_refused():
     with pytest.raises(
         UserError, match='"conv" cannot grow: expected "fully_convolutional" or "resnet"'
     ):
-        GROWTHS["net2net"](after=(1,)).network(NETWORKS["conv"](), 2)
+        GROWTHS["net2net"](after=(1,)).network_settings(NETWORKS["conv"](), 2)
     with pytest.raises(UserError, match="filters = 8192: expected at most 4096"):
-        GROWTHS["net2net"](after=(1, 2)).network(NETWORKS["resnet"](filters=2048), 3)
+        GROWTHS["net2net"](after=(1, 2)).network_settings(NETWORKS["resnet"](filters=2048), 3)
 
 
 def test_reinitialised_networks_differ_between_iterations():

@@ -17,7 +17,7 @@ from zerolab.oracles import alpha_beta
 from zerolab.oracles import solver as solver_module
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, best_mask
 from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
-from zerolab.rules import encoding, python
+from zerolab.rules import compiled_rules, encoding
 from zerolab.rules.position import Position
 
 
@@ -78,8 +78,8 @@ def test_symmetric_positions_have_symmetric_values(name):
     for _ in range(3):
         position = random_position(name, random, 10)
         original = solve(position)
-        for symmetry in range(1, encoding.symmetries(position.game)):
-            image = python.transform(position.game, position.state, symmetry)
+        for symmetry in range(1, encoding.symmetry_count(position.game)):
+            image = compiled_rules.transform(position.game, position.state, symmetry)
             values = Solver(position.game, memory=4).action_values(image[None])[0]
             for action, value in original.items():
                 assert values[encoding.transform_action(position.game, symmetry, action)] == value
@@ -94,7 +94,7 @@ def test_values_are_consistent_with_the_next_ply():
             if after.outcome is None:
                 assert value == -max(solve(after).values())
             else:
-                assert value == -python.score(after.game, after.state)
+                assert value == -compiled_rules.final_score(after.game, after.state)
 
 
 def test_scores_agree_with_bitbully():
@@ -106,7 +106,7 @@ def test_scores_agree_with_bitbully():
     expected = bitbully.action_values(np.array(states))
     assert np.array_equal(solver.action_values(np.array(states)), expected)
     orders = streams.permutations(np.arange(len(states), dtype=np.uint64), 7)
-    best = bitbully.first_best(np.array(states), orders)
+    best = bitbully.first_best_actions(np.array(states), orders)
     for order, row, chosen in zip(orders.tolist(), best_mask(expected), best, strict=True):
         assert chosen == next(action for action in order if row[action])
     early = [random_position("connect_four:6x7", random, empty).state for empty in range(34, 42)]
@@ -115,7 +115,7 @@ def test_scores_agree_with_bitbully():
     for number in range(4):
         orders = streams.permutations(np.arange(8 * number, 8 * number + 8, dtype=np.uint64), 7)
         first = np.take_along_axis(choices, orders, axis=1).argmax(axis=1)
-        chosen = bitbully.first_best(np.array(early), orders)
+        chosen = bitbully.first_best_actions(np.array(early), orders)
         assert np.array_equal(chosen, orders[np.arange(8), first])
     opening = bitbully.action_values(position.state[None])[0]
     assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
@@ -126,7 +126,9 @@ def test_orders_break_ties_between_best_moves():
     position = Position.start("gobang:3x3:3")
     orders = streams.permutations(np.arange(5, dtype=np.uint64), 9)
     states = np.repeat(position.state[None], 5, axis=0)
-    assert Solver(position.game).first_best(states, orders).tolist() == orders[:, 0].tolist()
+    assert (
+        Solver(position.game).first_best_actions(states, orders).tolist() == orders[:, 0].tolist()
+    )
     assert len(set(orders[:, 0].tolist())) > 1
 
 
@@ -146,7 +148,7 @@ def test_exhausted_budget_is_reported_and_solver_stays_usable(budget):
     with pytest.raises(NotSolvedError, match="not solved within"):
         solver.action_values(position.state[None])
     if budget.nodes:
-        assert solver.nodes <= 1000 + 1
+        assert solver.node_count <= 1000 + 1
         late = random_position("othello:6x6", np.random.default_rng(1), 4)
         assert solve(late, solver) == move_values(late)
 
@@ -156,10 +158,10 @@ def test_progress_is_reported(monkeypatch):
     reports = []
     position = Position.start("connect_four:4x4")
     Solver(position.game, memory=64, report=reports.append).value(position.state)
-    nodes = [each.nodes for each in reports]
+    nodes = [each.node_count for each in reports]
     assert nodes == sorted(nodes)
     assert len(set(nodes)) > 2
-    assert all((each.move, each.moves) == (0, 1) for each in reports)
+    assert all((each.move_index, each.move_count) == (0, 1) for each in reports)
 
 
 def test_full_stack_grows():
@@ -177,7 +179,7 @@ from zerolab.rules.position import Position
 
 position = Position.start({name!r})
 solver = Solver(position.game, memory=1)
-print(json.dumps([solver.action_values(position.state[None])[0].tolist(), solver.nodes]))
+print(json.dumps([solver.action_values(position.state[None])[0].tolist(), solver.node_count]))
 """
 
 
@@ -198,10 +200,10 @@ def test_plain_python_agrees_with_compiled_code():
     position = Position.start("othello:4x4")
     solver = Solver(position.game, memory=1)
     compiled = solver.action_values(position.state[None])[0].tolist()
-    assert _solved_as_plain_python("othello:4x4") == [compiled, solver.nodes]
+    assert _solved_as_plain_python("othello:4x4") == [compiled, solver.node_count]
 
 
-def test_game_without_solver_hints_is_solved():
+def test_game_without_solver_rules_is_solved():
     """The first player wins Hex [Nash1952]; on 3x3, not from the acute corners."""
     values, _ = _solved_as_plain_python("hex:3x3")
     assert set(values) == {-1, 1}

@@ -13,9 +13,9 @@ from zerolab.studies.statistics import bootstrap
 
 
 @pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
+def few_resamples(monkeypatch):
     """Reduce the number of bootstrap draws to 100."""
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 100)
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "resamples", 100)
 
 
 @pytest.fixture

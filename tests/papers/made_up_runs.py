@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zerolab.ratings.bayes import Model, Rating, Ratings
+from zerolab.ratings.bayes import Rating, RatingModel, Ratings
 from zerolab.report.interval import Z95, Interval
-from zerolab.studies.claims import judge
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 
@@ -71,14 +71,14 @@ def made_up_tournament(planned, elos, error):
     """
     played = PlayedTournament(planned, [])
     elo_by_name = {**elos, "random": -300.0}
-    played.__dict__["by_name"] = {
+    played.__dict__["rating_by_player"] = {
         name: Rating(
             name, Interval(elo, elo - Z95 * error, elo + Z95 * error), 10, 10, 0.5, 0.0, 0.0, elo
         )
         for name, elo in elo_by_name.items()
     }
-    model = Model((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
-    played.__dict__["ratings"] = Ratings([*played.by_name.values()], model)
+    model = RatingModel((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
+    played.__dict__["ratings"] = Ratings([*played.rating_by_player.values()], model)
     return played
 
 
@@ -87,7 +87,7 @@ def made_up_results(scale, design, measure, elo, error=0.0):
     runs = [made_up_run(planned, **measure(planned)) for planned in design.runs]
     played = {
         each.key: made_up_tournament(
-            each, {name: elo(run) for name, run in each.entrants.items()}, error
+            each, {name: elo(run) for name, run in each.run_by_player.items()}, error
         )
         for each in design.tournaments
     }
@@ -112,4 +112,4 @@ def alike(planned):
 
 def words(estimates):
     """Return the verdict words by claim key."""
-    return {verdict.claim.key: verdict.word for verdict in judge(estimates)}
+    return {verdict.claim.key: verdict.word for verdict in judge_claims(estimates)}

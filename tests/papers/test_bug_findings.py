@@ -9,7 +9,7 @@ import pytest
 import torch
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
-from zerolab.papers.loss_functions.study import LossFunctions
+from zerolab.papers.loss_functions.study import LossFunctionsStudy
 from zerolab.papers.published_bugs import analysis, findings, win_labels
 from zerolab.papers.published_bugs.study import (
     CLOSED,
@@ -17,7 +17,7 @@ from zerolab.papers.published_bugs.study import (
     DEFECTIVE,
     MIRROR,
     WINNER,
-    PublishedBugs,
+    PublishedBugsStudy,
 )
 
 pytestmark = pytest.mark.usefixtures("no_folders")
@@ -37,17 +37,17 @@ def bug_results(effect, scale="small"):
         wrong = planned.factors.get("code") == DEFECTIVE
         return {**alike(planned), "loss": 0.1 if wrong else 1.0}
 
-    return made_up_results(scale, design_of(PublishedBugs, scale), measure, elo)
+    return made_up_results(scale, design_of(PublishedBugsStudy, scale), measure, elo)
 
 
 def test_favoured_losses_are_found():
-    found = words(findings.bug_findings(bug_results(300.0)))
+    found = words(findings.bug_statistics(bug_results(300.0)))
     assert found["mirrored-policy-favours-value"] == "holds"
     assert found["absolute-winner-favours-policy"] == "holds"
     assert found["absolute-winner-loss"] == "holds"
     assert found["labels-are-no-ceiling"] == "no data"
     assert "optimizer-costs-strength" not in found
-    found = words(findings.bug_findings(bug_results(0.0)))
+    found = words(findings.bug_statistics(bug_results(0.0)))
     assert found["mirrored-policy-favours-value"] == "undecided at this scale"
 
 
@@ -55,31 +55,31 @@ def test_interaction_is_a_difference_of_differences():
     results = bug_results(300.0)
 
     def mean(code, loss):
-        runs = results.where(MIRROR, code=code, loss=loss)
-        return np.mean([results.tournaments[MIRROR].rating(run).elo for run in runs])
+        runs = results.runs_where(MIRROR, code=code, loss=loss)
+        return np.mean([results.tournaments[MIRROR].final_rating(run).elo for run in runs])
 
     by_hand = (
         mean("defective", "value") - mean("defective", "sum")
         - mean("right", "value") + mean("right", "sum")
     )  # fmt: skip
-    assert findings.interaction(results, MIRROR, "value").value == pytest.approx(by_hand)
+    assert findings.bug_loss_interaction(results, MIRROR, "value").value == pytest.approx(by_hand)
 
 
 def test_names_of_one_network_vary_less_than_runs():
     def elo(planned):
         return noise(planned)
 
-    design = design_of(PublishedBugs, "small")
+    design = design_of(PublishedBugsStudy, "small")
     results = made_up_results("small", design, alike, elo, error=5.0)
     closed = results.tournaments[f"{CLOSURE}-{CLOSED}"]
     rng = np.random.default_rng(4)
-    for name, rating in closed.by_name.items():
-        closed.by_name[name] = rating._replace(
+    for name, rating in closed.rating_by_player.items():
+        closed.rating_by_player[name] = rating._replace(
             interval=rating.interval._replace(value=rating.elo + rng.normal(0, 5.0))
         )
-    hidden = findings.closure_spread(results)
+    hidden = findings.shared_network_spread_ratio(results)
     assert hidden.value == pytest.approx(5 / 20, abs=0.15)
-    assert words(findings.bug_findings(results))["closure-hides-spread"] == "holds"
+    assert words(findings.bug_statistics(results))["closure-hides-spread"] == "holds"
     table = next(
         each for each in analysis.bug_report(results).tables
         if each.name == f"{CLOSURE}-elo"
@@ -89,32 +89,32 @@ def test_names_of_one_network_vary_less_than_runs():
 
 
 def test_share_of_true_labels_is_computed_from_positions():
-    """One seed is enough, and results of earlier versions are refused."""
+    """One seed is enough, and results of earlier versions are rejected."""
     full = bug_results(0.0)
     shares = {"on_labels": 0.7, "on_outcomes": 0.6, "ceiling": 0.8, "held_out": 400.0}
     found = {**shares, "distinct": 300.0, "true_labels": 240.0}
     labels = [f"{each.part}: {each.label}" for each in full.design.computations]
     assert labels
-    with_counts = replace(full, computed=dict.fromkeys(labels, found))
-    ceiling = findings.label_ceiling(with_counts)
+    with_counts = replace(full, computation_results=dict.fromkeys(labels, found))
+    ceiling = findings.true_label_share(with_counts)
     assert (ceiling.successes, ceiling.trials) == (240, 300)
-    assert words(findings.bug_findings(with_counts))["labels-are-no-ceiling"] == "holds"
-    stale = replace(full, computed={label: {"ceiling": 0.8} for label in labels})
+    assert words(findings.bug_statistics(with_counts))["labels-are-no-ceiling"] == "holds"
+    stale = replace(full, computation_results={label: {"ceiling": 0.8} for label in labels})
     analysis.bug_report(stale)
-    assert "earlier version" in findings.label_ceiling(stale).note
+    assert "earlier version" in findings.true_label_share(stale).note
 
 
 def test_distinct_positions_are_counted_once():
     planes = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     outcomes, given = np.array([1, -1, 1], np.int8), np.array([1, 0, 1], np.int8)
-    found = win_labels._distinct_counts(win_labels._Data(planes, outcomes, given))
+    found = win_labels._distinct_counts(win_labels._LabelledPositions(planes, outcomes, given))
     assert found == {"distinct": 2.0, "true_labels": 1.0}
 
 
 def test_runs_without_bugs_are_shared_with_the_loss_study():
     for scale in ("mini", "small", "paper"):
-        shared = design_of(LossFunctions, scale).distinct_runs.keys()
-        for run in design_of(PublishedBugs, scale).runs:
+        shared = design_of(LossFunctionsStudy, scale).distinct_runs.keys()
+        for run in design_of(PublishedBugsStudy, scale).runs:
             is_right = run.factors.get("code", "right") == "right"
             if is_right and run.factors.get("rate", "0.005") == "0.005":
                 assert run.key in shared
@@ -123,9 +123,9 @@ def test_runs_without_bugs_are_shared_with_the_loss_study():
 
 
 def test_closed_tournament_has_networks_of_the_last_run():
-    design = design_of(PublishedBugs, "mini")
+    design = design_of(PublishedBugsStudy, "mini")
     closed = next(each for each in design.tournaments if each.name == CLOSED)
-    for name, run in closed.entrants.items():
+    for name, run in closed.run_by_player.items():
         assert name.startswith(str(run.factors["loss"]))
         assert run.factors["seed"] == 3
 
@@ -135,8 +135,8 @@ def test_removed_runs_are_reported_as_missing_data():
     full = bug_results(0.0, "mini")
     none = replace(full, runs=[])
     analysis.bug_report(none)
-    assert set(words(findings.bug_findings(none)).values()) == {"no data"}
+    assert set(words(findings.bug_statistics(none)).values()) == {"no data"}
     gone = full.runs[0].factors["loss"]
     some = replace(full, runs=[run for run in full.runs if run.factors.get("loss") != gone])
     analysis.bug_report(some)
-    assert "no data" in words(findings.bug_findings(some)).values()
+    assert "no data" in words(findings.bug_statistics(some)).values()

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from zerolab.papers.warm_start.comparison import Comparison
-from zerolab.ratings.results import Score
+from zerolab.papers.warm_start.comparison import ScoreComparison
+from zerolab.ratings.results import MatchScore
 from zerolab.report.interval import Z95
 
 
@@ -24,7 +24,9 @@ from zerolab.report.interval import Z95
 )
 def test_intervals_agree_with_newcombe(ours, theirs, low, high):
     """Newcombe 1998, "Interval estimation for the difference", Table II, method 10."""
-    compared = Comparison(Score(ours[0], 0, ours[1] - ours[0]), theirs[0] / theirs[1], theirs[1])
+    compared = ScoreComparison(
+        MatchScore(ours[0], 0, ours[1] - ours[0]), theirs[0] / theirs[1], theirs[1]
+    )
     assert compared.difference[1:] == pytest.approx((low, high), abs=0.00006)
 
 
@@ -32,34 +34,34 @@ def test_intervals_agree_with_newcombe(ours, theirs, low, high):
     ("score", "published", "agrees"),
     [
         # 0.5 and 0.6 of 100 have the intervals [.404, .596] and [.502, .691]: .1 < .1366
-        (Score(50, 0, 50), (0.6, 100), True),
+        (MatchScore(50, 0, 50), (0.6, 100), True),
         # near 0.5 at 500 games, half-widths of .0436 allow a difference of .0617
-        (Score(265, 0, 235), (0.470, 500), True),
-        (Score(266, 0, 234), (0.468, 500), False),
-        (Score(234, 0, 266), (0.532, 500), False),
+        (MatchScore(265, 0, 235), (0.470, 500), True),
+        (MatchScore(266, 0, 234), (0.468, 500), False),
+        (MatchScore(234, 0, 266), (0.532, 500), False),
         # one loss in a hundred games is no evidence
-        (Score(99, 0, 1), (1.0, 500), True),
-        (Score(490, 0, 10), (1.0, 500), False),
-        (Score(500, 0, 0), (1.0, 500), True),
-        (Score(0, 0, 20), (0.0, 500), True),
+        (MatchScore(99, 0, 1), (1.0, 500), True),
+        (MatchScore(490, 0, 10), (1.0, 500), False),
+        (MatchScore(500, 0, 0), (1.0, 500), True),
+        (MatchScore(0, 0, 20), (0.0, 500), True),
         # draws count half
-        (Score(0, 500, 0), (0.5, 500), True),
-        (Score(100, 60, 90), (0.52, 500), True),
+        (MatchScore(0, 500, 0), (0.5, 500), True),
+        (MatchScore(100, 60, 90), (0.52, 500), True),
     ],
 )
 def test_verdict_agrees_with_hand_computed_intervals(score, published, agrees):
-    compared = Comparison(score, *published)
+    compared = ScoreComparison(score, *published)
     assert compared.agrees is agrees
-    assert compared.verdict == ("agree" if agrees else "differ")
+    assert compared.agreement == ("agree" if agrees else "differ")
     difference, low, high = compared.difference
     assert compared.agrees is (low <= 0 <= high)
-    assert math.copysign(1, compared.z) == math.copysign(1, difference)
+    assert math.copysign(1, compared.z_score) == math.copysign(1, difference)
 
 
 def test_z_agrees_with_hand_computed_value():
     """The facing ends of the Wilson intervals of 50 and 60 of 100 are 0.596 and 0.502."""
     margin = math.hypot(0.596168 - 0.5, 0.6 - 0.502003)
-    z = Comparison(Score(50, 0, 50), 0.6, 100).z
+    z = ScoreComparison(MatchScore(50, 0, 50), 0.6, 100).z_score
     assert z == pytest.approx(-0.1 / (margin / Z95), abs=1e-4)
 
 
@@ -69,7 +71,7 @@ def test_equal_truths_rarely_differ(truth, games):
     draw = np.random.default_rng(5).binomial
     ours, theirs = draw(games, truth, 3000).tolist(), draw(500, truth, 3000).tolist()
     verdicts = [
-        Comparison(Score(a, 0, games - a), b / 500, 500).agrees
+        ScoreComparison(MatchScore(a, 0, games - a), b / 500, 500).agrees
         for a, b in zip(ours, theirs, strict=True)
     ]
     error = math.sqrt(0.05 * 0.95 / len(verdicts))
@@ -78,7 +80,10 @@ def test_equal_truths_rarely_differ(truth, games):
 
 def test_published_interval_is_a_wilson_interval():
     """For 0 of 10, the upper end is z^2 / (n + z^2)."""
-    _, low, high = Comparison(Score(1, 0, 1), 0.0, 10).published_interval
+    _, low, high = ScoreComparison(MatchScore(1, 0, 1), 0.0, 10).published_interval
     assert low == pytest.approx(0, abs=1e-12)
     assert high == pytest.approx(Z95**2 / (10 + Z95**2))
-    assert Comparison(Score(1, 0, 1), 0.3, 10).published_interval == Score(3, 0, 7).interval()
+    assert (
+        ScoreComparison(MatchScore(1, 0, 1), 0.3, 10).published_interval
+        == MatchScore(3, 0, 7).interval()
+    )

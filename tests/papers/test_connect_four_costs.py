@@ -8,33 +8,39 @@ from made_up_runs import design_of
 
 from zerolab.core.config import validate
 from zerolab.papers.connect_four import analysis
-from zerolab.papers.connect_four.costs import MeasuredMoves, Step, accuracy_at, cost_to_reach, peak
-from zerolab.papers.connect_four.study import Connect4Efficiency
+from zerolab.papers.connect_four.costs import (
+    AccuracyPoint,
+    MeasuredMoveTimes,
+    accuracy_at_cost,
+    cost_to_reach,
+    peak_accuracy,
+)
+from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
 from zerolab.papers.connect_four.variants import EXTENDED, VARIANTS
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.study import SCALES
 from zerolab.training.move_times import move_kind
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 
-RUN = [Step(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
+RUN = [AccuracyPoint(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
 
 
 def test_accuracy_at_a_cost_is_the_mean_of_its_last_fifth():
-    assert accuracy_at(RUN, 20.0) == pytest.approx((0.62 + 0.7) / 2)
-    assert accuracy_at(RUN, 40.0) == pytest.approx((0.64 + 0.6) / 2)
-    assert accuracy_at(RUN, 12.0) is None  # the last fifth begins before the first measurement
+    assert accuracy_at_cost(RUN, 20.0) == pytest.approx((0.62 + 0.7) / 2)
+    assert accuracy_at_cost(RUN, 40.0) == pytest.approx((0.64 + 0.6) / 2)
+    assert accuracy_at_cost(RUN, 12.0) is None  # the last fifth begins before the first measurement
 
 
 def test_peak_and_cost_to_reach_use_smoothed_accuracies():
     assert cost_to_reach(RUN, 0.5) == pytest.approx(12.8)  # a fiftieth of 40 after another
     assert cost_to_reach(RUN, 0.6) == pytest.approx(16.8)  # 0.5 + 0.02 * (0.9 * 16.8 - 10) > 0.6
     assert cost_to_reach(RUN, 0.7) is None
-    assert 0.6 < peak(RUN) < 0.7
-    assert peak(RUN[:1]) is None
+    assert 0.6 < peak_accuracy(RUN) < 0.7
+    assert peak_accuracy(RUN[:1]) is None
 
 
 def test_frequent_measurements_do_not_raise_the_peak():
@@ -44,8 +50,8 @@ def test_frequent_measurements_do_not_raise_the_peak():
         found = []
         for _ in range(400):
             strong = 0.5 + 0.02 * random.standard_normal(measured)
-            run = [Step(float(at + 1) / measured, each) for at, each in enumerate(strong)]
-            found.append(peak(run))
+            run = [AccuracyPoint(float(at + 1) / measured, each) for at, each in enumerate(strong)]
+            found.append(peak_accuracy(run))
         return np.mean(found)
 
     assert abs(highest(24) - highest(12)) < 0.004  # 0.007 without smoothing
@@ -72,15 +78,17 @@ def at(variant, cost):
 def made_up(monkeypatch, tmp_path):
     """Finished runs with these accuracies and three seeds, and their design."""
 
-    def steps(run, times):
+    def accuracy_points(run, times):
         noise = 0.1 * run.factors["seed"]
-        return [Step(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]]
+        return [
+            AccuracyPoint(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]
+        ]
 
-    monkeypatch.setattr(analysis, "steps", steps)
-    monkeypatch.setattr(analysis, "measured_moves", lambda results: MeasuredMoves({}))
+    monkeypatch.setattr(analysis, "accuracy_points", accuracy_points)
+    monkeypatch.setattr(analysis, "measured_move_times", lambda results: MeasuredMoveTimes({}))
     planned = [
         run
-        for run in design_of(Connect4Efficiency, "mini").runs
+        for run in design_of(Connect4EfficiencyStudy, "mini").runs
         if run.part == "training" and run.factors["variant"] in MADE_UP
     ]
     return [TrainedRun(run, tmp_path, []) for run in planned], Design(planned)
@@ -89,7 +97,7 @@ def made_up(monkeypatch, tmp_path):
 def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
-    found = analysis.training_findings(results, analysis.measured_steps(results))
+    found = analysis.training_statistics(results, analysis.measured_accuracy_points(results))
 
     expected = {
         analysis.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
@@ -103,9 +111,9 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
     }
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
-    assert isinstance(found[analysis.SERVICE_CLAIM], Missing)
-    unfinished = analysis.training_findings(Results("mini", design, every[1:], {}), {})
-    assert all(isinstance(each, Missing) for each in unfinished.values())
+    assert isinstance(found[analysis.SERVICE_CLAIM], MissingEstimate)
+    unfinished = analysis.training_statistics(Results("mini", design, every[1:], {}), {})
+    assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
 
 
 def test_unfinished_study_compares_runs_of_equal_seeds(made_up):
@@ -114,18 +122,18 @@ def test_unfinished_study_compares_runs_of_equal_seeds(made_up):
     missing = {("extended", 2), ("no-merging", 0), ("baseline", 1)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
     results = Results("mini", design, done, {})
-    runs = analysis.measured_steps(results)
+    runs = analysis.measured_accuracy_points(results)
     assert list(runs["extended"]) == [0, 1]
     effect = analysis._difference(runs["extended"], runs["no-merging"])
     assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-9)
     shown = {type(block) for block in analysis.training_blocks(results, runs)}
     assert {Picture, Table} <= shown
     one, other = {0: RUN}, {1: RUN}
-    assert isinstance(analysis._difference(one, other), Missing)
+    assert isinstance(analysis._difference(one, other), MissingEstimate)
 
 
 def test_networks_are_measured_once():
-    design = design_of(Connect4Efficiency, "mini")
+    design = design_of(Connect4EfficiencyStudy, "mini")
     (planned,) = design.computations
     kinds = {
         key: move_kind(validate(TrainSettings, each["settings"]), each["iteration"])
@@ -143,17 +151,17 @@ def test_networks_are_measured_once():
             "simulations_per_move": 32.0, "parallel_games": 128.0,
         }.items()
     }  # fmt: skip
-    times = MeasuredMoves(numbers)
-    found = [times.of(kind).milliseconds for kind in kinds.values()]
+    times = MeasuredMoveTimes(numbers)
+    found = [times.find(kind).milliseconds for kind in kinds.values()]
     assert found == [2.0 + number for number in range(len(kinds))]
-    assert MeasuredMoves({}).of(needed[0]) is None
+    assert MeasuredMoveTimes({}).find(needed[0]) is None
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_ablations_differ_in_one_setting(scale):
     runs = {
         run.factors["variant"]: run.settings
-        for run in design_of(Connect4Efficiency, scale).runs
+        for run in design_of(Connect4EfficiencyStudy, scale).runs
         if run.factors["seed"] == 0 and run.part == "training"
     }
     whole = runs[EXTENDED].model_dump()
@@ -172,7 +180,7 @@ def test_longer_iterations_change_nothing_else_per_position(scale):
     short, long = (
         next(
             run.settings
-            for run in design_of(Connect4Efficiency, scale).runs
+            for run in design_of(Connect4EfficiencyStudy, scale).runs
             if run.factors.get("variant") == name
         )
         for name in (EXTENDED, "no-short-iterations")
@@ -196,11 +204,11 @@ def test_longer_iterations_change_nothing_else_per_position(scale):
 
 
 def test_training_and_evaluation_positions_have_different_seeds():
-    positions = design_of(Connect4Efficiency, "mini").positions
+    positions = design_of(Connect4EfficiencyStudy, "mini").datasets
     assert {each.label: each.settings.seed for each in positions} == {
         "v1": 0,
         "v2": 0,
         "hard": 1,
         "easy": 1,
     }
-    assert min(each.count for each in positions if each.label in ("v1", "v2")) >= 200_000
+    assert min(each.position_count for each in positions if each.label in ("v1", "v2")) >= 200_000

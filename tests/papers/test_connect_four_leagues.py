@@ -12,7 +12,7 @@ from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
 from zerolab.papers.connect_four.diversity import (
     league_blocks,
-    league_findings,
+    league_statistics,
     measure_diversity,
 )
 from zerolab.papers.connect_four.findings import (
@@ -20,17 +20,17 @@ from zerolab.papers.connect_four.findings import (
     LATE_NOVELTY_CLAIM,
     NOVELTY_CLAIM,
 )
-from zerolab.papers.connect_four.study import Connect4Efficiency
+from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
 from zerolab.papers.connect_four.variants import LEAGUE, TREES, VARIANTS
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.training.configure import resolve_settings
-from zerolab.training.league import run_league
+from zerolab.training.league import reconstruct_league
 
 # The first game has 5 distinct positions, and the second adds 2.
 PLAYED = [(0, 1, 3, 2, 6), (3, 1, 0, 2, 6)]
@@ -45,16 +45,16 @@ def made_up(path, variant, seed, played):
     """Return a run with one generation of games per iteration, cycling through `played`."""
     settings = resolve_settings("gobang:3x3:3", "smoke", [*SETTINGS, f"seed={seed}"])
     run = RunFolder.create(path, settings.model_dump())
-    league = run_league(run.games, settings)
+    league = reconstruct_league(run.games, settings)
     for iteration in range(1, settings.iterations + 1):
-        state = league.before(iteration)
-        numbers = state.next_games(league.settings, state.played + GENERATION)
+        state = league.state_before(iteration)
+        numbers = state.next_game_numbers(league.settings, state.game_count + GENERATION)
         pairs = draw_pairs(state.population, league.settings, numbers)
         games = [
             GameRecord(at, player_name(one), player_name(other), played[at % len(played)], 1)
             for at, (one, other) in enumerate(pairs.tolist())
         ]
-        run.games.record(iteration, "selfplay", games)
+        run.games.write_stage(iteration, "selfplay", games)
         run.commit(run.progress, [self_play(iteration, GENERATION).line()])
     planned = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
     return TrainedRun(planned, path, [])
@@ -78,7 +78,7 @@ def results(tmp_path_factory):
 
 def players_of(run):
     settings = run.planned.settings
-    return run_league(RunFolder.open(run.path).games, settings).before(4).population
+    return reconstruct_league(RunFolder.open(run.path).games, settings).state_before(4).population
 
 
 def test_parameters_are_means_of_active_players(results):
@@ -86,7 +86,7 @@ def test_parameters_are_means_of_active_players(results):
     panels = {axes.get_title(): axes for axes in picture.figure.axes if axes.get_title()}
     assert list(panels) == ["exploration constant c", "check parameter"]
     _, line = panels["exploration constant c"].get_lines()
-    every = [players_of(run) for run in results.where(variant="league-novelty")]
+    every = [players_of(run) for run in results.runs_where(variant="league-novelty")]
     expected = [
         np.mean([c for each in every for c in each.values[each.active[generation], 1]])
         for generation in range(4)
@@ -97,10 +97,10 @@ def test_parameters_are_means_of_active_players(results):
 
 def test_best_settings_are_listed_with_published_ones(results):
     table = next(block for block in league_blocks(results) if isinstance(block, Table))
-    named = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
+    named = [dict(zip(table.column_titles, row, strict=True)) for row in table.rows]
     assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
     shown = [row for row in named if row["league"] == "league by novelty"]
-    for row, run in zip(shown, results.where(variant="league-novelty"), strict=True):
+    for row, run in zip(shown, results.runs_where(variant="league-novelty"), strict=True):
         players = players_of(run)
         tried = [n for n in players.active[-1].tolist() if players.games[n] >= 20]
         best = max(tried, key=lambda n: (players.ratings[n], n))
@@ -109,12 +109,12 @@ def test_best_settings_are_listed_with_published_ones(results):
 
 
 def test_diversity_is_compared_in_both_halves_of_the_games(results):
-    statistics = league_findings(results, measure_diversity(results))
+    statistics = league_statistics(results, measure_diversity(results))
     assert statistics[NOVELTY_CLAIM].value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
     assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games are repeated
-    alone = results_of(results.where(variant="league"))
-    unknown = Missing("league by novelty is not studied at this scale")
-    assert league_findings(alone, measure_diversity(alone)) == dict.fromkeys(statistics, unknown)
+    alone = results_of(results.runs_where(variant="league"))
+    unknown = MissingEstimate("league by novelty is not studied at this scale")
+    assert league_statistics(alone, measure_diversity(alone)) == dict.fromkeys(statistics, unknown)
     assert not list(league_blocks(results_of([])))
 
 
@@ -125,9 +125,9 @@ def test_trees_are_compared_with_plain_self_play_by_diversity(tmp_path):
         for seed in (1, 2)
     ]
     results = results_of(runs)
-    statistics = diversity.diversity_findings(results, measure_diversity(results))
+    statistics = diversity.diversity_statistics(results, measure_diversity(results))
     assert statistics[DIVERSITY_CLAIMS["retry"]].value == pytest.approx((7 - 5) / (3 * GENERATION))
-    unknown = Missing("big tree, c = 10 is not studied at this scale")
+    unknown = MissingEstimate("big tree, c = 10 is not studied at this scale")
     assert statistics[DIVERSITY_CLAIMS["big-tree"]] == unknown
 
 
@@ -135,7 +135,7 @@ def test_trees_are_compared_with_plain_self_play_by_diversity(tmp_path):
 def test_leagues_and_trees_differ_only_in_their_named_setting(scale):
     runs = {
         run.factors["variant"]: run.settings
-        for run in design_of(Connect4Efficiency, scale).runs
+        for run in design_of(Connect4EfficiencyStudy, scale).runs
         if run.factors["seed"] == 0 and run.part == "training"
     }
     assert list(runs) == list(VARIANTS)

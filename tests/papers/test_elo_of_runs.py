@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from made_up_runs import alike, design_of, made_up_run
 
-from zerolab.papers.elo import BothElos, elo_correlation, rank_correlation, training_elo_errors
-from zerolab.papers.loss_functions.study import LossFunctions
+from zerolab.papers.elo import (
+    RunElos,
+    corrected_elo_correlation,
+    rank_correlation,
+    training_elo_errors,
+)
+from zerolab.papers.loss_functions.study import LossFunctionsStudy
 from zerolab.report.interval import Z95
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.training.records import GateRecord
 
 
@@ -24,7 +29,7 @@ def gate(number, accepted, error, elo=0.0):
 
 
 def test_training_elo_errors_accumulate_over_accepted_candidates():
-    planned = design_of(LossFunctions, "smoke").runs[0]
+    planned = design_of(LossFunctionsStudy, "smoke").runs[0]
     gates = [gate(1, True, 30.0), gate(2, False, 99.0), gate(3, True, 40.0)]
     no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
     run = replace(made_up_run(planned, **alike(planned)), records=[*gates, no_games])
@@ -32,7 +37,7 @@ def test_training_elo_errors_accumulate_over_accepted_candidates():
 
 
 def exactly(*pairs):
-    return [BothElos(training, 0.0, tournament, 0.0) for training, tournament in pairs]
+    return [RunElos(training, 0.0, tournament, 0.0) for training, tournament in pairs]
 
 
 def test_rank_correlation_agrees_with_hand_computed_values():
@@ -55,11 +60,11 @@ def test_correlation_is_corrected_for_measurement_errors():
         strengths = rng.normal(0, 100, count)
         first, second = (strengths + rng.normal(0, error, count) for error in (100, 10))
         pairs = zip(first, second, strict=True)
-        groups.append([BothElos(one, 100.0, other, 10.0) for one, other in pairs])
+        groups.append([RunElos(one, 100.0, other, 10.0) for one, other in pairs])
     measured = math.sqrt(1 / (2 * 1.01))
     ranked = 6 / math.pi * math.asin(measured / 2)
     found = np.mean([rank_correlation(group) for group in groups])
     assert found == pytest.approx(ranked, abs=0.1)
-    assert elo_correlation(groups).value == pytest.approx(ranked / measured, abs=0.15)
-    hidden = [[each._replace(training_error=1e6) for each in group] for group in groups]
-    assert isinstance(elo_correlation(hidden), Missing)
+    assert corrected_elo_correlation(groups).value == pytest.approx(ranked / measured, abs=0.15)
+    hidden = [[each._replace(training_elo_error=1e6) for each in group] for group in groups]
+    assert isinstance(corrected_elo_correlation(hidden), MissingEstimate)

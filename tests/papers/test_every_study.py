@@ -14,11 +14,11 @@ from studies.in_process import Here
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Image
 from zerolab.report.figures import figure_bytes
-from zerolab.report.html import page
-from zerolab.report.markdown import markdown
+from zerolab.report.html import html_page
+from zerolab.report.markdown import markdown_page
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.results import Results
 from zerolab.studies.study import SCALES, registered_studies
-from zerolab.studies.work import StudyWork
 
 
 def verdicts_of(document):
@@ -35,9 +35,9 @@ def root(tmp_path_factory):
 
 @pytest.mark.parametrize("name", registered_studies())
 def test_study_runs_and_reports(name, root):
-    done = StudyWork.of(registered_studies()[name], "smoke", root)
+    done = StudyExecution.plan(registered_studies()[name], "smoke", root)
     assert done.progress().is_unfinished
-    assert done.work(Here(), lambda view: None) == {}
+    assert done.perform_all(Here(), lambda view: None) == {}
     assert not done.progress().is_unfinished
     document = done.document()
     verdicts = verdicts_of(document)
@@ -51,13 +51,13 @@ def test_study_runs_and_reports(name, root):
     for each in document.pictures:
         each.figure.set_layout_engine("none")
         drawn[each.name] = Image(b"", figure_bytes(each.figure, "svg"))
-    assert len(page(document, drawn)) > 10_000
-    assert markdown(document).startswith(f"# {document.title}")
+    assert len(html_page(document, drawn)) > 10_000
+    assert markdown_page(document).startswith(f"# {document.title}")
 
 
 @pytest.mark.parametrize("name", registered_studies())
 def test_new_study_reports_missing_data(name, tmp_path):
-    begun = StudyWork.of(registered_studies()[name], "smoke", tmp_path)
+    begun = StudyExecution.plan(registered_studies()[name], "smoke", tmp_path)
     with begun.folder.locked(begun.design):
         pass
     verdicts = verdicts_of(begun.document())

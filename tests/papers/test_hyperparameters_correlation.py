@@ -16,21 +16,27 @@ from zerolab.papers.hyperparameters.findings import (
     LEAD_CLAIMS,
     MORE_CLAIM,
     OUTER_CLAIM,
-    grid_findings,
+    grid_statistics,
 )
-from zerolab.papers.hyperparameters.grid import SYMBOLS, disagreement, prices, read_grid, work
+from zerolab.papers.hyperparameters.grid import (
+    SYMBOLS,
+    counted_time_deviation,
+    counted_work,
+    fit_unit_costs,
+    read_grid,
+)
 from zerolab.papers.hyperparameters.regression import (
-    fit,
-    front_shares,
-    lead,
+    fit_grid,
+    lead_of_iterations,
+    pareto_front_shares,
     residuals,
     run_spread,
 )
-from zerolab.papers.hyperparameters.study import HyperparameterCorrelation
+from zerolab.papers.hyperparameters.study import HyperparameterCorrelationStudy
 from zerolab.ratings.bayes import Ratings
 from zerolab.report.claims import ClaimTable
 from zerolab.report.interval import Interval
-from zerolab.studies.claims import Missing, judge
+from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import Results
 
 WORTH = {"I": 120.0, "E": 30.0, "m": 20.0, "ep": -10.0}
@@ -72,7 +78,7 @@ def strength(planned):
 
 @pytest.fixture(scope="module")
 def results():
-    design = design_of(HyperparameterCorrelation, "mini")
+    design = design_of(HyperparameterCorrelationStudy, "mini")
     return made_up_results("mini", design, measured, strength, error=5.0)
 
 
@@ -82,17 +88,17 @@ def table(document, name):
 
 def test_effects_of_doublings_are_recovered(results):
     """Seeds are 500 Elo apart, which must not affect coefficients."""
-    found = fit(read_grid(results))
+    found = fit_grid(read_grid(results))
     for symbol in SYMBOLS:
         assert found.elo[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
         assert found.elo[symbol].interval.low < WORTH[symbol] < found.elo[symbol].interval.high
-        assert found.time[symbol].value == pytest.approx(COST[symbol], abs=1e-6)
-        assert found.work[symbol].value == pytest.approx(COST[symbol], abs=1e-4)
+        assert found.measured_time[symbol].value == pytest.approx(COST[symbol], abs=1e-6)
+        assert found.counted_time[symbol].value == pytest.approx(COST[symbol], abs=1e-4)
 
 
 def test_effects_at_equal_time_agree_with_normal_equations(results):
     """Levels are independent, so the normal equations only contain their variances."""
-    found = fit(read_grid(results)).equal_work
+    found = fit_grid(read_grid(results)).elo_at_equal_counted_time
     variance = {
         symbol: np.var([math.log2(level) for level in results.levels(symbol)]) for symbol in SYMBOLS
     }
@@ -109,16 +115,16 @@ def test_effects_at_equal_time_agree_with_normal_equations(results):
 
 def test_lead_is_the_difference_of_fitted_effects(results):
     grid = read_grid(results)
-    found = fit(grid).equal_work
+    found = fit_grid(grid).elo_at_equal_counted_time
     for symbol in LEAD_CLAIMS:
-        difference = lead(grid, symbol)
+        difference = lead_of_iterations(grid, symbol)
         expected = found["I"].value - found[symbol].value
         assert difference.value == pytest.approx(expected)
         assert difference.interval.low < expected < difference.interval.high
 
 
 def test_built_in_claims_hold(results):
-    words = {each.claim: each.word for each in judge(grid_findings(read_grid(results)))}
+    words = {each.claim: each.word for each in judge_claims(grid_statistics(read_grid(results)))}
     claims = (MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values())
     assert set(words) == set(claims)
     assert set(words.values()) == {"holds"}
@@ -147,9 +153,9 @@ def test_report_is_complete(results):
 def test_maps_have_the_means_of_seeds(results):
     grid = read_grid(results)
     for i, e in product((2, 6), (10, 30)):
-        runs = grid.at(I=i, E=e, m=8, ep=5)
-        assert [run.tournament for run in runs] == ["seed-0", "seed-1"]
-    assert len(grid.combinations()) == 81
+        runs = grid.runs_at(I=i, E=e, m=8, ep=5)
+        assert [run.tournament_key for run in runs] == ["seed-0", "seed-1"]
+    assert len(grid.runs_by_combination()) == 81
 
 
 @pytest.mark.parametrize(("kept", "played"), [(0, 0), (1, 1), (5, 0), (100, 1)])
@@ -165,7 +171,7 @@ def test_partial_results_are_reported(results, kept, played):
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
 def test_single_seed_has_finite_intervals(scale):
     """The published design has one run of every combination; fits have intervals all the same."""
-    design = design_of(HyperparameterCorrelation, scale)
+    design = design_of(HyperparameterCorrelationStudy, scale)
     alone = made_up_results(scale, design, measured, strength)
     document = report.correlation_report(alone)
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
@@ -181,35 +187,38 @@ def test_time_proportional_to_iterations_gives_no_estimate(results):
 
     made_up = made_up_results("mini", results.design, only_iterations, strength)
     grid = read_grid(made_up)
-    assert isinstance(lead(grid, "E"), Missing)
-    assert math.isinf(fit(grid).equal_time["I"].interval.high)
-    assert math.isinf(fit(grid).equal_work["I"].interval.high)
+    assert isinstance(lead_of_iterations(grid, "E"), MissingEstimate)
+    assert math.isinf(fit_grid(grid).elo_at_equal_measured_time["I"].interval.high)
+    assert math.isinf(fit_grid(grid).elo_at_equal_counted_time["I"].interval.high)
 
 
 def test_time_noise_does_not_change_claims(results):
     """Errors of times bias the effects at equal measured time far more than at counted time."""
-    exact = fit(read_grid(results)).equal_work
+    exact = fit_grid(read_grid(results)).elo_at_equal_counted_time
     deviations = []
     for seed in range(5):
         measure = partial(badly_measured, seed=seed)
         grid = read_grid(made_up_results("mini", results.design, measure, strength))
-        assert {each.word for each in judge(grid_findings(grid))} == {"holds"}
+        assert {each.word for each in judge_claims(grid_statistics(grid))} == {"holds"}
+        fits = fit_grid(grid)
         deviations.append([
             [abs(effects[symbol].value - exact[symbol].value) for symbol in SYMBOLS]
-            for effects in (fit(grid).equal_work, fit(grid).equal_time)
+            for effects in (fits.elo_at_equal_counted_time, fits.elo_at_equal_measured_time)
         ])  # fmt: skip
     counted, timed = np.median(deviations, axis=0)
     assert np.all(counted < 0.5 * timed)  # at most 0.2 in twelve other groups of five seeds
 
 
-def test_prices_are_recovered(results):
-    found = prices(results.runs)
+def test_unit_costs_are_recovered(results):
+    found = fit_unit_costs(results.runs)
     assert found[:2] == pytest.approx((1e-6, 1e-5), rel=1e-3)
-    assert found.iteration == pytest.approx(0.0, abs=1e-3)
-    assert disagreement(results.runs, prices(results.runs)) == pytest.approx(0.0, abs=1e-3)
+    assert found.iteration_seconds == pytest.approx(0.0, abs=1e-3)
+    assert counted_time_deviation(results.runs, fit_unit_costs(results.runs)) == pytest.approx(
+        0.0, abs=1e-3
+    )
     run = results.runs[0]
-    assert work(run).simulations == 2 * measured(run.planned)["simulations"]
-    assert work(run).iterations == 2
+    assert counted_work(run).simulations == 2 * measured(run.planned)["simulations"]
+    assert counted_work(run).iterations == 2
 
 
 def test_tournament_scales_are_removed(results):
@@ -218,22 +227,22 @@ def test_tournament_scales_are_removed(results):
     stretched = replace(results.tournaments["seed-0"])
     by_name = {
         name: rating._replace(interval=Interval(*(model.scale * end for end in rating.interval)))
-        for name, rating in results.tournaments["seed-0"].by_name.items()
+        for name, rating in results.tournaments["seed-0"].rating_by_player.items()
     }
-    stretched.__dict__["by_name"] = by_name
+    stretched.__dict__["rating_by_player"] = by_name
     stretched.__dict__["ratings"] = Ratings([*by_name.values()], model)
     tournaments = {**results.tournaments, "seed-0": stretched}
     grid = read_grid(replace(results, tournaments=tournaments))
-    assert grid.scales == pytest.approx([0.730, 1.0], abs=0.001)
+    assert grid.elo_scales == pytest.approx([0.730, 1.0], abs=0.001)
     for run, other in zip(grid.runs, read_grid(results).runs, strict=True):
-        assert (run.elo, run.error) == pytest.approx((other.elo, other.error))
+        assert (run.elo, run.elo_error) == pytest.approx((other.elo, other.elo_error))
 
 
 def test_spread_excludes_tournament_differences(results):
     """Runs have noise of 10 Elo, of which 5 are said to be measuring; seeds are 500 apart."""
     found = run_spread(read_grid(results))
     assert found.observed == pytest.approx(10.0, rel=0.2)
-    assert found.measurement == pytest.approx(5.0)
+    assert found.measurement_error == pytest.approx(5.0)
     assert residuals(read_grid(results)).freedom == 162 - 81 - 1
 
 
@@ -251,7 +260,7 @@ def test_front_shares_reveal_lucky_combinations(results):
         "mini", results.design, measured, lambda run: equal_best_elo(run) + 10 * jitter[run.key]
     )
     grid = read_grid(made_up)
-    shares = dict(zip(grid.combinations(), front_shares(grid), strict=True))
+    shares = dict(zip(grid.runs_by_combination(), pareto_front_shares(grid), strict=True))
     assert shares[6, 30, 24, 10] == 1.0
     assert 0.02 < shares[6, 30, 24, 15] < 0.98
     assert shares[6, 30, 16, 15] < 0.3

@@ -10,26 +10,30 @@ import pytest
 from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import sweep as report
-from zerolab.papers.hyperparameters.effects import effects, published_exponent, time_ratio
+from zerolab.papers.hyperparameters.effects import (
+    agreement_exponent,
+    hyperparameter_effects,
+    time_ratio,
+)
 from zerolab.papers.hyperparameters.findings import (
     EXPONENTS,
     FREE_CLAIM,
     MOST_CLAIM,
-    sweep_findings,
+    sweep_statistics,
     time_exponent,
 )
 from zerolab.papers.hyperparameters.grid import time_unit
 from zerolab.papers.hyperparameters.study import (
     DEFAULT_HOURS,
-    FACTORS,
-    HyperparameterSweep,
-    levels,
+    HYPERPARAMETERS,
+    HyperparameterSweepStudy,
+    scaled_values,
 )
 from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
-from zerolab.papers.hyperparameters.sweep_runs import Sweep, final_loss, seconds
+from zerolab.papers.hyperparameters.sweep_runs import Sweep, final_loss, training_seconds
 from zerolab.report.claims import ClaimTable
-from zerolab.report.figures import Sample
-from zerolab.studies.claims import judge
+from zerolab.report.figures import RunSample
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results
 
 LOUD = {"m": 300.0, "lr": 150.0}
@@ -43,7 +47,7 @@ def place(planned):
     symbol, _, value = planned.factors["changed"].partition("=")
     if not value:
         return "", 0
-    return symbol, 1 if float(value) > levels("mini", symbol)[1] else -1
+    return symbol, 1 if float(value) > scaled_values("mini", symbol)[1] else -1
 
 
 def noise(planned, what):
@@ -56,7 +60,7 @@ def hours(planned):
     symbol, side = place(planned)
     if not side:
         return DEFAULT_HOURS
-    return FACTORS[symbol].hours[(side + 1) // 2]
+    return HYPERPARAMETERS[symbol].published_hours[(side + 1) // 2]
 
 
 def measured(planned):
@@ -74,7 +78,7 @@ def strength(planned):
 
 @pytest.fixture(scope="module")
 def results():
-    design = design_of(HyperparameterSweep, "mini")
+    design = design_of(HyperparameterSweepStudy, "mini")
     return made_up_results("mini", design, measured, strength, error=10.0)
 
 
@@ -84,43 +88,47 @@ def table(document, name):
 
 def test_parameters_are_ranked_by_effect(results):
     sweep = Sweep(results)
-    elo = effects(sweep, sweep.elo)
+    elo = hyperparameter_effects(sweep, sweep.elo_above_random)
     assert list(elo)[:2] == ["m", "lr"]
     assert elo["m"].size.value == pytest.approx(600, abs=40)
     assert elo["m"].size.interval.low < 600 < elo["m"].size.interval.high
-    assert {symbol for symbol, each in elo.items() if each.adjusted_p < 0.05} == {"m", "lr"}
-    assert elo["m"].best.name == "m = 48"
+    assert {symbol for symbol, each in elo.items() if each.adjusted_p_value < 0.05} == {"m", "lr"}
+    assert elo["m"].best_value.name == "m = 48"
     # The range of three normal numbers is 1.693 standard deviations; means are of three runs.
-    variances = [np.var([sweep.elo(run) for run in runs], ddof=1) for runs in sweep.settings]
+    variances = [
+        np.var([sweep.elo_above_random(run) for run in runs], ddof=1) for runs in sweep.run_groups
+    ]
     expected = 1.693 * math.sqrt(np.mean(variances) / 3)
-    assert elo["m"].size.by_chance == pytest.approx(expected, rel=1e-3)
-    loss = effects(sweep, final_loss)
+    assert elo["m"].size.expected_by_chance == pytest.approx(expected, rel=1e-3)
+    loss = hyperparameter_effects(sweep, final_loss)
     assert next(iter(loss)) == "ep"
     assert loss["ep"].size.value == pytest.approx(1.0, abs=0.05)
 
 
 def test_times_are_as_published(results):
     sweep = Sweep(results)
-    greatest = sweep.by_symbol["E"][2]
-    assert time_ratio(greatest.runs, sweep.default).value == pytest.approx(87.7 / 44.0, rel=0.03)
-    assert published_exponent(sweep).value == pytest.approx(1.0, abs=0.05)
+    greatest = sweep.values_by_symbol["E"][2]
+    assert time_ratio(greatest.runs, sweep.default_runs).value == pytest.approx(
+        87.7 / 44.0, rel=0.03
+    )
+    assert agreement_exponent(sweep).value == pytest.approx(1.0, abs=0.05)
     # log2 of 17.4, 44.0, 87.7 on that of 4, 20, 40: by hand 0.6783.
     assert time_exponent(sweep, "E").value == pytest.approx(0.678, abs=0.02)
-    verdicts = {each.claim: each.word for each in judge(sweep_findings(sweep))}
+    verdicts = {each.claim: each.word for each in judge_claims(sweep_statistics(sweep))}
     for claim in (*(EXPONENTS[symbol] for symbol in ("I", "E", "m", "rs", "n")), MOST_CLAIM):
         assert verdicts[claim] == "holds", claim
     assert verdicts[FREE_CLAIM] == "holds"
 
 
 def test_curves_have_a_point_per_epoch(results):
-    runs = results.where(changed="ep=5")
+    runs = results.runs_where(changed="ep=5")
     curve = loss_curve(runs, ("policy", "value"))
     assert list(curve.x[:6]) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0, 1.2])
     assert curve.x[-1] == 8
-    assert np.shape(curve.runs) == (3, 40)
-    assert curve.runs[0][-1] == pytest.approx(final_loss(runs[0]))
+    assert np.shape(curve.run_values) == (3, 40)
+    assert curve.run_values[0][-1] == pytest.approx(final_loss(runs[0]))
     shorter = [replace(runs[0], records=runs[0].records[:-3]), runs[1]]
-    assert np.isnan(loss_curve(shorter, ("policy",)).runs[0][-5:]).all()
+    assert np.isnan(loss_curve(shorter, ("policy",)).run_values[0][-5:]).all()
 
 
 def test_report_is_complete(results):
@@ -152,8 +160,8 @@ def test_partial_results_are_reported(results, kept, played):
 
 
 def test_single_seed_has_infinite_intervals(results):
-    design = design_of(HyperparameterSweep, "mini")
-    alone = Results("mini", design, results.where(seed=0), results.tournaments)
+    design = design_of(HyperparameterSweepStudy, "mini")
+    alone = Results("mini", design, results.runs_where(seed=0), results.tournaments)
     document = report.sweep_report(alone)
     assert table(document, "importance")[0]["p, Elo"] == 1.0
     assert table(document, "hours")[1]["ratio to default_low"] == -math.inf
@@ -165,23 +173,25 @@ def test_least_values_equal_to_the_default_count_once():
     def spent(planned):
         return {"seconds": {"selfplay": planned.settings.selfplay.episodes, "learn": 1, "gate": 1}}
 
-    design = design_of(HyperparameterSweep, "smoke")
+    design = design_of(HyperparameterSweepStudy, "smoke")
     smoke = made_up_results("smoke", design, spent, lambda planned: 0.0)
     sweep = Sweep(smoke)
-    assert [each.name for each in sweep.by_symbol["I"]] == ["I = 1", "I = 2"]
-    assert len(sweep.others) == 22
+    assert [each.name for each in sweep.values_by_symbol["I"]] == ["I = 1", "I = 2"]
+    assert len(sweep.changed_values) == 22
     document = report.sweep_report(smoke)
     assert len(table(document, "hours")) == len(table(document, "runs")) == 23
     # log2 of 10 / 4 seconds, from E = 8 and E = 2, less nothing.
-    assert sweep_findings(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))
+    assert sweep_statistics(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))
 
 
 def test_spread_over_settings():
     """Deviations of 1 and 1 from two means: variance 2 + 2 over 2 degrees of freedom."""
-    found = pooled_spread([Sample([9, 11], [1, 1]), Sample([99, 101], [1, 1]), Sample([5], [9])])
+    found = pooled_spread(
+        [RunSample([9, 11], [1, 1]), RunSample([99, 101], [1, 1]), RunSample([5], [9])]
+    )
     assert found is not None
     assert found == pytest.approx((math.sqrt(2), 1.0, 1.0))
-    assert pooled_spread([Sample([5], [9])]) is None
+    assert pooled_spread([RunSample([5], [9])]) is None
 
 
 def test_units_of_time():
@@ -193,4 +203,4 @@ def test_units_of_time():
 
 def test_run_time_is_the_sum_of_stages(results):
     run = results.runs[0]
-    assert seconds(run) == pytest.approx(44.0, rel=0.05)
+    assert training_seconds(run) == pytest.approx(44.0, rel=0.05)

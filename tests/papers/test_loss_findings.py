@@ -9,8 +9,8 @@ import pytest
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.loss_functions import analysis, findings
-from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctions
-from zerolab.studies.claims import Missing
+from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctionsStudy
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
 
 pytestmark = pytest.mark.usefixtures("no_folders")
@@ -22,12 +22,12 @@ def losses_results(advantage, scale="small"):
     def elo(planned):
         return noise(planned) + (advantage if planned.factors["loss"] == "value" else 0.0)
 
-    return made_up_results(scale, design_of(LossFunctions, scale), alike, elo)
+    return made_up_results(scale, design_of(LossFunctionsStudy, scale), alike, elo)
 
 
 def test_value_claims_follow_the_elo_of_value_and_sum():
     for advantage, word in ((300.0, "holds"), (-200.0, "does not hold")):
-        found = words(findings.loss_findings(losses_results(advantage)))
+        found = words(findings.loss_statistics(losses_results(advantage)))
         assert {found[claim.key] for claim in findings.VALUE_CLAIMS.values()} == {word}
         assert found["policy-gobang-6x6"] == "undecided at this scale"
         assert found["all-learn"] == "holds"
@@ -35,11 +35,11 @@ def test_value_claims_follow_the_elo_of_value_and_sum():
 
 def test_weakest_combination_decides_the_learning_claim():
     results = losses_results(0.0)
-    weakest = findings.weakest(results)
+    weakest = findings.weakest_elo(results)
     means = [
         np.mean([
-            results.tournaments[part].rating(run).elo + 300
-            for run in results.where(part, loss=target)
+            results.tournaments[part].final_rating(run).elo + 300
+            for run in results.runs_where(part, loss=target)
         ])
         for part in results.design.parts for target in TARGETS
     ]  # fmt: skip
@@ -48,12 +48,12 @@ def test_weakest_combination_decides_the_learning_claim():
 
 def test_error_of_random_is_included():
     """Runs of equal strength, with exact and inexact ratings of Random."""
-    design = design_of(LossFunctions, "small")
+    design = design_of(LossFunctionsStudy, "small")
     exact = made_up_results("small", design, alike, noise)
     rough = made_up_results("small", design, alike, noise, error=200.0)
-    assert findings.weakest(exact).p_value(0.0) < 0.01
-    assert findings.weakest(rough).p_value(0.0) > 0.1
-    assert findings.weakest(rough).value == findings.weakest(exact).value
+    assert findings.weakest_elo(exact).p_value(0.0) < 0.01
+    assert findings.weakest_elo(rough).p_value(0.0) > 0.1
+    assert findings.weakest_elo(rough).value == findings.weakest_elo(exact).value
 
 
 def test_unfinished_grid_does_not_affect_other_claims():
@@ -61,9 +61,9 @@ def test_unfinished_grid_does_not_affect_other_claims():
     runs = [run for run in full.runs if not str(run.factors["loss"]).startswith(LAMBDA)]
     played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
     part = Results("mini", full.design, runs, played)
-    assert part.missing_message()
-    assert findings.weakest(part) == findings.weakest(full)
-    assert not isinstance(findings.training_elo_correlation(part), Missing)
+    assert part.unfinished_message()
+    assert findings.weakest_elo(part) == findings.weakest_elo(full)
+    assert not isinstance(findings.training_elo_correlation(part), MissingEstimate)
 
 
 def test_published_elo_is_relative_to_random():
@@ -97,8 +97,8 @@ def test_incomplete_studies_report_missing_data():
     full = losses_results(0.0, "mini")
     part = Results("mini", full.design, full.runs[:-5], {})
     analysis.loss_report(part)
-    found = findings.loss_findings(part)
-    assert all(isinstance(each, Missing) and each.note for each in found.values())
+    found = findings.loss_statistics(part)
+    assert all(isinstance(each, MissingEstimate) and each.note for each in found.values())
 
 
 def test_removed_runs_are_reported_as_missing_data():
@@ -106,8 +106,8 @@ def test_removed_runs_are_reported_as_missing_data():
     full = losses_results(0.0, "mini")
     none = replace(full, runs=[])
     analysis.loss_report(none)
-    assert set(words(findings.loss_findings(none)).values()) == {"no data"}
+    assert set(words(findings.loss_statistics(none)).values()) == {"no data"}
     gone = full.runs[0].factors["loss"]
     some = replace(full, runs=[run for run in full.runs if run.factors.get("loss") != gone])
     analysis.loss_report(some)
-    assert "no data" in words(findings.loss_findings(some)).values()
+    assert "no data" in words(findings.loss_statistics(some)).values()

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from zerolab.papers.hyperparameters.study import DEFAULT_HOURS, FACTORS
+from zerolab.papers.hyperparameters.study import DEFAULT_HOURS, HYPERPARAMETERS
 from zerolab.studies.study import registered_studies
 
 DEFAULTS = {
@@ -68,7 +68,9 @@ def test_published_hours():
     assert DEFAULT_HOURS == 44.0
     hours = {symbol: hours for symbol, (_, _, _, *hours) in ONE_AT_A_TIME.items()}
     hours["T'"] = [41.6, 40.4]
-    assert {symbol: list(factor.hours) for symbol, factor in FACTORS.items()} == hours
+    assert {
+        symbol: list(factor.published_hours) for symbol, factor in HYPERPARAMETERS.items()
+    } == hours
 
 
 def test_correlation_has_81_combinations_and_82_players():
@@ -79,8 +81,12 @@ def test_correlation_has_81_combinations_and_82_players():
     levels = [set(column) for column in zip(*combinations, strict=True)]
     assert levels == [{25, 50, 75}, {10, 20, 30}, {25, 50, 75}, {5, 10, 15}]
     (games,) = design.tournaments
-    assert (len(games.entrants), games.agents, games.games) == (81, ("random",), 10)
-    assert games.pairs == 3321
+    assert (len(games.run_by_player), games.agent_specs, games.games_per_pair) == (
+        81,
+        ("random",),
+        10,
+    )
+    assert games.pair_count == 3321
     assert {run.settings.gate.games for run in design.runs} == {0}  # always accepted
 
 
@@ -89,8 +95,12 @@ def test_correlation_has_81_combinations_and_82_players():
 def test_losses_have_eight_runs_each_and_33_players(game, size, iterations):
     design = paper("loss-functions")
     (games,) = [each for each in design.tournaments if each.key == f"{game}-{size}"]
-    assert (len(games.entrants), games.agents, games.games) == (32, ("random",), 20)
-    runs = list(games.entrants.values())
+    assert (len(games.run_by_player), games.agent_specs, games.games_per_pair) == (
+        32,
+        ("random",),
+        20,
+    )
+    runs = list(games.run_by_player.values())
     losses = [run.settings.learn.loss.name for run in runs]
     assert {losses.count(loss) for loss in losses} == {8}
     assert len(set(losses)) == 4
@@ -102,8 +112,12 @@ def test_losses_have_eight_runs_each_and_33_players(game, size, iterations):
 def test_warm_starts_have_eight_runs_each_and_49_players(game):
     design = paper("warm-start")
     (games,) = [each for each in design.tournaments if each.key == game]
-    assert (len(games.entrants), games.agents, games.games) == (48, ("random",), 20)
-    runs = list(games.entrants.values())
+    assert (len(games.run_by_player), games.agent_specs, games.games_per_pair) == (
+        48,
+        ("random",),
+        20,
+    )
+    runs = list(games.run_by_player.values())
     variants = [run.settings.warm_start.variant for run in runs]
     assert {variants.count(variant) for variant in variants} == {8}
     assert set(variants) == {"baseline", "rollout", "rave", "rora", "wro", "wrora"}
@@ -132,4 +146,4 @@ def test_transfer_has_the_published_runs_and_an_additional_control():
     assert published == {"fine-tuned", "frozen", "mapped"}
     controls = [run for run in design.runs if run.factors["way"] == "random-frozen"]
     assert len(controls) == 6 * 8
-    assert all(run.start is None and run.settings.learn.frozen == "trunk" for run in controls)
+    assert all(run.start_run is None and run.settings.learn.frozen == "trunk" for run in controls)

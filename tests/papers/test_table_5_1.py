@@ -18,18 +18,18 @@ from zerolab.papers.warm_start.study import (
     RAVE,
     RHEA,
     TREE_ONLY,
-    Table51,
+    Table51Study,
 )
-from zerolab.papers.warm_start.table_5_1 import matrix, pairs
+from zerolab.papers.warm_start.table_5_1 import compared_pairs, score_rate_matrix
 from zerolab.play.tournament import Tournament
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Paragraph
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.results import PlayedTournament, Results
 from zerolab.studies.statistics import BinomialEstimate
 from zerolab.studies.study import SCALES
-from zerolab.studies.work import StudyWork
 
 # Rows and columns random, mcts, rave, rhea; "column beats row", in percent.
 PRINTED = {
@@ -67,7 +67,7 @@ def test_published_numbers(part):
 
 def test_both_halves_of_a_matrix_are_complements():
     for cells in PUBLISHED_SCORES.values():
-        table = matrix(cells)
+        table = score_rate_matrix(cells)
         assert sum(map(len, table.values())) == 12
         for row in NAMES:
             assert row not in table[row]
@@ -87,18 +87,18 @@ def test_claims_agree_with_published_scores():
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_agent_names_equal_stored_player_names(scale):
-    for each in Table51().design(scale).tournaments:
-        agents = parse_agents(each.agents, parse_game(each.game))
-        assert [agent.name for agent in agents] == list(each.agents)
-        assert len(set(each.agents)) == len(PLAYERS)
+    for each in Table51Study().design(scale).tournaments:
+        agents = parse_agents(each.agent_specs, parse_game(each.game))
+        assert [agent.name for agent in agents] == list(each.agent_specs)
+        assert len(set(each.agent_specs)) == len(PLAYERS)
 
 
 def test_all_scales_except_smoke_have_the_published_design():
-    designs = {scale: Table51().design(scale) for scale in SCALES}
+    designs = {scale: Table51Study().design(scale) for scale in SCALES}
     assert designs["mini"].digest == designs["small"].digest == designs["paper"].digest
     for each in designs["paper"].tournaments:
-        assert (each.games, each.openings) == (500, 0)
-        assert [*each.agents] == [
+        assert (each.games_per_pair, each.openings) == (500, 0)
+        assert [*each.agent_specs] == [
             "random", "mcts:100?selection.name=puct", "rave:100", "rhea:100",
             "rave:100?selection.playout_moves=false",
         ]  # fmt: skip
@@ -109,8 +109,8 @@ def played(part, scores):
 
     `scores` maps pairs of names to wins, draws and losses. All other pairs draw four games.
     """
-    planned = next(each for each in Table51().design("paper").tournaments if each.part == part)
-    specs = dict(zip(PLAYERS, planned.agents, strict=True))
+    planned = next(each for each in Table51Study().design("paper").tournaments if each.part == part)
+    specs = dict(zip(PLAYERS, planned.agent_specs, strict=True))
     games = []
     for i, one in enumerate(PLAYERS):
         for other in list(PLAYERS)[:i]:
@@ -124,7 +124,7 @@ def played(part, scores):
 
 def results(*tournaments):
     finished = {each.planned.key: each for each in tournaments}
-    return Results("paper", Table51().design("paper"), [], finished)
+    return Results("paper", Table51Study().design("paper"), [], finished)
 
 
 def table(document, name):
@@ -143,16 +143,16 @@ def verdicts(document):
 
 def test_pair_scores_are_for_the_first_player():
     games = played("gobang", {(RAVE, MCTS): (7, 2, 1)})
-    one, other = pairs(games, {(RAVE, MCTS): 0.5, (MCTS, RAVE): None})
+    one, other = compared_pairs(games, {(RAVE, MCTS): 0.5, (MCTS, RAVE): None})
     assert tuple(one.result.score) == (7, 2, 1)
     assert tuple(other.result.score) == (1, 2, 7)
-    assert one.comparison.published == 0.5
+    assert one.comparison.published_rate == 0.5
     assert other.comparison is None
 
 
 def test_measured_numbers_are_listed_with_published_ones():
     scores = {(RAVE, MCTS): (300, 100, 100), (TREE_ONLY, MCTS): (230, 0, 270)}
-    found = Table51().document(results(played("othello", scores)))
+    found = Table51Study().document(results(played("othello", scores)))
     (row,) = (each for each in table(found, "score-rates") if each["pair"] == "RAVE against MCTS")
     assert [row[name] for name in ("won", "drawn", "lost")] == [300, 100, 100]
     assert (row["score rate"], row["published"], row["verdict"]) == (0.7, 0.46, "differ")
@@ -170,23 +170,23 @@ def test_claims_use_distinct_decisive_games():
     repeated = [game for game in games.games if game.result] * 5
     twice = PlayedTournament(games.planned, [*games.games, *repeated])
     for each in (games, twice):
-        found = verdicts(Table51().document(results(each)))
+        found = verdicts(Table51Study().document(results(each)))
         rave, rhea = found["rave-beats-mcts-gobang"], found["rhea-loses-to-mcts-gobang"]
         assert (rave.word, rhea.word) == ("holds", "holds")
         assert rave.estimate == BinomialEstimate(40, 50).interval
         assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
         nothing_won = found["mcts-beats-random-gobang"]
         assert (nothing_won.word, nothing_won.p) == ("undecided at this scale", 1.0)
-    text = "".join(each.text for each in paragraphs(Table51().document(results(twice))))
+    text = "".join(each.text for each in paragraphs(Table51Study().document(results(twice))))
     assert "500 games repeat" in text
 
 
 def test_missing_work_is_reported():
-    nothing = Table51().document(results())
+    nothing = Table51Study().document(results())
     assert "tournaments not finished: gobang, connect_four, othello" in nothing.blocks[-1].text
     assert {each.word for each in verdicts(nothing).values()} == {"no data"}
-    assert "No runs; " in nothing.provenance.line()
-    one = Table51().document(results(played("othello", {})))
+    assert "No runs; " in nothing.provenance.summary()
+    one = Table51Study().document(results(played("othello", {})))
     found = verdicts(one)
     assert found["mcts-beats-random-othello"].word == "undecided at this scale"
     assert found["mcts-beats-random-gobang"].note == "tournaments not finished: gobang"
@@ -198,20 +198,22 @@ def smoke(tmp_path_factory):
     """Study with real players on one game, because compiling all three takes minutes."""
     root = tmp_path_factory.mktemp("studies")
     arguments = ["--scale", "smoke", "--folder", str(root)]
-    work = StudyWork.of(Table51(), "smoke", root, ["gobang"])
-    assert work.work(Here(), lambda view: None) == {}
+    work = StudyExecution.plan(Table51Study(), "smoke", root, ["gobang"])
+    assert work.perform_all(Here(), lambda view: None) == {}
     assert main(["study", "table-5.1", *arguments, "--only", "gobang"]) == 0
     return root, arguments
 
 
 def test_smoke_study_counts_its_stored_games(smoke, capsys):
     root, arguments = smoke
-    saved = Tournament.saved(root / "table-5.1-smoke" / "tournaments" / "gobang")
+    saved = Tournament.load(root / "table-5.1-smoke" / "tournaments" / "gobang")
     assert len(saved.games()) == 10 * 2
     capsys.readouterr()
     assert main(["report", "table-5.1", *arguments, "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
-    specs = dict(zip(PLAYERS, Table51().design("smoke").tournaments[0].agents, strict=True))
+    specs = dict(
+        zip(PLAYERS, Table51Study().design("smoke").tournaments[0].agent_specs, strict=True)
+    )
     rows = tables["score-rates"] + tables["tree-only-rates"]
     assert len(rows) == 10
     for row in rows:

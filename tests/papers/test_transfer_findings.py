@@ -10,19 +10,19 @@ import pytest
 from made_up_runs import made_up_tournament
 
 from zerolab.papers.transfer import analysis, findings, measures, similarity
-from zerolab.papers.transfer.measures import Pair, pairs
-from zerolab.papers.transfer.study import board_pairs
+from zerolab.papers.transfer.measures import BoardPair, planned_pairs
+from zerolab.papers.transfer.study import source_and_target_boards
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.claims import Missing, judge
+from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.study import registered_studies
 from zerolab.training.records import AccuracyRecord, SelfPlayRecord
-from zerolab.training.transfer import Side, new_network, transfer_weights
+from zerolab.training.transfer import TransferSide, transfer_weights, untrained_side
 
 STUDY = registered_studies()["transfer"]
 MINI = STUDY.design("mini")
@@ -40,7 +40,7 @@ def accuracy(run, iteration):
     scratch, seed = 0.2 + 0.05 * iteration, run.factors["seed"]
     if run.factors["way"] != "fine-tuned":
         return scratch
-    lead = NEAR if Pair(run.factors["source"], run.part).is_near else FAR
+    lead = NEAR if BoardPair(run.factors["source"], run.part).is_near else FAR
     return scratch + lead * (8 - iteration) / 8 + seed_deviation(seed)
 
 
@@ -87,7 +87,12 @@ def results():
     """Invented results of the whole `mini` design."""
     played = {
         each.key: made_up_tournament(
-            each, {name: elo(run, each.after[name]) for name, run in each.entrants.items()}, 20.0
+            each,
+            {
+                name: elo(run, each.iteration_by_player[name])
+                for name, run in each.run_by_player.items()
+            },
+            20.0,
         )
         for each in MINI.tournaments
     }
@@ -96,13 +101,13 @@ def results():
 
 def trunks(design):
     every = {pair: {seed: [0.95, 0.9, 0.8 + seed_deviation(seed)] for seed in range(4)}
-             for pair in pairs(design)}  # fmt: skip
-    return similarity.LayerByLayer(["stem", "block 1", "block 2"], every, every, {})
+             for pair in planned_pairs(design)}  # fmt: skip
+    return similarity.TrunkSimilarity(["stem", "block 1", "block 2"], every, every, {})
 
 
 def test_mini_has_all_pairs_ways_and_seeds():
     assert len(MINI.runs) == 6 * 4 * 2 + 12 * 3 * 4
-    every = pairs(MINI)
+    every = planned_pairs(MINI)
     assert len(every) == 12
     assert sum(pair.is_near for pair in every) == 6
     first = {"othello-6x6", "connect_four-6x6", "gobang-6x6"}
@@ -115,12 +120,12 @@ def test_mini_has_all_pairs_ways_and_seeds():
 def test_sources_are_scratch_runs_of_equal_seeds():
     for run in MINI.runs:
         if "source" in run.factors:
-            start = run.start
+            start = run.start_run
             assert (start.part, start.factors["way"]) == (run.factors["source"], "scratch")
             assert start.factors["seed"] == run.factors["seed"]
             assert start.key in MINI.distinct_runs
         else:
-            assert run.start is None
+            assert run.start_run is None
     # Boards have different seeds, so that their random trunks differ.
     seeds = [run.settings.seed for run in MINI.runs if run.factors["way"] == "scratch"]
     assert len(set(seeds)) == len(seeds)
@@ -129,7 +134,7 @@ def test_sources_are_scratch_runs_of_equal_seeds():
 
 def test_ways_set_transfer_and_frozen_parts():
     found = {
-        (run.factors["way"], run.start and Pair(run.start.part, run.part).is_near): (
+        (run.factors["way"], run.start_run and BoardPair(run.start_run.part, run.part).is_near): (
             run.settings.start and run.settings.start.transfer, run.settings.learn.frozen
         )
         for run in MINI.runs
@@ -146,7 +151,7 @@ def test_ways_set_transfer_and_frozen_parts():
 
 def test_boards_of_a_game_with_one_size_have_no_near_pairs():
     games = {"othello": ("othello:6x6",), "gobang": ("gobang:6x6:4", "gobang:5x5:4")}
-    assert board_pairs(games) == [
+    assert source_and_target_boards(games) == [
         ("othello:6x6", "gobang:6x6"), ("gobang:6x6", "othello:6x6"),
         ("gobang:6x6", "gobang:5x5"), ("gobang:5x5", "gobang:6x6"),
     ]  # fmt: skip
@@ -160,7 +165,7 @@ def test_selected_board_includes_sources_of_others():
 
 
 def test_positions_of_hard_boards_start_at_later_plies():
-    first = {each.game: each.settings.first_ply for each in MINI.positions}
+    first = {each.game: each.settings.first_ply for each in MINI.datasets}
     assert first == {
         "othello:6x6": 18, "connect_four:6x6": 10, "gobang:6x6": 8,
         "othello:5x5": 0, "connect_four:5x5": 0, "gobang:5x5": 8,
@@ -170,29 +175,29 @@ def test_positions_of_hard_boards_start_at_later_plies():
 def test_tournament_entrants():
     (games,) = [each for each in MINI.tournaments if each.key == "gobang-5x5"]
     stages = {}
-    for name, run in games.entrants.items():
-        stages.setdefault(run.factors["way"], set()).add(games.after[name])
+    for name, run in games.run_by_player.items():
+        stages.setdefault(run.factors["way"], set()).add(games.iteration_by_player[name])
     assert stages == {
         "scratch": {0, 2, 4, 8}, "fine-tuned": {2, 4, 8}, "mapped": {0, 2, 4, 8},
         "frozen": {8}, "random-frozen": {8},
     }  # fmt: skip
-    assert len(games.entrants) == 4 * 13
+    assert len(games.run_by_player) == 4 * 13
 
 
 def test_curve_measures_agree_with_hand_computed_values():
     curve = [0.1, 0.3, 0.2, 0.5, 0.6, 0.7, 0.7, 0.9]
-    assert measures.early(curve) == pytest.approx(0.2)
-    assert measures.late(curve) == pytest.approx(0.8)
-    assert measures.whole(curve) == pytest.approx(0.5)
-    assert measures.early(curve[:2]) == pytest.approx(0.1)
-    assert measures.iterations_to(curve, 0.05) == 1.0
-    assert measures.iterations_to(curve, 0.25) == pytest.approx(1.75)
-    assert measures.iterations_to(curve, 0.4) == pytest.approx(3 + 2 / 3)
-    assert measures.iterations_to(curve, 0.95) is None
+    assert measures.early_mean(curve) == pytest.approx(0.2)
+    assert measures.late_mean(curve) == pytest.approx(0.8)
+    assert measures.overall_mean(curve) == pytest.approx(0.5)
+    assert measures.early_mean(curve[:2]) == pytest.approx(0.1)
+    assert measures.iterations_to_reach(curve, 0.05) == 1.0
+    assert measures.iterations_to_reach(curve, 0.25) == pytest.approx(1.75)
+    assert measures.iterations_to_reach(curve, 0.4) == pytest.approx(3 + 2 / 3)
+    assert measures.iterations_to_reach(curve, 0.95) is None
 
 
 def test_claims_recover_built_in_effects(results):
-    found = findings.transfer_findings(results, trunks(MINI))
+    found = findings.transfer_statistics(results, trunks(MINI))
     early, area = (7 / 8 + 6 / 8) / 2, 3.5 / 8
     near_saves, far_saves = 4 - 4 / 3, 4 - 3  # 0.36 + 0.03 i and 0.28 + 0.04 i reach 0.4
     expected = {
@@ -209,7 +214,7 @@ def test_claims_recover_built_in_effects(results):
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
         assert getattr(found[claim], "freedom", 3) == 3  # seeds minus one, for any number of pairs
-    words = {verdict.claim.key: verdict.word for verdict in judge(found)}
+    words = {verdict.claim.key: verdict.word for verdict in judge_claims(found)}
     # Near and far runs have equal seed deviations, so their difference has no spread.
     assert words.pop("near-helps-more") == "undecided at this scale"
     assert set(words.values()) == {"holds"}
@@ -217,11 +222,11 @@ def test_claims_recover_built_in_effects(results):
 
 def test_unfinished_parts_are_missing_and_others_are_reported(results):
     some = replace(results, runs=results.runs[:-1])
-    found = findings.transfer_findings(some, trunks(MINI))
+    found = findings.transfer_statistics(some, trunks(MINI))
     assert {each.note for each in found.values()} == {"1 of 192 runs are not finished"}
     unplayed = replace(results, tournaments={})
-    found = findings.transfer_findings(unplayed, trunks(MINI))
-    missing = [claim.key for claim, each in found.items() if isinstance(each, Missing)]
+    found = findings.transfer_statistics(unplayed, trunks(MINI))
+    missing = [claim.key for claim, each in found.items() if isinstance(each, MissingEstimate)]
     assert missing == [
         "frozen-worse-late", "nothing-left", "frozen-not-random", "mapped-plays-at-once"
     ]  # fmt: skip
@@ -257,7 +262,7 @@ def test_tables_have_all_pairs_and_ways(results):
 
 
 def test_run_that_never_reaches_a_level_counts_all_iterations(results):
-    pair = next(pair for pair in pairs(MINI) if pair.is_near)
+    pair = next(pair for pair in planned_pairs(MINI) if pair.is_near)
     flat = [
         TrainedRun(run.planned, Path(), [accuracy_record(i, 0.1) for i in range(1, 9)])
         if run.factors["way"] == "frozen"
@@ -265,8 +270,12 @@ def test_run_that_never_reaches_a_level_counts_all_iterations(results):
         for run in results.runs
     ]
     changed = replace(results, runs=flat)
-    assert list(measures.saved(changed, pair, "frozen").values()) == pytest.approx([4.0 - 8.0] * 4)
-    assert list(measures.saved(changed, pair, "mapped").values()) == pytest.approx([0.0] * 4)
+    assert list(measures.iterations_saved(changed, pair, "frozen").values()) == pytest.approx(
+        [4.0 - 8.0] * 4
+    )
+    assert list(measures.iterations_saved(changed, pair, "mapped").values()) == pytest.approx(
+        [0.0] * 4
+    )
 
 
 @pytest.fixture(scope="module")
@@ -279,10 +288,10 @@ def compared(tmp_path_factory):
     ]
     for planned in (*ways[0], *ways[1]):
         settings = planned.settings
-        side = new_network(settings.network, parse_game(settings.game), settings.seed)
-        if planned.start is not None:
-            taken = transfer_weights("trunk", sides[planned.start.key], side)
-            side = Side(side.game, side.network, taken.weights)
+        side = untrained_side(settings.network, parse_game(settings.game), settings.seed)
+        if planned.start_run is not None:
+            taken = transfer_weights("trunk", sides[planned.start_run.key], side)
+            side = TransferSide(side.game, side.network, taken.weights)
         sides[planned.key] = side
         run = RunFolder.create(folder / planned.key, settings.model_dump())
         with run.locked():
@@ -294,15 +303,17 @@ def compared(tmp_path_factory):
 
 def test_unchanged_trunks_have_similarity_1(compared):
     found = similarity.compare_trunks(compared)
-    assert found.layers == ["stem", "block 1"]
+    assert found.layer_names == ["stem", "block 1"]
     assert len(found.fine_tuned) == 4
     for pair, by_seed in found.fine_tuned.items():
         assert by_seed[0] == pytest.approx([1.0, 1.0], abs=1e-5)
-        assert found.drop(pair)[0] == pytest.approx(0.0, abs=1e-5)
+        assert found.first_minus_last_layer(pair)[0] == pytest.approx(0.0, abs=1e-5)
         assert max(found.scratch[pair][0]) < 0.99
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
-    assert {one, other} <= set(found.boards)
-    assert not any(board == another for board, another in found.boards)  # there is only one seed
+    assert {one, other} <= set(found.between_boards)
+    assert not any(
+        board == another for board, another in found.between_boards
+    )  # there is only one seed
     shown = similarity.similarity_blocks(compared, found)
     assert "cka-fine-tuned" in {each.name for each in shown if isinstance(each, Picture)}
 
@@ -312,5 +323,5 @@ def test_random_positions_are_distinct_and_ongoing(name):
     game = parse_game(name)
     states = similarity.random_positions(game, 100)
     assert len(np.unique(states, axis=0)) == len(states) == 100
-    assert all(python.outcome(game, state) == ONGOING for state in states)
+    assert all(compiled_rules.outcome(game, state) == ONGOING for state in states)
     assert np.array_equal(states, similarity.random_positions(game, 100))

@@ -8,8 +8,8 @@ import torch
 
 from zerolab.core.errors import UserError
 from zerolab.networks.architectures import ConvSettings, FullyConvolutionalSettings, ResnetSettings
-from zerolab.papers.transfer.similarity import Gram, linear_cka, trunk_activations
-from zerolab.rules import python
+from zerolab.papers.transfer.similarity import GramMatrix, linear_cka, trunk_activations
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 
 RANDOM = np.random.default_rng(5)
@@ -71,7 +71,7 @@ def test_too_few_or_unequal_positions_are_refused(one, other):
 GAME = parse_game("gobang:4x4:3")
 STATES = np.stack(
     [
-        python.apply(GAME, python.apply(GAME, python.start(GAME), a), b)
+        compiled_rules.apply(GAME, compiled_rules.apply(GAME, compiled_rules.start(GAME), a), b)
         for a in range(4)
         for b in (8, 9)
     ]
@@ -79,31 +79,33 @@ STATES = np.stack(
 
 
 def test_trunk_activations_are_layer_outputs():
-    network = FullyConvolutionalSettings(blocks=2, filters=3).network(GAME)
+    network = FullyConvolutionalSettings(blocks=2, filters=3).new_network(GAME)
     found = trunk_activations(network, GAME, STATES)
     assert {name: layer.shape for name, layer in found.items()} == dict.fromkeys(
         ("stem", "block 1", "block 2"), (8, 3 * 16)
     )
     assert all((layer >= 0).all() for layer in found.values())
     network.eval()
-    planes = torch.from_numpy(python.encode_batch(GAME, STATES))
+    planes = torch.from_numpy(compiled_rules.encode_batch(GAME, STATES))
     with torch.inference_mode():
         expected = network.trunk(planes).flatten(1).numpy()
     assert found["block 2"] == pytest.approx(expected, abs=1e-5)
-    wide = ResnetSettings(blocks=1, filters=3, stem_filters=5).network(GAME)
+    wide = ResnetSettings(blocks=1, filters=3, stem_filters=5).new_network(GAME)
     assert list(trunk_activations(wide, GAME, STATES)) == ["stem", "adapter", "block 1"]
 
 
 def test_network_of_another_board_size_is_compared():
     small = parse_game("gobang:3x3:3")
     settings = FullyConvolutionalSettings(blocks=1, filters=3)
-    here, there = settings.network(GAME), settings.network(small)
+    here, there = settings.new_network(GAME), settings.new_network(small)
     there.load_state_dict(here.state_dict())
     pairs = [trunk_activations(each, GAME, STATES) for each in (here, there)]
-    assert Gram(pairs[0]["stem"]).cka(Gram(pairs[1]["stem"])) == pytest.approx(1.0, abs=1e-5)
+    assert GramMatrix(pairs[0]["stem"]).cka(GramMatrix(pairs[1]["stem"])) == pytest.approx(
+        1.0, abs=1e-5
+    )
 
 
 def test_trunk_without_residual_blocks_is_refused():
-    network = ConvSettings(channels=2, hidden=(4, 3)).network(GAME)
+    network = ConvSettings(channels=2, hidden=(4, 3)).new_network(GAME)
     with pytest.raises(UserError, match="no residual blocks"):
         trunk_activations(network, GAME, STATES)

@@ -9,9 +9,9 @@ import pytest
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.warm_start import analysis, findings
-from zerolab.papers.warm_start.study import GAMES, WarmStart
+from zerolab.papers.warm_start.study import GAMES, WarmStartStudy
 from zerolab.training.records import GateRecord
-from zerolab.training.reporting import best_after
+from zerolab.training.reporting import best_network_after
 
 pytestmark = pytest.mark.usefixtures("no_folders")
 
@@ -22,15 +22,15 @@ def warm_results(gains, scale="small"):
     def elo(planned):
         return noise(planned) + gains.get(planned.factors["variant"], 0.0)
 
-    return made_up_results(scale, design_of(WarmStart, scale), alike, elo)
+    return made_up_results(scale, design_of(WarmStartStudy, scale), alike, elo)
 
 
 def test_gains_of_warm_starts_are_found():
     gains = {"rollout": 150.0, "rave": 200.0, "rora": 250.0, "wro": 300.0, "wrora": 500.0}
-    found = words(findings.warm_start_findings(warm_results(gains)))
+    found = words(findings.warm_start_statistics(warm_results(gains)))
     assert found.pop("rollout-othello") == "does not hold"
     assert set(found.values()) == {"holds"}
-    found = words(findings.warm_start_findings(warm_results({"wro": 500.0, "rollout": -200.0})))
+    found = words(findings.warm_start_statistics(warm_results({"wro": 500.0, "rollout": -200.0})))
     assert found["wrora-best"] == "does not hold"
     assert found["rollout-gobang"] == "does not hold"
     assert found["rollout-othello"] == "holds"
@@ -39,12 +39,12 @@ def test_gains_of_warm_starts_are_found():
 
 def test_lead_is_over_the_best_other_variant():
     results = warm_results({"wro": 100.0, "wrora": 400.0})
-    lead = findings.lead(results)
+    lead = findings.wrora_lead(results)
 
     def mean(variant):
         return np.mean([
-            results.tournaments[game].rating(run).elo
-            for game in GAMES for run in results.where(game, variant=variant)
+            results.tournaments[game].final_rating(run).elo
+            for game in GAMES for run in results.runs_where(game, variant=variant)
         ])  # fmt: skip
 
     assert lead.value == pytest.approx(mean("wrora") - mean("wro"))
@@ -83,10 +83,10 @@ def test_networks_with_several_names_are_counted():
 
 def test_pairs_have_equal_seeds_if_a_run_is_missing():
     full = warm_results({"wrora": 200.0}, "mini")
-    first = full.where("gobang", variant="baseline")[0]
+    first = full.runs_where("gobang", variant="baseline")[0]
     part = replace(full, runs=[run for run in full.runs if run is not first])
     line = analysis._paired_gain(part, "gobang", "wrora", "")
-    assert len(line.runs) == len(line.errors) == 2
+    assert len(line.run_values) == len(line.standard_errors) == 2
     analysis.warm_start_report(part)
 
 
@@ -105,7 +105,7 @@ def test_network_after_an_iteration_is_the_last_accepted_one():
         GateRecord(iteration=number, wall_seconds=0, accepted=accepted, elo=0)
         for number, accepted in enumerate([False, True, False, True], start=1)
     ]
-    assert [best_after(records, iteration) for iteration in range(5)] == [0, 0, 2, 2, 4]
+    assert [best_network_after(records, iteration) for iteration in range(5)] == [0, 0, 2, 2, 4]
 
 
 def test_removed_runs_are_reported_as_missing_data():
@@ -113,8 +113,8 @@ def test_removed_runs_are_reported_as_missing_data():
     full = warm_results({}, "mini")
     none = replace(full, runs=[])
     analysis.warm_start_report(none)
-    assert set(words(findings.warm_start_findings(none)).values()) == {"no data"}
+    assert set(words(findings.warm_start_statistics(none)).values()) == {"no data"}
     gone = full.runs[0].factors["variant"]
     some = replace(full, runs=[run for run in full.runs if run.factors.get("variant") != gone])
     analysis.warm_start_report(some)
-    assert "no data" in words(findings.warm_start_findings(some)).values()
+    assert "no data" in words(findings.warm_start_statistics(some)).values()

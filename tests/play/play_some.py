@@ -37,6 +37,6 @@ def play(folder):
     module._STORE_SECONDS = 0.0
     engine._MAX_SLOTS = engine._MIN_SLOTS
     engine._POLL_SECONDS = 0.005
-    with Tournament.locked(Path(folder), settings()) as tournament:
+    with Tournament.open_locked(Path(folder), settings()) as tournament:
         tournament.play(GAME, agents())
         return tournament.games()

@@ -1,4 +1,4 @@
-"""Self-play with one transposition tree over whole games and searches as priors."""
+"""Self-play with one transposition tree over whole games and search policies as priors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.big_tree import BigTreePlayer, TranspositionTree
-from zerolab.play.search_service import SearchService, ServiceSettings
-from zerolab.play.selfplay_modes import play_by_service
+from zerolab.play.big_tree import BigTreeSelfPlay, TranspositionTree
+from zerolab.play.search_service import ServiceSettings, ThreadedSearchService
+from zerolab.play.selfplay_modes import play_with_service
 from zerolab.play.selfplay_settings import BigTreeMode, SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
@@ -27,10 +27,10 @@ def play(games=60, at_once=1, **changes):
     """Return the games and the tree."""
     mode = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
     searches = ServiceSettings(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
-    with SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches) as service:
-        player = BigTreePlayer(GAME, mode, service, "a", lambda _: None)
+    with ThreadedSearchService(GAME, HashEvaluator(rules.action_count(GAME)), searches) as service:
+        player = BigTreeSelfPlay(GAME, mode, service, "a", lambda _: None)
         played = player.play(games)
-        assert service.counts["asked"] == service.counts["searched"]
+        assert service.search_counts["asked"] == service.search_counts["searched"]
     return played, player.tree
 
 
@@ -63,7 +63,7 @@ def test_node_statistics_count_all_games_through_its_position(at_once):
     nodes = tree._nodes
     assert len(tree) == len(visits) <= sum(len(game.actions) for game in played.games) + 1
     for state, node in nodes.items():
-        assert (node.visits, node.worth) == (visits[state], returns[state])
+        assert (node.visits, node.value_sum) == (visits[state], returns[state])
         if node.is_expanded:
             assert node.action_visits.sum() == node.visits
 
@@ -94,13 +94,13 @@ def test_every_move_has_the_highest_score():
 
 def test_unfinished_games_count_as_losses():
     tree = TranspositionTree(GAME, c=1.0, first_play=-0.5)
-    starts = [tree.begin() for _ in range(3)]
+    starts = [tree.begin_game() for _ in range(3)]
     assert starts[0] is starts[1]
     tree.expand(starts[0], np.array([0.4, 0.35, 0.25, 0.0], np.float32))
     # Column 0 scores -0.5 + 0.4 sqrt(3), then -1 + 0.2 sqrt(3), less than column 1.
-    first, second, third = (tree.descend(start) for start in starts)
+    first, second, third = (tree.select_child(start) for start in starts)
     assert [first[0], second[0], third[0]] == [0, 1, 2]
-    assert (first[1].visits, first[1].worth) == (1, 1)
+    assert (first[1].visits, first[1].value_sum) == (1, 1)
 
 
 def test_examples_agree_with_games_and_search_service():
@@ -114,8 +114,8 @@ def test_examples_agree_with_games_and_search_service():
         assert (examples.states[in_game] == np.array(states[:-1])).all()
         assert positions(game)[-1].first_player_outcome == game.result
     _, rows = np.unique(examples.states, axis=0, return_index=True)
-    with SearchService(
-        GAME, HashEvaluator(rules.actions(GAME)), ServiceSettings(SEARCH, seed=3, iteration=2)
+    with ThreadedSearchService(
+        GAME, HashEvaluator(rules.action_count(GAME)), ServiceSettings(SEARCH, seed=3, iteration=2)
     ) as service:
         results = service.search(examples.states[rows])
     np.testing.assert_array_equal(examples.policies[rows], results.policies.astype(np.float16))
@@ -133,8 +133,8 @@ def test_larger_c_visits_more_positions():
     def distinct(c):
         mode = {"name": "big_tree", "c": c, "games_at_once": 4}
         settings = SelfPlaySettings(episodes=60, mode=mode, late_policy_target="visits")
-        evaluator = HashEvaluator(rules.actions(GAME))
-        result = play_by_service(GAME, settings, SEARCH, evaluator, 3, 2)
+        evaluator = HashEvaluator(rules.action_count(GAME))
+        result = play_with_service(GAME, settings, SEARCH, evaluator, 3, 2)
         return len(np.unique(result.examples.states, axis=0))
 
     assert distinct(0.1) < distinct(30.0)

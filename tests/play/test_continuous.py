@@ -25,7 +25,7 @@ def play_iterations(*plies, evaluators=None, names=None, search=None, **settings
     search_options = {"simulations": 8, "noise": {"fraction": 0.25}, **(search or {})}
     unfinished, played = None, []
     for number, each in enumerate(plies):
-        evaluator = (evaluators or {}).get(number) or HashEvaluator(rules.actions(GAME))
+        evaluator = (evaluators or {}).get(number) or HashEvaluator(rules.action_count(GAME))
         mode = {"name": "continuous", "plies": each}
         played.append(
             play_continuous(
@@ -34,7 +34,7 @@ def play_iterations(*plies, evaluators=None, names=None, search=None, **settings
                 name=names[number] if names else "a",
             )
         )  # fmt: skip
-        unfinished = played[-1].unfinished
+        unfinished = played[-1].unfinished_games
     return played
 
 
@@ -50,13 +50,13 @@ def test_lanes_play_equal_numbers_of_plies_and_consecutive_games():
     played = play_iterations(9, 5, 20)
     before = 0
     for episodes, plies in zip(played, (9, 5, 20), strict=True):
-        assert episodes.moves == LANES * plies
-        after = len(episodes.unfinished.moves.games)
-        assert len(episodes.examples.games) + after == before + episodes.moves
+        assert episodes.searched_move_count == LANES * plies
+        after = len(episodes.unfinished_games.moves.games)
+        assert len(episodes.examples.games) + after == before + episodes.searched_move_count
         before = after
     numbers = [game.number for game in games_of(played)]
     assert len(set(numbers)) == len(numbers)
-    unfinished = {game.number for game in played[-1].unfinished.games}
+    unfinished = {game.number for game in played[-1].unfinished_games.games}
     for lane in range(LANES):
         lane_numbers = sorted(
             number for number in {*numbers, *unfinished} if number % LANES == lane
@@ -71,7 +71,7 @@ def test_examples_agree_with_games():
     spanning = 0
     for episodes, previous in zip(played[1:], played, strict=False):
         first_moves = {
-            game.number: game.actions for game in previous.unfinished.games if game.actions
+            game.number: game.actions for game in previous.unfinished_games.games if game.actions
         }
         for game in episodes.games:
             spanning += game.number in first_moves
@@ -102,8 +102,8 @@ def test_only_trees_are_lost_between_iterations(random_opening_plies):
     whole = play_iterations(21, **options)
     parts = play_iterations(7, 7, 7, **options)
     assert sorted(games_of(parts)) == whole[0].games
-    assert parts[-1].unfinished.games == whole[0].unfinished.games
-    columns = (each.unfinished.moves.columns().values() for each in (parts[-1], whole[0]))
+    assert parts[-1].unfinished_games.games == whole[0].unfinished_games.games
+    columns = (each.unfinished_games.moves.columns().values() for each in (parts[-1], whole[0]))
     for one, other in zip(*columns, strict=True):
         assert same(one, other)
     order = np.lexsort((np.concatenate([each.examples.plies for each in parts]),
@@ -119,8 +119,8 @@ def test_results_do_not_depend_on_threads(budget):
     assert games_of(one) == games_of(other)
     for a, b in zip(one, other, strict=True):
         assert all(map(same, *(each.examples.columns().values() for each in (a, b))))
-        assert a.unfinished.games == b.unfinished.games
-        columns = (each.unfinished.moves.columns().values() for each in (a, b))
+        assert a.unfinished_games.games == b.unfinished_games.games
+        columns = (each.unfinished_games.moves.columns().values() for each in (a, b))
         assert all(map(same, *columns))
 
 
@@ -130,15 +130,15 @@ def test_every_move_has_its_network_as_mover():
     played = play_iterations(3, 3, 3, 3, names=names)
     mover_sets = set()
     for iteration, episodes in enumerate(played):
-        for game in (*episodes.games, *episodes.unfinished.games):
-            movers = [game.mover(ply) for ply in range(len(game.actions))]
+        for game in (*episodes.games, *episodes.unfinished_games.games):
+            movers = [game.mover_at(ply) for ply in range(len(game.actions))]
             assert game.first == game.second
             assert movers == sorted(movers)
             if game.actions:
                 assert movers[-1] == game.last_mover
-            if game.movers:
-                assert all(a[0] < b[0] and a[1] != b[1] for a, b in pairwise(game.movers))
-                assert game.movers[0][0] == 0
+            if game.agent_spans:
+                assert all(a[0] < b[0] and a[1] != b[1] for a, b in pairwise(game.agent_spans))
+                assert game.agent_spans[0][0] == 0
             mover_sets.add(tuple(sorted(set(movers))))
         for game in episodes.games:
             assert game.last_mover == names[iteration]
@@ -154,17 +154,17 @@ def test_continued_games_use_new_network():
             priors, values = super().evaluate(states)
             return priors[:, ::-1].copy(), -values
 
-    other = Other(rules.actions(GAME))
+    other = Other(rules.action_count(GAME))
     unchanged, changed = play_iterations(4, 8), play_iterations(4, 8, evaluators={1: other})
-    assert unchanged[0].unfinished.games == changed[0].unfinished.games
+    assert unchanged[0].unfinished_games.games == changed[0].unfinished_games.games
     actions, changed_actions = (
-        {game.number: game.actions for game in (*last.games, *last.unfinished.games)}
+        {game.number: game.actions for game in (*last.games, *last.unfinished_games.games)}
         for last in (unchanged[1], changed[1])
     )
-    for game in unchanged[0].unfinished.games:
+    for game in unchanged[0].unfinished_games.games:
         plies = len(game.actions)
         assert actions[game.number][:plies] == changed_actions[game.number][:plies] == game.actions
     assert any(
         actions[game.number] != changed_actions[game.number]
-        for game in unchanged[0].unfinished.games
+        for game in unchanged[0].unfinished_games.games
     )

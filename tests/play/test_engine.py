@@ -20,9 +20,9 @@ from zerolab.core.errors import UserError
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.play import engine
 from zerolab.play.engine import EngineSetup, EngineThread, play_pairings
-from zerolab.play.observers import Recorder
+from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import ONGOING
@@ -43,7 +43,7 @@ def agents():
         Agent("random", lambda: RandomPlayer(GAME)),
         parse_agent("mcts:9", GAME),
         searcher(evaluator),
-        Agent("greedy", lambda: PolicyPlayer(GAME, "greedy", evaluator, 2), max_games=3),
+        Agent("greedy", lambda: PolicyPlayer(GAME, "greedy", evaluator, 2), max_games_per_player=3),
         scripted(GAME, "scripted", highest),
     ]
 
@@ -55,12 +55,17 @@ def schedule(games):
 
 
 def play(games, chosen_agents=None, slots=16, threads=1, **observers):
-    recorder = Recorder()
+    recorder = GameRecorder()
     setup = EngineSetup(
-        GAME, chosen_agents or agents(), seed=5, iteration=0, threads=threads, slots=slots
+        GAME,
+        chosen_agents or agents(),
+        seed=5,
+        iteration=0,
+        threads=threads,
+        slots_per_thread=slots,
     )
     batches = [batch for n in range(threads) if (batch := games[n::threads])]
-    play_pairings(setup, batches, games=[recorder], **observers)
+    play_pairings(setup, batches, game_observers=[recorder], **observers)
     return recorder.games
 
 
@@ -100,15 +105,15 @@ class Watcher:
     def __init__(self):
         self.decisions = {}
 
-    def decided(self, moves):
+    def on_moves_chosen(self, moves):
         for row, action in enumerate(moves.actions.tolist()):
-            game = int(moves.numbers[row]), int(moves.plies[row])
+            game = int(moves.game_numbers[row]), int(moves.plies[row])
             self.decisions[game] = (moves.states[row].copy(), tuple(moves.histories[row]), action)
 
 
 def test_observers_get_every_decided_move_with_its_position(reference):
     watcher = Watcher()
-    play(schedule(200), moves=[watcher])
+    play(schedule(200), move_observers=[watcher])
     expected = {(game.number, ply) for game in reference for ply in range(1, len(game.actions))}
     assert set(watcher.decisions) == expected  # ply 0 is the opening
     for (number, ply), (state, history, action) in watcher.decisions.items():
@@ -197,7 +202,8 @@ def test_agent_max_games_limits_slots():
             slot_counts.append(games)
 
     limited = [
-        Agent(name, lambda: Counting(GAME, "counting", lowest), max_games=2) for name in "ab"
+        Agent(name, lambda: Counting(GAME, "counting", lowest), max_games_per_player=2)
+        for name in "ab"
     ]
     games = [Pairing(n, "ab"[n % 2], "ba"[n % 2], n) for n in range(20)]
     assert len(play(games, limited, slots=10)) == 20
@@ -320,18 +326,18 @@ class Exhaustive:
     def action_values(self, states):
         rows = []
         for state in states:
-            legal = python.legal(TINY, state)
+            legal = compiled_rules.legal(TINY, state)
             rows.append([-self.value(state, a) if legal[a] else ILLEGAL for a in range(len(legal))])
         return np.array(rows, np.int32)
 
     def value(self, state, action):
-        after = python.apply(TINY, state, action)
-        outcome = python.outcome(TINY, after)
+        after = compiled_rules.apply(TINY, state, action)
+        outcome = compiled_rules.outcome(TINY, after)
         if outcome != 2:
             return outcome
         key = after.tobytes()
         if key not in self.known:
-            legal = np.flatnonzero(python.legal(TINY, after))
+            legal = np.flatnonzero(compiled_rules.legal(TINY, after))
             self.known[key] = max(-self.value(after, int(each)) for each in legal)
         return self.known[key]
 

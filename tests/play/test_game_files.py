@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
-from zerolab.play.game_files import Records, read_pgn, read_records
+from zerolab.play.game_files import ImportedResults, read_game_results, read_pgn_results
 from zerolab.ratings.results import GameResult
 from zerolab.store.games import GameRecord, GameStore, network_name
 
 GAME = '[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
 
 
-def read(text: str, encoding: str = "utf-8") -> Records:
-    return read_pgn(text.encode(encoding), "games.pgn")
+def read(text: str, encoding: str = "utf-8") -> ImportedResults:
+    return read_pgn_results(text.encode(encoding), "games.pgn")
 
 
 def test_results_are_read_and_unfinished_games_counted():
@@ -25,7 +25,7 @@ def test_results_are_read_and_unfinished_games_counted():
         f'[Event "x"]\n[White "A"]\n[Black "B"]\n[Result "{result}"]\n\n1. e4 {result}\n\n'
         for result in ("1-0", "0-1", "1/2-1/2", "*")
     )
-    assert read(text) == Records([GameResult("A", "B", o) for o in (1, -1, 0)], unfinished=1)
+    assert read(text) == ImportedResults([GameResult("A", "B", o) for o in (1, -1, 0)], 1)
 
 
 VARIANTS = {
@@ -52,8 +52,8 @@ def test_unusual_pgn_is_read(kind):
         read(VARIANTS[kind]),
         read(VARIANTS[kind] + "\n\n" + VARIANTS[kind].lstrip("\ufeff")),
     )
-    assert once == Records([GameResult("A", "B", 1)])
-    assert twice == Records([GameResult("A", "B", 1)] * 2)
+    assert once == ImportedResults([GameResult("A", "B", 1)])
+    assert twice == ImportedResults([GameResult("A", "B", 1)] * 2)
 
 
 def test_names_keep_their_characters():
@@ -101,7 +101,7 @@ pieces = st.sampled_from(
 def test_arbitrary_text_is_read_or_gets_one_line(content):
     raw = content if isinstance(content, bytes) else content.encode()
     try:
-        records = read_pgn(raw, "games.pgn")
+        records = read_pgn_results(raw, "games.pgn")
     except UserError as error:
         assert len(str(error).splitlines()) == 1
     else:
@@ -122,7 +122,7 @@ def test_escaped_names_are_restored(games):
         text += f'[White "{white}"]\n[Black "{black}"]\n[Result "{names[outcome]}"]\n\n'
     records = read(text)
     assert records.results == [GameResult(*each) for each in expected if each[0] != each[1]]
-    assert records.against_itself == len(expected) - len(records.results)
+    assert records.self_play_count == len(expected) - len(records.results)
 
 
 def recorded_store(folder: Path) -> GameStore:
@@ -130,33 +130,33 @@ def recorded_store(folder: Path) -> GameStore:
     folder.mkdir(exist_ok=True)
     store = GameStore(folder / "games.sqlite", folder)
     best, candidate = network_name(folder, 0), network_name(folder, 1)
-    store.record(1, "selfplay", [GameRecord(0, best, best, (1, 2), 1)])
+    store.write_stage(1, "selfplay", [GameRecord(0, best, best, (1, 2), 1)])
     gate = [
         GameRecord(0, candidate, best, (1,), 1),
         GameRecord(1, best, candidate, (2,), 0),
     ]
-    store.record(1, "gate", gate)
-    store.record(2, "against random", [GameRecord(0, "random", candidate, (3, -1), -1)])
+    store.write_stage(1, "gate", gate)
+    store.write_stage(2, "against random", [GameRecord(0, "random", candidate, (3, -1), -1)])
     return store
 
 
 def test_stages_except_self_play_are_read(tmp_path):
     store = recorded_store(tmp_path / "run")
     best, candidate = (f"{tmp_path / 'run'}@{n}" for n in (0, 1))
-    expected = Records(
+    expected = ImportedResults(
         [GameResult(candidate, best, 1, (1,)), GameResult(best, candidate, 0, (2,)),
          GameResult("random", candidate, -1, (3, -1))],
-        against_itself=1,
+        self_play_count=1,
     )  # fmt: skip
-    assert read_records([store.path]) == expected
-    assert read_records([tmp_path / "run"]) == expected
-    assert read_records([store.path, store.path, tmp_path / "run"]) == expected
+    assert read_game_results([store.path]) == expected
+    assert read_game_results([tmp_path / "run"]) == expected
+    assert read_game_results([store.path, store.path, tmp_path / "run"]) == expected
 
 
 def test_networks_of_several_runs_are_distinguished(tmp_path):
     for name in ("one", "two"):
         recorded_store(tmp_path / name)
-    results = read_records([tmp_path / "one", tmp_path / "two"]).results
+    results = read_game_results([tmp_path / "one", tmp_path / "two"]).results
     names = {name for result in results for name in result[:2]}
     assert names == {"random"} | {f"{tmp_path / run}@{k}" for run in ("one", "two") for k in (0, 1)}
 
@@ -164,7 +164,7 @@ def test_networks_of_several_runs_are_distinguished(tmp_path):
 def test_stores_moved_out_of_runs_are_distinguished(tmp_path):
     for name in ("one", "two"):
         recorded_store(tmp_path / name).path.rename(tmp_path / f"{name}.sqlite")
-    results = read_records([tmp_path / "one.sqlite", tmp_path / "two.sqlite"]).results
+    results = read_game_results([tmp_path / "one.sqlite", tmp_path / "two.sqlite"]).results
     assert len({name for result in results for name in result[:2]}) == 5
 
 
@@ -173,11 +173,11 @@ def test_networks_are_stored_relative_to_their_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one, two = recorded_store(Path("one")), recorded_store(Path("two"))
     assert one.path.read_bytes() == two.path.read_bytes()
-    assert one.games(1, "gate")[0][1:3] == ("one@1", "one@0")
+    assert one.stage_games(1, "gate")[0][1:3] == ("one@1", "one@0")
     Path("one").rename("moved")
     moved = GameStore(Path("moved/games.sqlite"), Path("moved"))
-    assert moved.games(1, "gate")[0][1:3] == ("moved@1", "moved@0")
-    assert GameStore(moved.path).games(1, "gate")[0][1:3] == ("@1", "@0")
+    assert moved.stage_games(1, "gate")[0][1:3] == ("moved@1", "moved@0")
+    assert GameStore(moved.path).stage_games(1, "gate")[0][1:3] == ("@1", "@0")
 
 
 @pytest.mark.parametrize("spelling", ["runs/a", "./runs/a/", "runs/../runs/a", "{here}/runs/a"])
@@ -189,9 +189,9 @@ def test_network_names_have_canonical_folder(tmp_path, monkeypatch, spelling):
 
 def test_missing_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="does not exist"):
-        read_records([tmp_path / "none.pgn"])
+        read_game_results([tmp_path / "none.pgn"])
     with pytest.raises(UserError, match=r"games\.sqlite does not exist"):
-        read_records([tmp_path])
+        read_game_results([tmp_path])
     (tmp_path / "bad.sqlite").write_bytes(b"SQLite format 3\0" + b"nonsense" * 99)
     with pytest.raises(UserError):
-        read_records([tmp_path / "bad.sqlite"])
+        read_game_results([tmp_path / "bad.sqlite"])

@@ -33,6 +33,6 @@ def test_disabled_features_change_no_move(name):
     search = SearchSettings.model_validate(
         {"simulations": 20, "noise": noise, "fpu": {"name": "parent", "reduction": 0.2}}
     )
-    played = play_episodes(game, settings, search, HashEvaluator(rules.actions(game)), 7, 2)
+    played = play_episodes(game, settings, search, HashEvaluator(rules.action_count(game)), 7, 2)
     moves = [np.asarray([*record.actions, -1], np.int64) for record in played.games]
     assert hashlib.sha256(np.concatenate(moves).tobytes()).hexdigest() == DIGESTS[name]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.lockstep import value_drops
-from zerolab.play.selfplay_modes import play_by_service
+from zerolab.play.lockstep import value_drop_plies
+from zerolab.play.selfplay_modes import play_with_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
@@ -25,7 +25,7 @@ def play(**settings):
     mode = {"name": "retry", "opening_plies": OPENING, "branches": 2, "rounds": 2}
     mode |= settings.pop("mode", {})
     selfplay = SelfPlaySettings(mode=mode, **{"episodes": 35, "threads": 2, **settings})
-    return play_by_service(GAME, selfplay, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 2)
+    return play_with_service(GAME, selfplay, SEARCH, HashEvaluator(rules.action_count(GAME)), 3, 2)
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,12 @@ def test_value_drops_match_hand_computed_ones():
     nan = np.nan
     # The first player's win rates are 0.9 at ply 2, 0.35 at ply 4, and 0 at the end.
     values = np.array([nan, nan, 0.8, -0.2, -0.3, 0.9], np.float16)
-    assert value_drops(values, 0) == [2, 4]
+    assert value_drop_plies(values, 0) == [2, 4]
     # The second player's are 0.4, 0.95 and 0; only the second change is a drop.
-    assert value_drops(values, 1) == [5]
-    assert value_drops(np.full(5, nan, np.float16), 0) == []
+    assert value_drop_plies(values, 1) == [5]
+    assert value_drop_plies(np.full(5, nan, np.float16), 0) == []
     # The earliest of equal drops comes first: 1, 0.5, 0.
-    assert value_drops(np.array([1, nan, 0], np.float16), 0) == [0, 2]
+    assert value_drop_plies(np.array([1, nan, 0], np.float16), 0) == [0, 2]
 
 
 def test_games_are_legal_and_examples_agree_with_them(played):
@@ -101,12 +101,12 @@ def test_retry_tries_new_move_at_largest_drop_of_loser(played):
         assert lost
         values = [played.examples.root_values[rows(played, other.number)] for other in lost]
         # Larger drops may have no untried moves left, except in the first games.
-        assert any(ply in value_drops(each, ply % 2) for each in values)
+        assert any(ply in value_drop_plies(each, ply % 2) for each in values)
         if lost[0].number < OPENINGS:
             own_rows = rows(played, lost[0].number)
             drops = [
                 drop
-                for drop in value_drops(values[0], ply % 2)
+                for drop in value_drop_plies(values[0], ply % 2)
                 if policy_moves(played, own_rows.start + drop) > 1
             ]
             assert ply == drops[0]
@@ -121,7 +121,7 @@ def test_retry_tries_new_move_at_largest_drop_of_loser(played):
 def test_every_searched_decision_is_one_full_example(played):
     """The service got one request per full row; random plies and branched moves are not full."""
     full = int(played.examples.full.sum())
-    assert full == played.counts["asked"] == played.moves
+    assert full == played.search_counts["asked"] == played.searched_move_count
     assert full < len(played.examples.full)
     openings = played.examples.plies < OPENING
     assert not played.examples.full[openings].any()

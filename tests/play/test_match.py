@@ -213,7 +213,7 @@ def test_repeated_games_add_no_evidence():
     assert MatchReport.of(repeated).pair.interval == MatchReport.of(once).pair.interval
     assert (repeated.score.games, repeated.distinct) == (40, 10)
     test = Sprt(0, 50)
-    assert test.judge("A", repeated.games)[1] == test.judge("A", once.games)[1]
+    assert test.judge_games("A", repeated.games)[1] == test.judge_games("A", once.games)[1]
 
 
 def test_repeated_games_do_not_raise_error_rate():
@@ -240,7 +240,7 @@ def test_report_uses_elo_scale_of_sequential_test():
 def test_sequential_test_of_deterministic_agents_needs_openings():
     game = parse_game("connect_four:5x5")
     fixed = scripted(game, "low", lowest)
-    fixed, other = (replace(fixed, name=name, varies=False) for name in ("low", "other"))
+    fixed, other = (replace(fixed, name=name, is_stochastic=False) for name in ("low", "other"))
     with pytest.raises(UserError, match=r"openings = 0: low and other play without randomness"):
         play_sprt(game, fixed, other, Sprt(0, 50), 100, 1, openings=0)
     random = parse_agent("random", game)

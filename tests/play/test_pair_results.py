@@ -10,23 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.play.pair_results import (
+    GoodnessOfFit,
     PairResult,
-    RatingFit,
     find_cycles,
-    fit_of_ratings,
+    goodness_of_fit,
     pair_results,
     sign_test,
 )
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.results import Score
+from zerolab.ratings.results import MatchScore
 from zerolab.store.games import GameRecord
 
 
 def pair(first, second, wins, draws, losses):
     """Return a pair in alphabetical order, with distinct games."""
-    score = Score(wins, draws, losses)
+    score = MatchScore(wins, draws, losses)
     if first > second:
-        first, second, score = second, first, Score(losses, draws, wins)
+        first, second, score = second, first, MatchScore(losses, draws, wins)
     return PairResult(first, second, score, score, score.games // 2)
 
 
@@ -70,7 +70,13 @@ def test_narrow_cycle_is_not_significant():
 def test_repeated_games_are_no_evidence_for_cycle():
     """Twenty wins with one repeated game per colour count as two games."""
     once = [
-        PairResult(p.first, p.second, p.score, Score(*(min(n, 2) for n in p.score)), p.moved_first)
+        PairResult(
+            p.first,
+            p.second,
+            p.score,
+            MatchScore(*(min(n, 2) for n in p.score)),
+            p.moved_first_count,
+        )
         for p in ROCK_PAPER_SCISSORS
     ]
     cycles = find_cycles(once)
@@ -121,12 +127,12 @@ def test_random_results_make_quarter_of_triples_cyclic():
 @pytest.mark.parametrize(
     ("score", "expected"),
     [
-        (Score(0, 0, 0), 1.0),
-        (Score(0, 9, 0), 1.0),
-        (Score(5, 0, 5), 1.0),
-        (Score(1, 0, 0), 1.0),
-        (Score(6, 3, 0), 2 / 64),
-        (Score(1, 0, 7), 2 * 9 / 256),
+        (MatchScore(0, 0, 0), 1.0),
+        (MatchScore(0, 9, 0), 1.0),
+        (MatchScore(5, 0, 5), 1.0),
+        (MatchScore(1, 0, 0), 1.0),
+        (MatchScore(6, 3, 0), 2 / 64),
+        (MatchScore(1, 0, 7), 2 * 9 / 256),
     ],
 )
 def test_sign_test_matches_hand_computed_values(score, expected):
@@ -147,7 +153,7 @@ def test_sign_test_matches_hand_computed_values(score, expected):
     ],
 )
 def test_p_values_are_published_chi_square_tails(value, freedom, tail):
-    assert RatingFit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
+    assert GoodnessOfFit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
 
 
 def synthetic(strengths, games, random, lead=0.2, bar=0.2):
@@ -172,7 +178,7 @@ def test_games_drawn_from_model_fit_it():
     values = []
     for _ in range(60):
         games = synthetic(strengths, 40, random)
-        values.append(fit_of_ratings(pair_results(games), rate(games)).p_value)
+        values.append(goodness_of_fit(pair_results(games), rate(games)).p_value)
     assert 0.35 < np.mean(values) < 0.65
     assert np.mean(np.array(values) < 0.05) < 0.15
 
@@ -187,14 +193,14 @@ def test_surprising_pair_has_largest_deviation():
         else game
         for game in games
     ]
-    fit = fit_of_ratings(pair_results(upset), rate(upset))
+    fit = goodness_of_fit(pair_results(upset), rate(upset))
     worst = fit.residuals[0]
     assert (worst.first, worst.second, worst.points) == ("p1", "p6", 40)
     assert worst.deviation > 5
     assert fit.p_value < 1e-6
-    assert fit.freedom == 28 - 7 - 2
+    assert fit.degrees_of_freedom == 28 - 7 - 2
 
 
 def test_two_players_have_no_p_value():
     games = synthetic({"a": 0.0, "b": 0.5}, 10, np.random.default_rng(5))
-    assert fit_of_ratings(pair_results(games), rate(games)).p_value is None
+    assert goodness_of_fit(pair_results(games), rate(games)).p_value is None

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 
-from zerolab.play.game_files import PlayedGame, as_lines, as_pgn, move_names, read_pgn
+from zerolab.play.game_files import ExportedGame, as_pgn, as_tsv, move_names, read_pgn_results
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
 GAME = parse_game("othello:4x4")
 GAMES = [
-    PlayedGame("runs/demo, gate", 1, 'gtp:"x -l 2"', r"back\slash", ("b1", "a1"), 1),
-    PlayedGame("runs/demo, gate", 2, "random", "mcts:100", ("b1",) * 61, -1),
-    PlayedGame("runs/demo, gate", 3, "mcts:100", "random", (), 0, forfeit=True),
+    ExportedGame("runs/demo, gate", 1, 'gtp:"x -l 2"', r"back\slash", ("b1", "a1"), 1),
+    ExportedGame("runs/demo, gate", 2, "random", "mcts:100", ("b1",) * 61, -1),
+    ExportedGame("runs/demo, gate", 3, "mcts:100", "random", (), 0, is_forfeited=True),
 ]
 
 
 def test_written_pgn_is_read_back():
     text = "".join(as_pgn(GAME, GAMES))
-    results = read_pgn(text.encode(), "games.pgn").results
+    results = read_pgn_results(text.encode(), "games.pgn").results
     assert [tuple(each)[:3] for each in results] == [
         (each.first, each.second, each.result) for each in GAMES
     ]
@@ -40,8 +40,8 @@ def test_lines_have_playable_moves():
     while position.outcome is None:
         position = position.play(position.legal_actions[0])
     moves = move_names(GAME, position.history)
-    game = PlayedGame("a\tmatch\n", 7, "x", "y", moves, position.first_player_outcome)
-    heading, line = as_lines(GAME, [game])
+    game = ExportedGame("a\tmatch\n", 7, "x", "y", moves, position.first_player_outcome)
+    heading, line = as_tsv(GAME, [game])
     row = dict(zip(heading.split(), line.rstrip("\n").split("\t"), strict=True))
     assert row["event"] == "a match"
     again = Position.start(GAME)

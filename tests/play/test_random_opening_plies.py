@@ -21,7 +21,7 @@ def play(random_opening_plies, **settings):
         {"episodes": 400, "random_opening_plies": random_opening_plies, "temperature_plies": 0}
         | settings
     )
-    return play_episodes(GAME, selfplay, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
+    return play_episodes(GAME, selfplay, SEARCH, HashEvaluator(rules.action_count(GAME)), 3, 1)
 
 
 def random_lengths(episodes):
@@ -70,5 +70,5 @@ def test_random_plies_cost_one_simulation():
     quick = int((~episodes.examples.full).sum())
     searched = int(episodes.examples.full.sum())
     assert quick > 0
-    assert episodes.counts["simulations"] >= 6 * searched + quick
-    assert (episodes.counts["simulations"] - quick) % 6 == 0
+    assert episodes.search_counts["simulations"] >= 6 * searched + quick
+    assert (episodes.search_counts["simulations"] - quick) % 6 == 0

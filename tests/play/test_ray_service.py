@@ -11,8 +11,8 @@ pytest.importorskip("ray")
 
 from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import ray
-from zerolab.play.ray_service import ActorPlace, Actors, RayService, place_actors
-from zerolab.play.search_service import SearchService, ServiceSettings
+from zerolab.play.ray_service import ActorGroup, ActorPlacement, RaySearchService, place_actors
+from zerolab.play.search_service import ServiceSettings, ThreadedSearchService
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -21,7 +21,7 @@ from zerolab.search.search_settings import SearchSettings
 
 NAME = "connect_four:4x4"
 GAME = parse_game(NAME)
-SPEC = partial(UniformEvaluator, rules.actions(GAME))
+SPEC = partial(UniformEvaluator, rules.action_count(GAME))
 SEARCH = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 0.25}})
 SEARCHES = ServiceSettings(SEARCH, seed=3, iteration=2, slots=5)
 START = Position.start(NAME)
@@ -33,12 +33,12 @@ def cluster_on_this_machine():
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
         yield
-    if Actors.current:
-        Actors.current.end()
+    if ActorGroup.current:
+        ActorGroup.current.end()
 
 
 def local_results(searches):
-    with SearchService(GAME, SPEC(), searches) as service:
+    with ThreadedSearchService(GAME, SPEC(), searches) as service:
         return service.search(STATES)
 
 
@@ -49,10 +49,10 @@ def assert_equal(one, other):
 
 def test_actors_agree_with_one_process_and_search_each_position_once():
     expected = local_results(SEARCHES)
-    with RayService(NAME, SPEC, SEARCHES, 2) as service:
+    with RaySearchService(NAME, SPEC, SEARCHES, 2) as service:
         for _ in range(2):
             assert_equal(service.search(STATES), expected)
-        counts = service.counts
+        counts = service.search_counts
     assert (counts["asked"], counts["merged"]) == (64, 32)
     assert (counts["searched"], counts["remembered"]) == (16, 16)
     assert counts["simulations"] == 16 * SEARCH.simulations
@@ -60,31 +60,31 @@ def test_actors_agree_with_one_process_and_search_each_position_once():
 
 def test_actors_survive_iterations_without_their_cache():
     searches = SEARCHES._replace(iteration=3)
-    with RayService(NAME, SPEC, SEARCHES, 2):
-        actors = Actors.current
-    with RayService(NAME, SPEC, searches, 2) as service:
-        assert Actors.current is actors
+    with RaySearchService(NAME, SPEC, SEARCHES, 2):
+        actors = ActorGroup.current
+    with RaySearchService(NAME, SPEC, searches, 2) as service:
+        assert ActorGroup.current is actors
         assert_equal(service.search(STATES), local_results(searches))
-        assert service.counts["remembered"] == 0
+        assert service.search_counts["remembered"] == 0
 
 
 def test_killed_actor_is_restarted():
     expected = local_results(SEARCHES)
-    with RayService(NAME, SPEC, SEARCHES, 2) as service:
+    with RaySearchService(NAME, SPEC, SEARCHES, 2) as service:
         service.search(STATES)
-        ray.kill(Actors.current.handles[0], no_restart=False)
+        ray.kill(ActorGroup.current.handles[0], no_restart=False)
         assert_equal(service.search(STATES), expected)
         # The other actor still has its cache.
-        assert 16 < service.counts["searched"] < 32
+        assert 16 < service.search_counts["searched"] < 32
 
 
 def test_errors_of_actors_are_reported_and_end_them():
     failing_spec = partial(parse_game, "chess:8x8")
     with pytest.raises(UserError, match=r"an actor of the search service has failed .*chess"):
-        RayService(NAME, failing_spec, SEARCHES, 2).__enter__()
-    with pytest.raises(KeyboardInterrupt), RayService(NAME, SPEC, SEARCHES, 2):
+        RaySearchService(NAME, failing_spec, SEARCHES, 2).__enter__()
+    with pytest.raises(KeyboardInterrupt), RaySearchService(NAME, SPEC, SEARCHES, 2):
         raise KeyboardInterrupt
-    assert Actors.current is None
+    assert ActorGroup.current is None
     assert not ray.is_initialized()
 
 
@@ -95,9 +95,11 @@ def node(name, cpus, gpus=0):
 
 def test_actors_share_resources_of_nodes():
     plain, gpus = [node("a", 8), node("b", 5)], [node("a", 16, 2)]
-    assert place_actors(plain, 1) == [ActorPlace("a", 8, 0.0)]
-    assert place_actors(plain, 3) == [ActorPlace("a", 4, 0.0)] * 2 + [ActorPlace("b", 5, 0.0)]
-    assert place_actors(gpus, 2) == [ActorPlace("a", 8, 1.0)] * 2
-    assert place_actors(gpus, 4) == [ActorPlace("a", 4, 0.5)] * 4
-    with pytest.raises(UserError, match="actors = 17: 9 of them would share the 8 CPUs of node a"):
+    assert place_actors(plain, 1) == [ActorPlacement("a", 8, 0.0)]
+    assert place_actors(plain, 3) == [ActorPlacement("a", 4, 0.0)] * 2 + [
+        ActorPlacement("b", 5, 0.0)
+    ]
+    assert place_actors(gpus, 2) == [ActorPlacement("a", 8, 1.0)] * 2
+    assert place_actors(gpus, 4) == [ActorPlacement("a", 4, 0.5)] * 4
+    with pytest.raises(UserError, match="actors = 17: 9 actors would share the 8 CPUs of node a"):
         place_actors(plain, 17)

@@ -7,7 +7,7 @@ import numpy as np
 from zerolab.agents.agent import FORFEIT
 from zerolab.play.pair_results import cross_table, game_statistics, pair_results
 from zerolab.play.tournament_report import draw_cross_table
-from zerolab.ratings.results import Score
+from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import save_figure
 from zerolab.store.games import GameRecord
 
@@ -23,16 +23,27 @@ GAMES = [
 
 def test_pair_results_count_from_first_name():
     bob, cid = pair_results(GAMES)
-    assert (bob.first, bob.second, bob.score, bob.moved_first) == ("ann", "bob", Score(2, 1, 1), 1)
-    assert bob.distinct == Score(1, 1, 1)  # games 0 and 2 are equal; game 1 has reversed colours
-    assert (cid.score, cid.distinct, cid.moved_first) == (Score(2, 0, 0), Score(2, 0, 0), 1)
+    assert (bob.first, bob.second, bob.score, bob.moved_first_count) == (
+        "ann",
+        "bob",
+        MatchScore(2, 1, 1),
+        1,
+    )
+    assert bob.distinct_score == MatchScore(
+        1, 1, 1
+    )  # games 0 and 2 are equal; game 1 has reversed colours
+    assert (cid.score, cid.distinct_score, cid.moved_first_count) == (
+        MatchScore(2, 0, 0),
+        MatchScore(2, 0, 0),
+        1,
+    )
 
 
 def test_statistics_count_forfeits_by_player():
     counts = game_statistics(GAMES)
-    assert (counts.games, counts.distinct) == (6, 5)
-    assert counts.moving_first == Score(4, 1, 1)
-    assert counts.forfeits == {"cid": 2}
+    assert (counts.game_count, counts.distinct_count) == (6, 5)
+    assert counts.first_player_score == MatchScore(4, 1, 1)
+    assert counts.forfeit_counts == {"cid": 2}
 
 
 def test_cross_table_is_zero_sum_and_empty_for_missing_pairs():

@@ -7,9 +7,9 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.core import streams
-from zerolab.play.search_service import SearchService, ServiceSettings, rows_by_thread
+from zerolab.play.search_service import ServiceSettings, ThreadedSearchService, rows_by_thread
 from zerolab.play.selfplay import play_episodes
-from zerolab.play.selfplay_modes import play_by_service
+from zerolab.play.selfplay_modes import play_with_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
@@ -26,7 +26,7 @@ QUIET = SearchSettings.model_validate({"simulations": 8, "reuse_tree": False})
 
 def service(search=NOISY, **changes):
     searches = ServiceSettings(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
-    return SearchService(GAME, HashEvaluator(rules.actions(GAME)), searches)
+    return ThreadedSearchService(GAME, HashEvaluator(rules.action_count(GAME)), searches)
 
 
 def positions(count=40):
@@ -52,11 +52,11 @@ def test_results_agree_with_separate_searches():
     hash_states(states, hashes)
     with service() as searcher:
         results = searcher.search(states)
-    search = Search(GAME, NOISY, HashEvaluator(rules.actions(GAME)), 1)
+    search = Search(GAME, NOISY, HashEvaluator(rules.action_count(GAME)), 1)
     slot, zero = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for row, state in enumerate(states):
         keys = [
-            streams.streams(
+            streams.stream_keys(
                 3, 2, (hashes[row : row + 1] >> np.uint64(1)).astype(np.int64), zero, purpose
             )
             for purpose in (streams.SERVICE_PLAYOUT, streams.SERVICE_NOISE)
@@ -68,7 +68,9 @@ def test_results_agree_with_separate_searches():
         assert (results.policies[row] == search.policies(slot)[0]).all()
         assert results.root_values[row] == search.root_values(slot)[0]
         searched = results.visits[row] > 0
-        assert (results.action_values[row] == search.root_actions(slot)[1][0])[searched].all()
+        assert (results.action_values[row] == search.root_visits_and_values(slot)[1][0])[
+            searched
+        ].all()
         assert np.isnan(results.action_values[row][~searched]).all()
         assert results.visits[row].sum() == NOISY.simulations
 
@@ -79,10 +81,10 @@ def test_results_do_not_depend_on_order_or_layout(cache):
     with service() as searcher:
         expected = searcher.search(states)
     order = np.random.default_rng(2).permutation(len(states))
-    with service(cache=cache, slots=1, threads=1) as searcher:
+    with service(cache_size=cache, slots=1, threads=1) as searcher:
         for part in np.array_split(order, 4):
             assert_equal(searcher.search(states[part]), expected.rows(part))
-        counts = searcher.counts
+        counts = searcher.search_counts
     assert counts["asked"] == len(states)
     assert counts["asked"] == counts["merged"] + counts["remembered"] + counts["searched"]
     distinct = len(np.unique(states, axis=0))
@@ -99,9 +101,9 @@ def test_rows_by_thread_balances_threads():
 
 def test_equal_positions_are_searched_once():
     states = np.repeat(positions(3), 4, axis=0)
-    with service(cache=0) as searcher:
+    with service(cache_size=0) as searcher:
         results = searcher.search(states)
-        assert (searcher.counts["merged"], searcher.counts["searched"]) == (9, 3)
+        assert (searcher.search_counts["merged"], searcher.search_counts["searched"]) == (9, 3)
     assert_equal(results.rows(np.arange(0, 12, 4)), results.rows(np.arange(3, 12, 4)))
     with service() as searcher:
         assert len(searcher.search(states[:0]).full) == 0
@@ -117,8 +119,8 @@ def play(search=NOISY, mode="service", **settings):
     selfplay = SelfPlaySettings(
         mode=mode, **{"episodes": 12, "random_opening_plies": 3, **settings}
     )
-    run = play_episodes if mode == "episodic" else play_by_service
-    return run(GAME, selfplay, search, HashEvaluator(rules.actions(GAME)), 3, 2)
+    run = play_episodes if mode == "episodic" else play_with_service
+    return run(GAME, selfplay, search, HashEvaluator(rules.action_count(GAME)), 3, 2)
 
 
 def test_quiet_service_plays_games_of_episodic_self_play():
@@ -130,7 +132,7 @@ def test_quiet_service_plays_games_of_episodic_self_play():
     for name, column in one.columns().items():
         served_column = getattr(other, name)
         np.testing.assert_array_equal(column[one.full], served_column[one.full], err_msg=name)
-    assert served.counts["simulations"] < plain.counts["simulations"]
+    assert served.search_counts["simulations"] < plain.search_counts["simulations"]
 
 
 @pytest.mark.parametrize("budget", ["fixed", {"name": "playout_cap", "simulations": 3}])
@@ -141,8 +143,8 @@ def test_games_do_not_depend_on_threads_or_cache(budget):
     assert one.games == other.games
     assert_equal(one.examples, other.examples)
     # Equal positions of this game have equal plies, so they are requested together.
-    assert one.counts["merged"] == other.counts["merged"] > 0
-    assert one.counts["remembered"] == 0
+    assert one.search_counts["merged"] == other.search_counts["merged"] > 0
+    assert one.search_counts["remembered"] == 0
 
 
 def test_error_in_thread_stops_service_and_is_raised():
@@ -153,7 +155,7 @@ def test_error_in_thread_stops_service_and_is_raised():
     searches = ServiceSettings(NOISY, 3, 2, threads=2)
     with (
         pytest.raises(FloatingPointError, match="broken"),
-        SearchService(GAME, Broken(), searches) as searcher,
+        ThreadedSearchService(GAME, Broken(), searches) as searcher,
     ):
         searcher.search(positions())
 

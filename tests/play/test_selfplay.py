@@ -19,7 +19,7 @@ SEARCH = SearchSettings.model_validate({"simulations": 12, "noise": {"fraction":
 
 def play(name, evaluator=None, seed=3, iteration=2, **settings):
     game = parse_game(name)
-    network = evaluator or HashEvaluator(rules.actions(game))
+    network = evaluator or HashEvaluator(rules.action_count(game))
     return play_episodes(game, SelfPlaySettings(**settings), SEARCH, network, seed, iteration)
 
 
@@ -63,7 +63,7 @@ def test_root_value_agrees_with_action_values():
     """Without tree reuse, the root value averages the evaluations of the root and its actions."""
     search = SEARCH.model_copy(update={"reuse_tree": False})
     game = parse_game("connect_four:5x5")
-    evaluator = HashEvaluator(rules.actions(game))
+    evaluator = HashEvaluator(rules.action_count(game))
     examples = play_episodes(game, SelfPlaySettings(episodes=4), search, evaluator, 3, 2).examples
     _, root_evaluations = evaluator.evaluate(examples.states)
     by_action = np.nansum(examples.policies * examples.action_values, axis=1, dtype=np.float64)
@@ -97,7 +97,7 @@ def test_parts_of_iteration_merge_to_whole():
     """Several workers each play a range of game numbers."""
     name, settings = "othello:4x4", {"episodes": 10, "threads": 2}
     game = parse_game(name)
-    evaluator = HashEvaluator(rules.actions(game))
+    evaluator = HashEvaluator(rules.action_count(game))
 
     def part(numbers):
         selfplay = SelfPlaySettings(**settings)
@@ -108,7 +108,7 @@ def test_parts_of_iteration_merge_to_whole():
     assert_equal(whole.examples, merged.examples)
     assert whole.games == merged.games
     assert [game.number for game in whole.games] == list(range(10))
-    assert whole.counts["simulations"] == merged.counts["simulations"]
+    assert whole.search_counts["simulations"] == merged.search_counts["simulations"]
 
 
 def test_records_agree_with_examples():

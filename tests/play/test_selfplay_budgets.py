@@ -22,13 +22,13 @@ CAPS = {"name": "playout_cap", "share": 0.4, "simulations": 9}
 
 def play(budget, **settings):
     selfplay = SelfPlaySettings(episodes=12, budget=budget, **settings)
-    return play_episodes(GAME, selfplay, SEARCH, HashEvaluator(rules.actions(GAME)), 3, 1)
+    return play_episodes(GAME, selfplay, SEARCH, HashEvaluator(rules.action_count(GAME)), 3, 1)
 
 
 def policies(states, simulations):
     """Return the policies of searches without noise."""
     quiet = SearchSettings(simulations=simulations, reuse_tree=False)
-    search = Search(GAME, quiet, HashEvaluator(rules.actions(GAME)), len(states))
+    search = Search(GAME, quiet, HashEvaluator(rules.action_count(GAME)), len(states))
     slots = np.arange(len(states))
     search.set_root(slots, states)
     search.start_search(slots, *np.zeros((2, len(states)), np.uint64))
@@ -47,8 +47,8 @@ def test_quick_moves_have_few_simulations_and_no_noise():
     quiet = policies(moves.states[full], 40)
     assert (moves.policies[full] != quiet)[has_choice].any(axis=1).mean() > 0.5
     simulations = int(40 * full.sum() + 9 * quick.sum())
-    assert episodes.counts["simulations"] == simulations
-    assert episodes.moves == len(moves.plies)
+    assert episodes.search_counts["simulations"] == simulations
+    assert episodes.searched_move_count == len(moves.plies)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_budgets_do_not_depend_on_layout(budget):
         np.array_equal(a, b, equal_nan=True)
         for a, b in zip(*(each.examples.columns().values() for each in (one, other)), strict=True)
     )
-    assert one.counts["simulations"] == other.counts["simulations"]
+    assert one.search_counts["simulations"] == other.search_counts["simulations"]
 
 
 def test_converged_searches_stop_early():
     episodes = play({"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": -5.0})
     assert episodes.examples.full.all()
-    mean = episodes.counts["simulations"] / episodes.moves
+    mean = episodes.search_counts["simulations"] / episodes.searched_move_count
     assert 6 <= mean < 40
     sooner = play({"name": "kl_gain", "every": 6, "least": 6, "most": 40, "threshold": 1.0})
-    assert sooner.counts["simulations"] / sooner.moves < mean
+    assert sooner.search_counts["simulations"] / sooner.searched_move_count < mean

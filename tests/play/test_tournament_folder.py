@@ -19,7 +19,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play import engine
 from zerolab.play.pair_results import game_statistics
-from zerolab.play.pairings import round_robin, thread_batches
+from zerolab.play.pairings import round_robin_blocks, thread_batches
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameStore
@@ -29,7 +29,7 @@ PLAY = "import sys; from play.play_some import play; play(sys.argv[1])"
 
 def play(folder, chosen_agents, **changes):
     players = {agent.name: "" for agent in chosen_agents}
-    with Tournament.locked(folder, settings(players=players, **changes)) as tournament:
+    with Tournament.open_locked(folder, settings(players=players, **changes)) as tournament:
         tournament.play(GAME, chosen_agents)
         return tournament.games()
 
@@ -38,7 +38,7 @@ def play(folder, chosen_agents, **changes):
 @pytest.mark.parametrize("slots", [16, 1024])
 def test_all_pairs_meet_with_both_colours(players, games, slots):
     names = [f"p{n}" for n in range(players)]
-    batches = thread_batches(round_robin(names, games), games, slots, threads=2)
+    batches = thread_batches(round_robin_blocks(names, games), games, slots, threads=2)
     schedule = [game for batch in batches for game in batch]
     colours = Counter((game.first, game.second) for game in schedule)
     assert set(colours.values()) == {games // 2}
@@ -48,14 +48,14 @@ def test_all_pairs_meet_with_both_colours(players, games, slots):
 
 def test_batches_have_few_players():
     names = [f"p{n:02}" for n in range(82)]
-    batches = thread_batches(round_robin(names, 10), 10, slots=512, threads=2)
+    batches = thread_batches(round_robin_blocks(names, 10), 10, slots=512, threads=2)
     busy = [{name for game in batch for name in (game.first, game.second)} for batch in batches]
     assert max(map(len, busy)) <= 24
     assert max(map(len, batches)) <= 2 * 2 * 512
 
 
 def test_games_of_pair_share_opening_and_thread():
-    batches = thread_batches(round_robin("abc", 50), 50, slots=16, threads=3)
+    batches = thread_batches(round_robin_blocks("abc", 50), 50, slots=16, threads=3)
     for batch in batches:
         assert [game.number + 1 for game in batch[::2]] == [game.number for game in batch[1::2]]
         assert [game.stream + 1 for game in batch[::2]] == [game.stream for game in batch[1::2]]
@@ -104,7 +104,7 @@ def test_equal_players_under_two_names_play_different_games(tmp_path):
     chosen_agents = [Agent(name, lambda: RandomPlayer(GAME)) for name in ("random", "random #2")]
     games = play(tmp_path / "t", chosen_agents, games=600, openings=0)
     counts = game_statistics(games)
-    assert counts.distinct > 560
+    assert counts.distinct_count > 560
     results = [game.result if game.first == "random" else -game.result for game in games]
     assert abs(sum(results)) < 4 * len(games) ** 0.5
 
@@ -116,7 +116,7 @@ def test_forfeits_are_stored_and_counted(tmp_path):
     assert [game.result for game in games] == [
         -1 if game.first == "quitter" else 1 for game in games
     ]
-    assert game_statistics(games).forfeits == {"quitter": 4}
+    assert game_statistics(games).forfeit_counts == {"quitter": 4}
 
 
 def wait_for_stages(folder, process, minimum):
@@ -135,20 +135,20 @@ def test_killed_tournament_resumes_to_same_games(tmp_path, monkeypatch):
     monkeypatch.setattr("zerolab.play.tournament._STORE_SECONDS", 0.0)
     monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
-    blocks = len(round_robin(settings().players, settings().games))
+    blocks = len(round_robin_blocks(settings().players, settings().games))
     process = Fork(str(folder), code=PLAY)
     assert wait_for_stages(folder, process, blocks // 3)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert len(GameStore(folder / "games.sqlite").stages()) < blocks
     for each in (undisturbed, folder):
-        with Tournament.locked(each, settings()) as tournament:
+        with Tournament.open_locked(each, settings()) as tournament:
             tournament.play(GAME, agents())
-    one, other = Tournament.saved(undisturbed), Tournament.saved(folder)
+    one, other = Tournament.load(undisturbed), Tournament.load(folder)
     assert contents(undisturbed) == contents(folder)
     assert one.games() == other.games()
     assert len(one.games()) == 300 * 6
-    assert other.blocks_left() == []
+    assert other.remaining_blocks() == []
 
 
 def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
@@ -160,7 +160,7 @@ def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     folder = tmp_path / "t"
-    with Tournament.locked(folder, settings()) as tournament:
+    with Tournament.open_locked(folder, settings()) as tournament:
         with pytest.raises(KeyboardInterrupt):
             tournament.play(GAME, agents(), progress)
         finished = tournament.games()
@@ -172,9 +172,9 @@ def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
 
 def test_second_process_is_refused(tmp_path):
     with (
-        Tournament.locked(tmp_path / "t", settings()),
+        Tournament.open_locked(tmp_path / "t", settings()),
         pytest.raises(UserError, match="is in use"),
-        Tournament.locked(tmp_path / "t", settings()),
+        Tournament.open_locked(tmp_path / "t", settings()),
     ):
         pass
 
@@ -190,11 +190,11 @@ def test_second_process_is_refused(tmp_path):
     ],
 )
 def test_changed_settings_are_refused(tmp_path, changes, expected):
-    with Tournament.locked(tmp_path / "t", settings()):
+    with Tournament.open_locked(tmp_path / "t", settings()):
         pass
     with (
         pytest.raises(UserError, match=expected),
-        Tournament.locked(tmp_path / "t", settings(**changes)),
+        Tournament.open_locked(tmp_path / "t", settings(**changes)),
     ):
         pass
 
@@ -203,19 +203,19 @@ def test_foreign_folder_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with (
         pytest.raises(UserError, match="is not a tournament and not empty"),
-        Tournament.locked(tmp_path, settings()),
+        Tournament.open_locked(tmp_path, settings()),
     ):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_edited_settings_file_is_reported_as_damaged(tmp_path):
-    with Tournament.locked(tmp_path, settings()):
+    with Tournament.open_locked(tmp_path, settings()):
         pass
     file = tmp_path / "tournament.toml"
     file.write_text(file.read_text().replace("seed = 4", "seed = 5"))
     with pytest.raises(UserError, match=r"tournament\.toml is damaged"):
-        Tournament.saved(tmp_path)
+        Tournament.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -232,16 +232,16 @@ def test_invalid_settings_are_refused(changes, expected):
 
 
 def test_as_many_players_as_in_the_largest_published_tournament_meet(tmp_path):
-    """Random players play fewer games per pair than in the papers, in thousands of stages."""
+    """Random players play fewer games per pair than in the papers, but in thousands of stages."""
     game = parse_game("connect_four:6x7")
     chosen_agents = [Agent(f"random {n:02}", lambda: RandomPlayer(game)) for n in range(82)]
     players = {agent.name: "" for agent in chosen_agents}
     tournament_settings = TournamentSettings(game="connect_four:6x7", games=4, players=players)
-    with Tournament.locked(tmp_path, tournament_settings) as tournament:
+    with Tournament.open_locked(tmp_path, tournament_settings) as tournament:
         tournament.play(game, chosen_agents)
         games = tournament.games()
     counts = game_statistics(games)
-    assert counts.games == 13_284
-    assert counts.distinct > 13_220
-    _, low, high = counts.moving_first.interval(z=4)
+    assert counts.game_count == 13_284
+    assert counts.distinct_count > 13_220
+    _, low, high = counts.first_player_score.interval(z=4)
     assert low < 0.5567 < high  # the mean of three million random playouts

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.bayes import ELO, rate
+from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, rate
 from zerolab.ratings.posterior import Posterior
 from zerolab.ratings.rating_report import ratings_json
 from zerolab.ratings.results import GameResult, connected_groups, synthetic_tournament, tally
-from zerolab.ratings.sprt import Sprt, count_pairs
+from zerolab.ratings.sprt import Sprt, cumulative_pair_counts
 
 
 def elos(ratings):
@@ -77,7 +77,7 @@ def test_two_players_match_closed_form():
     share = (wins + draws) / (wins + losses + 2 * draws)
     information = (wins + losses + 2 * draws) * share * (1 - share)
     assert difference.interval.high - difference.elo == pytest.approx(
-        1.96 * ELO / math.sqrt(information), rel=1e-4
+        1.96 * ELO_PER_NATURAL_UNIT / math.sqrt(information), rel=1e-4
     )
 
 
@@ -127,7 +127,7 @@ def test_scale_agrees_with_bayeselo():
     assert ratings.model.scale == pytest.approx(0.92550, abs=1e-5)
     won, drawn, _ = probabilities(0.01, 97.3)
     slope = (won + drawn / 2 - 0.5) / 0.01
-    assert slope == pytest.approx(ratings.model.scale / (4 * ELO), rel=1e-4)
+    assert slope == pytest.approx(ratings.model.scale / (4 * ELO_PER_NATURAL_UNIT), rel=1e-4)
 
 
 def test_match_and_sequential_test_have_same_elo_scale():
@@ -145,7 +145,7 @@ def test_match_and_sequential_test_have_same_elo_scale():
     assert ratings.model.difference("a", "b").elo > 4 * difference.elo
     assert ratings.model.difference("a", "b").los == difference.los
     assert difference.interval.high < 50
-    assert Sprt(0, 50).verdict(count_pairs("a", played)[-1]).state == "accept H0"
+    assert Sprt(0, 50).judge_pairs(cumulative_pair_counts("a", played)[-1]).state == "accept H0"
     top = ratings.players[0]
     assert top.elo == pytest.approx(difference.elo / 2)
     assert top.elo_model == pytest.approx(ratings.model.difference("a", "b").elo / 2)
@@ -230,7 +230,9 @@ def test_derivatives_agree_with_finite_differences():
     posterior = Posterior(first, second, random.random(25) * 9, random.random(25) * 9, 17.5)
     point = np.array([*random.normal(0, 0.7, 6), 0.2, 0.6])
     steps = 1e-5 * np.eye(8)
-    slopes = [(posterior.value(point + s) - posterior.value(point - s)) / 2e-5 for s in steps]
+    slopes = [
+        (posterior.log_density(point + s) - posterior.log_density(point - s)) / 2e-5 for s in steps
+    ]
     assert posterior.gradient(point) == pytest.approx(np.array(slopes), abs=1e-4)
     bends = [(posterior.gradient(point - s) - posterior.gradient(point + s)) / 2e-5 for s in steps]
     assert posterior.information(point) == pytest.approx(np.array(bends), abs=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.results import GameResult, Score, distinct_games, score_of
+from zerolab.ratings.results import GameResult, MatchScore, distinct_games, score_of
 from zerolab.store.games import GameRecord
 
 GAMES = [
@@ -29,8 +29,8 @@ def test_games_without_actions_are_all_distinct():
 
 
 def test_score_of_counts_for_one_player():
-    assert score_of("a", GAMES) == Score(3, 1, 2)
-    assert score_of("b", [game for game in GAMES if "b" in game[1:3]]) == Score(2, 1, 2)
+    assert score_of("a", GAMES) == MatchScore(3, 1, 2)
+    assert score_of("b", [game for game in GAMES if "b" in game[1:3]]) == MatchScore(2, 1, 2)
 
 
 def test_rating_counts_all_games_but_uses_distinct_ones():

@@ -9,7 +9,7 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.ratings.results import GameResult
-from zerolab.ratings.sprt import Sprt, count_pairs, expected_score, log_likelihood_ratio
+from zerolab.ratings.sprt import Sprt, cumulative_pair_counts, expected_score, log_likelihood_ratio
 
 
 def share_accepting_h1(elo, elo0, elo1, *, runs=1000, max_pairs=1500, bias=0.0):
@@ -47,17 +47,17 @@ def test_error_rates_are_within_bounds(bias):
 
 
 def test_large_difference_is_decided_quickly():
-    verdicts = [Sprt(0, 50).verdict([0, 0, 0, 0, n]).state for n in range(60)]
+    verdicts = [Sprt(0, 50).judge_pairs([0, 0, 0, 0, n]).state for n in range(60)]
     assert verdicts[0] == "continue"
     assert verdicts[-1] == "accept H1"
-    lost = [Sprt(0, 50).verdict([n, 0, 0, 0, 0]).state for n in range(60)]
+    lost = [Sprt(0, 50).judge_pairs([n, 0, 0, 0, 0]).state for n in range(60)]
     assert lost[-1] == "accept H0"
 
 
 def test_even_pairs_favour_nearer_hypothesis():
-    assert Sprt(0, 50).verdict([0, 0, 500, 0, 0]).state == "accept H0"
-    assert Sprt(-50, 0).verdict([0, 0, 500, 0, 0]).state == "accept H1"
-    assert Sprt(-20, 20).verdict([3, 7, 11, 7, 3]).llr == pytest.approx(0, abs=1e-9)
+    assert Sprt(0, 50).judge_pairs([0, 0, 500, 0, 0]).state == "accept H0"
+    assert Sprt(-50, 0).judge_pairs([0, 0, 500, 0, 0]).state == "accept H1"
+    assert Sprt(-20, 20).judge_pairs([3, 7, 11, 7, 3]).llr == pytest.approx(0, abs=1e-9)
 
 
 def test_two_scores_give_bernoulli_likelihood_ratio():
@@ -68,7 +68,7 @@ def test_two_scores_give_bernoulli_likelihood_ratio():
 
 
 def test_bounds_follow_wald():
-    verdict = Sprt(0, 10, alpha=0.05, beta=0.1).verdict([0] * 5)
+    verdict = Sprt(0, 10, alpha=0.05, beta=0.1).judge_pairs([0] * 5)
     assert verdict.llr == 0
     assert verdict.lower == pytest.approx(math.log(0.1 / 0.95))
     assert verdict.upper == pytest.approx(math.log(0.9 / 0.05))
@@ -85,28 +85,28 @@ def games_of_a(outcomes, lines=None):
 
 def test_pairs_are_counted():
     outcomes = [1, 1, 1, 0, 1, -1, 0, 0, 0, -1, -1, -1, 1]
-    counts = count_pairs("a", games_of_a(outcomes))
+    counts = cumulative_pair_counts("a", games_of_a(outcomes))
     assert counts[0].tolist() == [0, 0, 0, 0, 1]
     assert counts[-1].tolist() == [1, 1, 2, 1, 1]
     assert counts.sum(axis=1).tolist() == [1, 2, 3, 4, 5, 6]
-    reversed_counts = count_pairs("b", games_of_a(outcomes))
+    reversed_counts = cumulative_pair_counts("b", games_of_a(outcomes))
     assert reversed_counts[-1].tolist() == counts[-1, ::-1].tolist()
-    assert count_pairs("a", games_of_a([1])).shape == (0, 5)
+    assert cumulative_pair_counts("a", games_of_a([1])).shape == (0, 5)
 
 
 def test_pairs_with_repeated_games_are_ignored():
     lines = ["x", "x", "x", "x", "y", "x", "z", "z"]
-    counts = count_pairs("a", games_of_a([1] * 8, lines))
+    counts = cumulative_pair_counts("a", games_of_a([1] * 8, lines))
     assert counts[:, 4].tolist() == [1, 1, 1, 2]
     assert counts[:, :4].sum() == 0
 
 
 def test_repeating_two_games_never_decides():
     repeated = games_of_a([1, 1] * 500, ["x", "y"] * 500)
-    count, verdict = Sprt(0, 50).judge("a", repeated)
+    count, verdict = Sprt(0, 50).judge_games("a", repeated)
     assert (count, verdict.state) == (1000, "continue")
     different = games_of_a([1, 1] * 500)
-    count, verdict = Sprt(0, 50).judge("a", different)
+    count, verdict = Sprt(0, 50).judge_games("a", different)
     assert verdict.state == "accept H1"
     assert count < 60
 
@@ -114,11 +114,11 @@ def test_repeating_two_games_never_decides():
 def test_judge_stops_at_deciding_pair():
     outcomes = np.random.default_rng(2).choice([1, 1, 0, -1], 400).tolist()
     games = games_of_a(outcomes)
-    count, verdict = Sprt(0, 50).judge("a", games)
-    assert verdict == Sprt(0, 50).verdict(count_pairs("a", games[:count])[-1])
+    count, verdict = Sprt(0, 50).judge_games("a", games)
+    assert verdict == Sprt(0, 50).judge_pairs(cumulative_pair_counts("a", games[:count])[-1])
     assert verdict.state != "continue"
-    assert Sprt(0, 50).judge("a", games[: count - 2])[1].state == "continue"
-    assert Sprt(0, 50).judge("a", [])[1].state == "continue"
+    assert Sprt(0, 50).judge_games("a", games[: count - 2])[1].state == "continue"
+    assert Sprt(0, 50).judge_games("a", [])[1].state == "continue"
 
 
 def test_repeated_games_do_not_raise_error_rate():
@@ -129,7 +129,7 @@ def test_repeated_games_do_not_raise_error_rate():
         outcomes = random.choice([1, 0, -1], (30, 2))
         lines = random.integers(0, 30, 300)
         games = games_of_a(outcomes[lines].reshape(-1).tolist(), np.repeat(lines, 2).tolist())
-        is_wrong.append(Sprt(0, 50).judge("a", games)[1].state == "accept H1")
+        is_wrong.append(Sprt(0, 50).judge_games("a", games)[1].state == "accept H1")
     assert np.mean(is_wrong) < 0.1  # 5 % plus three standard deviations
 
 

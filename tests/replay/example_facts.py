@@ -18,7 +18,7 @@ VISITS = TargetOptions(
 def example_facts(count: int, **values) -> Facts:
     """Return facts about `count` positions; other columns are zero, or empty for vectors."""
     columns = {}
-    for name in Facts.forms():
+    for name in Facts.column_forms():
         if name in VECTOR_COLUMNS:
             column = np.asarray(values.get(name, np.empty((count, 0))), np.float16)
         else:

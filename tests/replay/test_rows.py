@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.replay import rows as table
-from zerolab.replay.rows import Merger, Rows
-from zerolab.replay.window_rules import MERGINGS, Mean, Newest
+from zerolab.replay.rows import Merger, RowPool
+from zerolab.replay.window_rules import MERGINGS, MeanMerging, NewestMerging
 
 
 def some_rows(ids, seed=0, dtype=np.float16):
@@ -22,7 +22,7 @@ def some_rows(ids, seed=0, dtype=np.float16):
     action_values[random.random((len(ids), 3)) < 0.3] = np.nan
     return {
         "states": np.stack([ids * 7, ids // 2], axis=1),
-        "replies": replies,
+        "reply_policies": replies,
         "action_values": action_values,
         "values": random.uniform(-1, 1, len(ids)).astype(np.float32),
     }
@@ -65,10 +65,10 @@ def rows_by_state(rows, slots):
 
 
 MERGERS = {
-    "newest": (Newest(), lambda _: 0.8),
-    "half": (Newest(weight=0.5), lambda _: 0.5),
-    "only the newest": (Newest(weight=1), lambda _: 1),
-    "mean": (Mean(), lambda count: 1 / count),
+    "newest": (NewestMerging(), lambda _: 0.8),
+    "half": (NewestMerging(weight=0.5), lambda _: 0.5),
+    "only the newest": (NewestMerging(weight=1), lambda _: 1),
+    "mean": (MeanMerging(), lambda count: 1 / count),
 }
 
 
@@ -79,7 +79,7 @@ MERGERS = {
 )
 def test_merged_rows_equal_a_plain_dictionary(name, parts, removed):
     merging, share = MERGERS[name]
-    rows, naive, live = Rows(), NaiveMerger(share), set()
+    rows, naive, live = RowPool(), NaiveMerger(share), set()
     merger = Merger(merging, rows)
     for seed, (part, removed_ids) in enumerate(zip(parts, removed, strict=False)):
         new = some_rows(part, seed, np.float32)
@@ -96,23 +96,23 @@ def test_merged_rows_equal_a_plain_dictionary(name, parts, removed):
         for slot in removed_slots:
             naive.remove(tuple(rows.columns["states"][slot].tolist()))
         merger.remove(np.array(removed_slots, np.int32))
-        rows.give_back(np.array(removed_slots, np.int32))
+        rows.free(np.array(removed_slots, np.int32))
         live -= set(removed_slots)
 
 
 def test_merged_rows_are_rounded_once():
     """The mean of ten rows is exact up to a single rounding to float16."""
-    rows = Rows()
+    rows = RowPool()
     values = np.linspace(0, 1, 10, dtype=np.float16)
     states = np.zeros((10, 1), np.uint64)
-    slots = Merger(Mean(), rows).add({"states": states, "values": values})
+    slots = Merger(MeanMerging(), rows).add({"states": states, "values": values})
     assert set(slots.tolist()) == {slots[0]}
     assert rows.columns["values"][slots[0]] == np.float16(values.astype(np.float64).mean())
 
 
 def test_weighted_merging_agrees_with_hand_computed_values():
-    rows = Rows()
-    merger = Merger(Newest(weight=0.75), rows)
+    rows = RowPool()
+    merger = Merger(NewestMerging(weight=0.75), rows)
     states = np.zeros((1, 1), np.uint64)
     for value in (1, -1, 1):
         (slot,) = merger.add({"states": states, "values": np.array([value], np.float32)})
@@ -121,13 +121,13 @@ def test_weighted_merging_agrees_with_hand_computed_values():
 
 def test_all_mergings_are_registered():
     assert list(MERGINGS) == ["none", "newest", "mean"]
-    assert [kind().is_on for kind in MERGINGS.values()] == [False, True, True]
+    assert [kind().is_active for kind in MERGINGS.values()] == [False, True, True]
 
 
 @pytest.mark.parametrize("weight", [0, -0.1, 1.5, float("nan")])
 def test_weight_outside_its_range_is_refused(weight):
     with pytest.raises(ValueError, match="weight"):
-        Newest(weight=weight)
+        NewestMerging(weight=weight)
 
 
 @given(
@@ -139,30 +139,33 @@ def test_remaining_table_entries_are_found_after_removals(ids, removed_ids):
     states = np.array(ids, np.uint64).reshape(-1, 1)
     small = np.full(32, -1, np.int32)
     slots = np.arange(len(ids), dtype=np.int32)
-    table.insert(small, states, slots)
+    table.insert_rows(small, states, slots)
     removed_slots = np.array(
         [n for n, state_id in enumerate(ids) if state_id in removed_ids], np.int32
     )
-    table.remove(small, states, removed_slots)
+    table.remove_rows(small, states, removed_slots)
     remaining_slots = np.setdiff1d(slots, removed_slots)
     owners = np.empty(len(remaining_slots), np.int32)
-    assert table.find_or_insert(small, states, states[remaining_slots], removed_slots, owners) == 0
+    assert (
+        table.find_or_insert_rows(small, states, states[remaining_slots], removed_slots, owners)
+        == 0
+    )
     assert owners.tolist() == remaining_slots.tolist()
     assert (small >= 0).sum() == len(remaining_slots)
 
 
 def test_free_slots_are_reused_and_rows_never_move():
-    rows = Rows()
+    rows = RowPool()
     ids = np.arange(3000)
-    first = rows.take(3000, {"ids": ids})
+    first = rows.allocate(3000, {"ids": ids})
     rows.write(first, {"ids": ids})
     assert first.tolist() == ids.tolist()
-    rows.give_back(first[100:200])
+    rows.free(first[100:200])
     capacity = rows.capacity
-    second = rows.take(capacity - 2900, {"ids": ids})
+    second = rows.allocate(capacity - 2900, {"ids": ids})
     assert rows.capacity == capacity
     assert set(first[100:200].tolist()) <= set(second.tolist())
-    third = rows.take(1, {"ids": ids})
+    third = rows.allocate(1, {"ids": ids})
     assert rows.capacity > capacity
     assert third[0] >= capacity
     assert (rows.columns["ids"][first[:100]] == ids[:100]).all()

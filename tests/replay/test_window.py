@@ -10,16 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.example_facts import example_facts
-from zerolab.replay.window import Contents, Window, canonical
-from zerolab.replay.window_rules import Iterations, Newest, NoMerging, PowerLaw, Slow
-from zerolab.rules import encoding, python, rules
+from zerolab.replay.window import Window, WindowContents, canonical_columns
+from zerolab.replay.window_rules import (
+    IterationsWindow,
+    NewestMerging,
+    NoMerging,
+    PowerLawWindow,
+    SlowWindow,
+)
+from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
 SIZES = (
-    Iterations(iterations=2),
-    Slow(first=5, final=9, begin=2, end=4),
-    PowerLaw(c=6, alpha=0.5, beta=0.5),
+    IterationsWindow(iterations=2),
+    SlowWindow(first=5, final=9, begin=2, end=4),
+    PowerLawWindow(c=6, alpha=0.5, beta=0.5),
 )
 
 
@@ -56,9 +62,9 @@ class NaiveWindow:
                 self.rows.remove(row)
             merged_value = (1 - self.weight) * old[0][1] + self.weight * value if old else value
             self.rows.append([state, merged_value, self.iteration])
-        oldest = self.size.oldest(self.iteration)
+        oldest = self.size.oldest_iteration(self.iteration)
         self.rows = [row for row in self.rows if row[2] >= oldest]
-        limit = self.size.positions(self.iteration, self.total)
+        limit = self.size.max_positions(self.iteration, self.total)
         self.rows = self.rows if limit is None else self.rows[-limit:]
 
 
@@ -66,7 +72,7 @@ class NaiveWindow:
 @pytest.mark.parametrize("weight", [0, 0.8])
 @given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
 def test_contents_equal_a_plain_list(size, weight, played):
-    contents = Contents(size, Newest(weight=weight) if weight else NoMerging())
+    contents = WindowContents(size, NewestMerging(weight=weight) if weight else NoMerging())
     naive = NaiveWindow(size, weight)
     for iteration, ids in enumerate(played, 1):
         columns = positions(ids, iteration)
@@ -77,40 +83,40 @@ def test_contents_equal_a_plain_list(size, weight, played):
         np.testing.assert_allclose(
             [x for _, x in listed_rows], [row[1] for row in naive.rows], 1e-5
         )
-        assert contents.merged == naive.merged
-        assert contents.total == naive.total
-        assert contents.fresh == sum(row[2] == iteration for row in naive.rows)
+        assert contents.merged_count == naive.merged
+        assert contents.added_count == naive.total
+        assert contents.updated_count == sum(row[2] == iteration for row in naive.rows)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
 def test_window_is_restored_from_the_first_needed_iteration(size, played):
-    whole = Contents(size, NoMerging())
+    whole = WindowContents(size, NoMerging())
     for iteration, ids in enumerate(played, 1):
         whole.add(positions(ids, iteration))
     counts = [len(ids) for ids in played]
-    first = size.first_needed(len(played), sum(counts), lambda number: counts[number - 1])
-    restored = Contents(size, NoMerging())
-    restored.skip(first - 1, sum(counts[: first - 1]))
+    first = size.first_needed_iteration(len(played), sum(counts), lambda number: counts[number - 1])
+    restored = WindowContents(size, NoMerging())
+    restored.resume_after(first - 1, sum(counts[: first - 1]))
     for iteration in range(first, len(played) + 1):
         restored.add(positions(played[iteration - 1], iteration))
     assert listed(restored) == listed(whole)
-    assert (restored.iteration, restored.total, restored.fresh) == (
+    assert (restored.iteration, restored.added_count, restored.updated_count) == (
         whole.iteration,
-        whole.total,
-        whole.fresh,
+        whole.added_count,
+        whole.updated_count,
     )
 
 
 def test_repeated_openings_stay_in_a_merged_window():
-    contents = Contents(Slow(first=3, final=3, begin=1, end=2), Newest())
+    contents = WindowContents(SlowWindow(first=3, final=3, begin=1, end=2), NewestMerging())
     for iteration in range(1, 6):
         contents.add(positions([7, 100 + iteration, 200 + iteration], iteration))
     assert [state for state, _ in listed(contents)] == [7, 105, 205]
 
 
 def test_memory_of_a_full_window_is_constant():
-    contents = Contents(Iterations(iterations=3), NoMerging())
+    contents = WindowContents(IterationsWindow(iterations=3), NoMerging())
     capacities = []
     for iteration in range(1, 20):
         contents.add(positions(range(1000), iteration))
@@ -132,14 +138,14 @@ def some_positions(name):
 @pytest.mark.parametrize("name", ["othello:4x6", "connect_four:5x5", "gobang:4x4:3"])
 def test_all_images_have_the_same_canonical_row(name):
     positions = some_positions(name)
-    game, actions = positions[0].game, rules.actions(positions[0].game)
-    count = encoding.symmetries(game)
-    _, moved = python.symmetry_tables(game)
+    game, actions = positions[0].game, rules.action_count(positions[0].game)
+    count = encoding.symmetry_count(game)
+    _, moved = compiled_rules.symmetry_tables(game)
     policies = np.random.default_rng(1).random((len(positions), actions)).astype(np.float16)
     images = [
         {
             "states": np.array(
-                [python.transform(game, position.state, s) for position in positions]
+                [compiled_rules.transform(game, position.state, s) for position in positions]
             ),
             "policies": np.take_along_axis(
                 policies, np.argsort(moved[[s] * len(policies)]), axis=1
@@ -149,13 +155,14 @@ def test_all_images_have_the_same_canonical_row(name):
         }
         for s in range(count)
     ]
-    rows = [canonical(game, image) for image in images]
+    rows = [canonical_columns(game, image) for image in images]
     for row, image in zip(rows, images, strict=True):
         assert (row["states"] == rows[0]["states"]).all()
         assert row["values"] is image["values"]
         assert row["empty"].shape == image["empty"].shape
     asymmetric = [
-        len({python.transform(game, position.state, s).tobytes() for s in range(count)}) == count
+        len({compiled_rules.transform(game, position.state, s).tobytes() for s in range(count)})
+        == count
         for position in positions
     ]
     assert sum(asymmetric) > 3
@@ -168,17 +175,23 @@ def test_moves_and_images_commute(name):
     positions = some_positions(name)
     game = positions[0].game
     played = [int(position.legal_actions[-1]) for position in positions]
-    moves = np.zeros((len(positions), rules.actions(game)), np.float16)
+    moves = np.zeros((len(positions), rules.action_count(game)), np.float16)
     moves[np.arange(len(played)), played] = 1
     states = np.array([position.state for position in positions])
-    row = canonical(game, {"states": states, "moves": moves})
-    successors = np.array([python.apply(game, s, a) for s, a in zip(states, played, strict=True)])
-    image_moves = row["moves"].argmax(axis=1)
+    row = canonical_columns(game, {"states": states, "played_actions": moves})
+    successors = np.array(
+        [compiled_rules.apply(game, s, a) for s, a in zip(states, played, strict=True)]
+    )
+    image_moves = row["played_actions"].argmax(axis=1)
     image_successors = np.array(
-        [python.apply(game, s, int(a)) for s, a in zip(row["states"], image_moves, strict=True)]
+        [
+            compiled_rules.apply(game, s, int(a))
+            for s, a in zip(row["states"], image_moves, strict=True)
+        ]
     )
     expected, actual = (
-        canonical(game, {"states": batch})["states"] for batch in (successors, image_successors)
+        canonical_columns(game, {"states": batch})["states"]
+        for batch in (successors, image_successors)
     )
     assert (expected == actual).all()
 
@@ -187,11 +200,11 @@ def filled_window(name, iterations=1, size=10, keep=5):
     """Return a window and the states, one-hot policies and values of its last iteration."""
     random = np.random.default_rng(2)
     position = Position.start(name)
-    window = Window(position.game, Iterations(iterations=keep))
+    window = Window(position.game, IterationsWindow(iterations=keep))
     for _ in range(iterations):
         states, policies, values = [], [], []
         for n in range(size):
-            policy = np.zeros(rules.actions(position.game), np.float16)
+            policy = np.zeros(rules.action_count(position.game), np.float16)
             policy[random.choice(position.legal_actions)] = 1
             states.append(position.state)
             policies.append(policy)
@@ -205,14 +218,14 @@ def filled_window(name, iterations=1, size=10, keep=5):
 def test_every_image_is_served_once_with_its_policy(name):
     window, states, policies, values = filled_window(name, size=6)
     game = window.game
-    count = encoding.symmetries(game)
+    count = encoding.symmetry_count(game)
     expected = Counter()
-    _, action_table = python.symmetry_tables(game)
+    _, action_table = compiled_rules.symmetry_tables(game)
     for state, policy, value in zip(states, policies, values, strict=True):
         for symmetry in range(count):
-            image = python.transform(game, state, symmetry)
+            image = compiled_rules.transform(game, state, symmetry)
             action = action_table[symmetry][policy.argmax()]
-            expected[python.encode(game, image).tobytes(), action, value] += 1
+            expected[compiled_rules.encode(game, image).tobytes(), action, value] += 1
     served = Counter()
     batches = list(window.batches(np.random.default_rng(1), 6, count, "all"))
     for batch in batches:
@@ -228,28 +241,29 @@ def test_every_image_is_served_once_with_its_policy(name):
 def test_symmetries_permute_all_action_columns_equally(name):
     """Each action column stays a fixed function of the policies, including missing values."""
     game = parse_game(name)
-    actions, size = rules.actions(game), 40
+    actions, size = rules.action_count(game), 40
     random = np.random.default_rng(5)
     policies = random.permuted(np.tile(np.arange(actions), (size, 1)), axis=1)
     values = np.where(policies == 3, np.nan, -policies)
     facts = example_facts(
-        size, policies=policies, replies=policies + 100, moves=policies == 5, action_values=values,
+        size, policies=policies, reply_policies=policies + 100, played_actions=policies == 5,
+        action_values=values,
         **{name: np.arange(size) for name in ("values", "draws", "plies_left", "root_values")},
     )  # fmt: skip
-    window = Window(game, Iterations())
-    window.add(np.array([python.start(game)] * size), facts)
+    window = Window(game, IterationsWindow())
+    window.add(np.array([compiled_rules.start(game)] * size), facts)
     (batch,) = window.batches(random, size, 1, "random")
     served = batch.facts
     assert {column.dtype for column in served.columns().values()} == {np.dtype(np.float32)}
-    _, images = python.symmetry_tables(game)
+    _, images = compiled_rules.symmetry_tables(game)
     for row, number in enumerate(served.values.astype(int)):
         original = policies[number]
         matching_images = [
             image for image in images if (served.policies[row][image] == original).all()
         ]
         assert len(matching_images) == 1
-    np.testing.assert_array_equal(served.replies, served.policies + 100)
-    np.testing.assert_array_equal(served.moves, served.policies == 5)
+    np.testing.assert_array_equal(served.reply_policies, served.policies + 100)
+    np.testing.assert_array_equal(served.played_actions, served.policies == 5)
     expected = np.where(served.policies == 3, np.nan, -served.policies)
     np.testing.assert_array_equal(served.action_values, expected)
     for column in (served.draws, served.plies_left, served.root_values):
@@ -268,7 +282,7 @@ def test_random_images_and_orders_vary_between_epochs():
 def test_states_are_served_unchanged_without_symmetries():
     window, states, *_ = filled_window("gobang:5x5:4", size=6)
     (batch,) = window.batches(np.random.default_rng(1), 6, 1, "none")
-    plain = {planes.tobytes() for planes in python.encode_batch(window.game, states)}
+    plain = {planes.tobytes() for planes in compiled_rules.encode_batch(window.game, states)}
     assert {planes.tobytes() for planes in batch.planes} == plain
 
 
@@ -296,8 +310,8 @@ def test_features_are_not_transformed_and_merge_without_missing_values(share):
     position = Position.start("connect_four:4x4")
     states = np.array([position.state, position.play(1).state, position.state])
     features = [[1, np.nan], [2, 8], [3, 5]]
-    merging = Newest(weight=share) if share else None
-    window = Window(position.game, Iterations(iterations=1), merging)
+    merging = NewestMerging(weight=share) if share else None
+    window = Window(position.game, IterationsWindow(iterations=1), merging)
     window.add(states, example_facts(3, values=[1, 2, 3], features=features))
     (batch,) = window.batches(np.random.default_rng(1), len(window), 1, "random")
     served = dict(zip(batch.facts.values, batch.facts.features, strict=True))

@@ -8,48 +8,53 @@ from hypothesis import strategies as st
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.replay.window_rules import Iterations, Positions, PowerLaw, Slow
+from zerolab.replay.window_rules import (
+    IterationsWindow,
+    PositionsWindow,
+    PowerLawWindow,
+    SlowWindow,
+)
 
 
 def test_slow_window_has_the_published_sizes():
     """500,000 positions, growing to 2,000,000 over iterations 5 to 15 [Clausen2021]."""
-    sizes = [Slow().positions(iteration, 10**9) for iteration in range(1, 18)]
+    sizes = [SlowWindow().max_positions(iteration, 10**9) for iteration in range(1, 18)]
     assert sizes[:5] == [500_000] * 5
     assert sizes[5:15] == [500_000 + 150_000 * step for step in range(1, 11)]
     assert sizes[15:] == [2_000_000] * 2
-    assert Slow().last == 15
+    assert SlowWindow().last_iteration == 15
 
 
 def test_katago_window_has_the_published_size():
     """About 22 million after the 241 million positions of the main run [Wu2019]."""
-    window = PowerLaw()
-    assert window.positions(1, 10) == window.positions(1, 250_000) == 250_000
-    assert window.positions(1, 241_000_000) == pytest.approx(22e6, rel=0.1)
-    slope = (window.positions(1, 251_000) - window.positions(1, 250_000)) / 1000
+    window = PowerLawWindow()
+    assert window.max_positions(1, 10) == window.max_positions(1, 250_000) == 250_000
+    assert window.max_positions(1, 241_000_000) == pytest.approx(22e6, rel=0.1)
+    slope = (window.max_positions(1, 251_000) - window.max_positions(1, 250_000)) / 1000
     assert slope == pytest.approx(0.4, abs=0.01)
 
 
 def test_power_law_with_exponent_1_is_a_constant_share():
-    window = PowerLaw(c=100, alpha=1, beta=0.25)
-    assert [window.positions(1, total) for total in (50, 100, 104, 500)] == [100, 100, 101, 200]
+    window = PowerLawWindow(c=100, alpha=1, beta=0.25)
+    assert [window.max_positions(1, total) for total in (50, 100, 104, 500)] == [100, 100, 101, 200]
 
 
 def test_iteration_window_counts_from_the_latest():
-    window = Iterations(iterations=3)
-    assert [window.oldest(iteration) for iteration in (1, 3, 4, 9)] == [1, 1, 2, 7]
-    assert window.positions(9, 10**9) is None
+    window = IterationsWindow(iterations=3)
+    assert [window.oldest_iteration(iteration) for iteration in (1, 3, 4, 9)] == [1, 1, 2, 7]
+    assert window.max_positions(9, 10**9) is None
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (Slow, {"first": 20, "final": 10}, "final = 10 is less than first = 20"),
-        (Slow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
-        (Slow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
-        (Positions, {"size": 0}, "size = 0: expected at least 1"),
-        (PowerLaw, {"alpha": 0}, "alpha = 0: expected more than 0"),
-        (PowerLaw, {"beta": 1.5}, "beta = 1.5: expected at most 1"),
-        (Iterations, {"iterations": 0}, "iterations = 0: expected at least 1"),
+        (SlowWindow, {"first": 20, "final": 10}, "final = 10 is less than first = 20"),
+        (SlowWindow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
+        (SlowWindow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
+        (PositionsWindow, {"size": 0}, "size = 0: expected at least 1"),
+        (PowerLawWindow, {"alpha": 0}, "alpha = 0: expected more than 0"),
+        (PowerLawWindow, {"beta": 1.5}, "beta = 1.5: expected at most 1"),
+        (IterationsWindow, {"iterations": 0}, "iterations = 0: expected at least 1"),
     ],
 )
 def test_impossible_windows_get_one_line_errors(kind, values, message):
@@ -60,11 +65,13 @@ def test_impossible_windows_get_one_line_errors(kind, values, message):
 
 
 _WINDOWS = st.one_of(
-    st.builds(Iterations, iterations=st.integers(1, 5)),
-    st.builds(Positions, size=st.integers(1, 60)),
-    st.builds(PowerLaw, c=st.integers(1, 40), alpha=st.floats(0.1, 1), beta=st.floats(0.1, 1)),
+    st.builds(IterationsWindow, iterations=st.integers(1, 5)),
+    st.builds(PositionsWindow, size=st.integers(1, 60)),
+    st.builds(
+        PowerLawWindow, c=st.integers(1, 40), alpha=st.floats(0.1, 1), beta=st.floats(0.1, 1)
+    ),
     st.tuples(*[st.integers(1, 30)] * 2, *[st.integers(1, 6)] * 2).map(
-        lambda t: Slow(first=t[0], final=t[0] + t[1], begin=t[2], end=t[2] + t[3])
+        lambda t: SlowWindow(first=t[0], final=t[0] + t[1], begin=t[2], end=t[2] + t[3])
     ),
 )
 
@@ -74,8 +81,10 @@ def _positions_left(window, played, first):
     remaining = []
     for iteration in range(first, len(played) + 1):
         remaining += [(iteration, number) for number in range(played[iteration - 1])]
-        remaining = [position for position in remaining if position[0] >= window.oldest(iteration)]
-        limit = window.positions(iteration, sum(played[:iteration]))
+        remaining = [
+            position for position in remaining if position[0] >= window.oldest_iteration(iteration)
+        ]
+        limit = window.max_positions(iteration, sum(played[:iteration]))
         remaining = remaining if limit is None else remaining[-limit:]
     return remaining
 
@@ -88,7 +97,7 @@ def test_resuming_loads_exactly_the_needed_iterations(window, played):
         requested.append(iteration)
         return played[iteration - 1]
 
-    first = window.first_needed(len(played), sum(played), count)
+    first = window.first_needed_iteration(len(played), sum(played), count)
     expected = _positions_left(window, played, 1)
     assert _positions_left(window, played, first) == expected
     assert first == expected[0][0]

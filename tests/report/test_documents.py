@@ -17,25 +17,25 @@ from zerolab.core.errors import UserError
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document, Heading, Image, Paragraph, Picture, Provenance
 from zerolab.report.figures import new_figure
-from zerolab.report.html import page
-from zerolab.report.interval import Interval, cell_text, p_text
-from zerolab.report.markdown import escaped
-from zerolab.report.save import save
-from zerolab.report.table import Column, Table, csv_text
-from zerolab.report.terminal import show
-from zerolab.studies.claims import Missing, judge
-from zerolab.studies.results import distinct, this_machine
+from zerolab.report.html import html_page
+from zerolab.report.interval import Interval, cell_text, p_value_text
+from zerolab.report.markdown import escape_markdown
+from zerolab.report.save import save_document
+from zerolab.report.table import Column, Table, table_as_csv
+from zerolab.report.terminal import print_document
+from zerolab.studies.claims import MissingEstimate, judge_claims
+from zerolab.studies.results import describe_this_machine, join_distinct
 from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of
 
 NASTY = "a<b> & $c$ | \"d\" *e* `f` [g](http://example.org) <script>alert('h')</script>"
 
 PROVENANCE = Provenance(
-    runs=3,
-    digests=["aa", "bb", "cc"],
+    run_count=3,
+    run_digests=["aa", "bb", "cc"],
     versions={"zerolab": "0.1.0", "torch": "2.11.0"},
     seeds=[2, 0, 1, 7],
     machine="Processor X, 2 cores",
-    hours=2.5,
+    training_hours=2.5,
 )
 
 
@@ -43,13 +43,13 @@ def claim(key, threshold=0.0, direction="above"):
     return Claim(key, f"{NASTY} wins.", "[Wang2020b], Fig. 5.1", "Elo of a", threshold, direction)
 
 
-VERDICTS = judge(
+VERDICTS = judge_claims(
     {
         claim("held"): mean_of([10.0, 12.0, 11.0, 10.5, 12.5]),
         claim("failed", 50.0): mean_of([10.0, 12.0, 11.0, 10.5, 12.5]),
         claim("open", 12.0, "below"): mean_of([10.0, 12.0, 11.0, 10.5, 12.5]),
         claim("single"): mean_of([1.0]),
-        claim("missing"): Missing(f"3 of 32 runs: {NASTY}"),
+        claim("missing"): MissingEstimate(f"3 of 32 runs: {NASTY}"),
     }
 )
 
@@ -61,7 +61,7 @@ TABLE = Table(
     ("player", Column("won", ".1%"), "games", Column("Elo | $", "+.1f"), "time"),
     [
         [NASTY, _WON, 10, StudentEstimate(-12.34567, 1.0, 8).interval, 0.1 + 0.2],
-        ["plain", BinomialEstimate(0, 0).interval, 1_000_000, Interval.unknown(3.0), None],
+        ["plain", BinomialEstimate(0, 0).interval, 1_000_000, Interval.unbounded(3.0), None],
         ["nothing", None, None, None, math.nan],
     ],
 )
@@ -120,7 +120,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report") / "new" / "folder"
-    save(demo(), folder)
+    save_document(demo(), folder)
     return folder
 
 
@@ -167,7 +167,7 @@ def test_html_page_embeds_pictures_and_tables(saved):
 
 def test_large_drawing_is_embedded_as_png():
     images = {"strength": Image(b"the png", b"x" * 500_000)}
-    assert base64.b64encode(b"the png").decode() in page(demo(), images)
+    assert base64.b64encode(b"the png").decode() in html_page(demo(), images)
 
 
 def test_images_are_small(saved):
@@ -177,12 +177,12 @@ def test_images_are_small(saved):
 
 def test_equal_documents_give_equal_bytes(saved, tmp_path):
     for _ in range(2):
-        save(demo(), tmp_path)
+        save_document(demo(), tmp_path)
         for path in saved.iterdir():
             assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
     document = demo()
-    save(document, tmp_path)
-    save(document, tmp_path)  # saves the same figure objects twice
+    save_document(document, tmp_path)
+    save_document(document, tmp_path)  # saves the same figure objects twice
     assert (tmp_path / "strength.svg").read_bytes() == (saved / "strength.svg").read_bytes()
 
 
@@ -215,11 +215,11 @@ def test_markdown_is_escaped(saved):
     ],
 )
 def test_markdown_escapes(text, expected):
-    assert escaped(text) == expected
+    assert escape_markdown(text) == expected
 
 
 def test_csv_has_full_precision():
-    rows = list(csv.DictReader(io.StringIO(csv_text(TABLE))))
+    rows = list(csv.DictReader(io.StringIO(table_as_csv(TABLE))))
     assert list(rows[0]) == [
         "player", "won", "won_low", "won_high", "games", "Elo | $", "Elo | $_low", "Elo | $_high",
         "time",
@@ -230,8 +230,8 @@ def test_csv_has_full_precision():
     assert float(rows[0]["Elo | $_low"]) == estimate.low
     assert float(rows[0]["time"]) == 0.1 + 0.2
     assert rows[1]["Elo | $_low"] == rows[1]["time"] == rows[2]["time"] == rows[2]["won_low"] == ""
-    assert csv_text(Table("empty", "", ("a", "b"), [])) == "a,b\n"
-    claims = list(csv.DictReader(io.StringIO(csv_text(ClaimTable(VERDICTS).as_table()))))
+    assert table_as_csv(Table("empty", "", ("a", "b"), [])) == "a,b\n"
+    claims = list(csv.DictReader(io.StringIO(table_as_csv(ClaimTable(VERDICTS).as_table()))))
     assert [each["verdict"] for each in claims] == [each.word for each in VERDICTS]
     assert float(claims[0]["found_high"]) == VERDICTS[0].estimate.high
 
@@ -259,7 +259,12 @@ def test_cell_text_formats_values(cell, number_format, text):
 
 
 def test_p_text_formats_p_values():
-    assert [p_text(p) for p in (None, 0.0001, 0.0123, 0.5)] == ["", "< 0.001", "0.012", "0.50"]
+    assert [p_value_text(p) for p in (None, 0.0001, 0.0123, 0.5)] == [
+        "",
+        "< 0.001",
+        "0.012",
+        "0.50",
+    ]
 
 
 def test_json_is_finite_and_complete():
@@ -272,19 +277,19 @@ def test_json_is_finite_and_complete():
 
 def test_terminal_shows_names_and_intervals():
     console = Console(file=io.StringIO(), width=160, soft_wrap=True, markup=False, emoji=False)
-    show(demo(), console)
+    print_document(demo(), console)
     text = console.file.getvalue()
     assert text.splitlines()[1] == f"Limits: Mini scale: {NASTY}"
     assert text.count(NASTY) >= 10
     assert "-12.3 (-14.7 to -10.0)" in text
     assert "Figure strength.png" in text
-    assert PROVENANCE.line() in text
+    assert PROVENANCE.summary() in text
 
 
 def test_obsolete_files_are_removed(tmp_path):
-    save(demo(), tmp_path)
+    save_document(demo(), tmp_path)
     (tmp_path / "own.csv").write_text("mine")
-    save(demo([Heading("Nothing yet")]), tmp_path)
+    save_document(demo([Heading("Nothing yet")]), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "README.md", "index.html", "own.csv", "report.json",
     ]  # fmt: skip
@@ -294,7 +299,7 @@ def test_obsolete_files_are_removed(tmp_path):
 def test_foreign_pages_are_not_overwritten(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(UserError, match="is not a study report"):
-        save(demo([]), tmp_path)
+        save_document(demo([]), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -313,7 +318,7 @@ def test_invalid_file_list_is_refused(tmp_path, content):
     (tmp_path / "report.json").write_text(content)
     (tmp_path.parent / "outside.csv").write_text("mine")
     with pytest.raises(UserError, match=r"report\.json"):
-        save(demo([]), tmp_path)
+        save_document(demo([]), tmp_path)
     assert (tmp_path.parent / "outside.csv").exists()
 
 
@@ -331,17 +336,19 @@ def test_invalid_documents_are_refused():
 
 
 def test_provenance_line_summarises_runs():
-    line = PROVENANCE.line()
+    line = PROVENANCE.summary()
     assert "3 runs" in line
     assert "seeds 0 to 2, 7" in line
     assert "2.5 hours of training" in line
-    many = Provenance(**{**vars(PROVENANCE), "seeds": [2, 0, *range(1000, 9000, 1000)]}).line()
+    many = Provenance(**{**vars(PROVENANCE), "seeds": [2, 0, *range(1000, 9000, 1000)]}).summary()
     assert "seeds 10 between 0 and 8000" in many
-    without_runs = Provenance(**{**vars(PROVENANCE), "runs": 0, "digests": [], "seeds": []}).line()
+    without_runs = Provenance(
+        **{**vars(PROVENANCE), "run_count": 0, "run_digests": [], "seeds": []}
+    ).summary()
     assert without_runs == "No runs; zerolab 0.1.0, torch 2.11.0; Processor X, 2 cores."
-    shuffled = Provenance(**{**vars(PROVENANCE), "digests": ["cc", "aa", "bb"]})
+    shuffled = Provenance(**{**vars(PROVENANCE), "run_digests": ["cc", "aa", "bb"]})
     assert shuffled.digest == PROVENANCE.digest
-    other = Provenance(**{**vars(PROVENANCE), "digests": ["cc", "aa"]})
+    other = Provenance(**{**vars(PROVENANCE), "run_digests": ["cc", "aa"]})
     assert other.digest != PROVENANCE.digest
-    assert distinct(["2.12.0", "2.13.0", "2.12.0"]) == "2.12.0 and 2.13.0"
-    assert re.fullmatch(r".+, \d+ cores?, GPU Y", this_machine("GPU Y"))
+    assert join_distinct(["2.12.0", "2.13.0", "2.12.0"]) == "2.12.0 and 2.13.0"
+    assert re.fullmatch(r".+, \d+ cores?, GPU Y", describe_this_machine("GPU Y"))

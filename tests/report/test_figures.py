@@ -25,7 +25,7 @@ def test_ending_determines_format(tmp_path, name, head):
 
 @pytest.mark.parametrize("name", ["a", "a.xyz", "a.toml"])
 def test_other_endings_are_refused(tmp_path, name):
-    with pytest.raises(UserError, match=r"expected an ending such as \.png"):
+    with pytest.raises(UserError, match=r"expected an extension such as \.png"):
         save_figure(new_figure(3, 2), tmp_path / name)
     assert not list(tmp_path.iterdir())
 

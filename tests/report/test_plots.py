@@ -10,9 +10,16 @@ import numpy as np
 import pytest
 
 from zerolab.report.figures import figure_bytes
-from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
-from zerolab.report.xy_plots import Curve, Heat, Point, draw_curves, draw_heat, draw_scatter
-from zerolab.studies.statistics import StudentEstimate, mean_of, sample_of_runs
+from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
+from zerolab.report.xy_plots import (
+    Curve,
+    HeatMap,
+    ScatterPoint,
+    draw_curves,
+    draw_heat_maps,
+    draw_scatter,
+)
+from zerolab.studies.statistics import StudentEstimate, mean_of, plot_sample
 
 GAMES = ("Othello, $5 and $6", "Connect Four 6x6", "Gobang 6x6:4")
 LOSSES = ("policy", "value", "sum & product")
@@ -21,13 +28,11 @@ LOSSES = ("policy", "value", "sum & product")
 def bars():
     rng = np.random.default_rng(0)
     groups = {
-        game: {
-            loss: sample_of_runs(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES
-        }
+        game: {loss: plot_sample(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES}
         for game in GAMES
     }
-    groups["one run"] = {"policy": sample_of_runs([100.0]), "value": sample_of_runs([])}
-    return draw_bars(groups, "Elo of $8 runs$", "Elo")
+    groups["one run"] = {"policy": plot_sample([100.0]), "value": plot_sample([])}
+    return draw_grouped_runs(groups, "Elo of $8 runs$", "Elo")
 
 
 def curves():
@@ -47,21 +52,23 @@ def curves():
 def heat():
     values = np.random.default_rng(0).normal(0, 150, (3, 2))
     values[1, 1] = np.nan
-    heat = Heat(("I 25", "I 50", "I 75"), ("E $1", "E $2"), values, abs(values) / 5, values * 0 + 9)
-    return draw_heat(dict.fromkeys(GAMES, heat), "Elo", "iterations", "episodes", "Elo")
+    heat = HeatMap(
+        ("I 25", "I 50", "I 75"), ("E $1", "E $2"), values, abs(values) / 5, values * 0 + 9
+    )
+    return draw_heat_maps(dict.fromkeys(GAMES, heat), "Elo", "iterations", "episodes", "Elo")
 
 
 def scatter():
-    points = [Point(i, 10 * math.sqrt(i) - i % 3, f"$I {i}", 1.0) for i in range(1, 15)]
+    points = [ScatterPoint(i, 10 * math.sqrt(i) - i % 3, f"$I {i}", 1.0) for i in range(1, 15)]
     return draw_scatter({"one": points[::2], "other": points[1::2]}, "Elo", "hours", "Elo")
 
 
 def intervals():
     runs = [12.0, -5.0, 40.0, 22.0]
     rows = {
-        "value above policy, $6x6": Row(mean_of(runs).interval, runs, [5.0] * 4),
-        "one run": Row(StudentEstimate(3.0, math.inf, 0).interval, [3.0]),
-        "without runs": Row(mean_of(runs).interval),
+        "value above policy, $6x6": IntervalRow(mean_of(runs).interval, runs, [5.0] * 4),
+        "one run": IntervalRow(StudentEstimate(3.0, math.inf, 0).interval, [3.0]),
+        "without runs": IntervalRow(mean_of(runs).interval),
     }
     return draw_intervals(rows, "Differences", "Elo", threshold=0.0)
 
@@ -130,19 +137,21 @@ def test_bars_distinguish_runs_from_measurement_errors():
     runs = [line for line in axes.lines if line.get_marker() == "o"]
     assert sum(len(line.get_xdata()) for line in runs) == 9 * 8 + 1
     assert sum(line.get_marker() == "D" for line in axes.lines) == 9
-    plain = draw_bars({"a": {"": sample_of_runs([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0)
+    plain = draw_grouped_runs(
+        {"a": {"": plot_sample([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0
+    )
     assert legend(plain) == {"one run", "mean of runs and its 95 % interval"}
 
 
 def test_wide_interval_does_not_determine_axis():
-    pair = sample_of_runs([100.0, 180.0])  # the interval extends 40 times 12.7 to both sides
-    figure = draw_bars(
-        {"a": {"": pair}, "b": {"": sample_of_runs([140.0, 150.0], [10.0, 10.0])}}, "", ""
+    pair = plot_sample([100.0, 180.0])  # the interval extends 40 times 12.7 to both sides
+    figure = draw_grouped_runs(
+        {"a": {"": pair}, "b": {"": plot_sample([140.0, 150.0], [10.0, 10.0])}}, "", ""
     )
     low, high = figure.axes[0].get_ylim()
     assert 0 <= low < 100 and 180 < high < 300
     assert any("leave the axis" in text for text in legend(figure))
-    three = draw_bars({"a": {"": sample_of_runs([100.0, 110.0, 120.0])}}, "", "")
+    three = draw_grouped_runs({"a": {"": plot_sample([100.0, 110.0, 120.0])}}, "", "")
     low, high = three.axes[0].get_ylim()
     assert low < 110 - 24.8 and high > 110 + 24.8  # 4.303 times 10 / sqrt(3)
     assert not any("leave the axis" in text for text in legend(three))
@@ -173,18 +182,18 @@ def test_heat_maps_have_numbers_in_cells():
     assert labels.count("no data") == 3
     assert sum(text.startswith("SD ") for text in labels) == 3 * 5
     assert any("SD: between runs; SE: error of measuring one run" in text for text in labels)
-    empty = Heat(("a",), ("b",), np.array([[np.nan]]))
+    empty = HeatMap(("a",), ("b",), np.array([[np.nan]]))
     assert "no data" in [
-        each.get_text() for each in texts(draw_heat({"": empty}, "", "", "", "Elo"))
+        each.get_text() for each in texts(draw_heat_maps({"": empty}, "", "", "", "Elo"))
     ]
 
 
 def test_pareto_front_is_numbered():
-    points = [Point(1, 5, "cheap"), Point(2, 4, "beaten"), Point(3, 9, "good")]
+    points = [ScatterPoint(1, 5, "cheap"), ScatterPoint(2, 4, "beaten"), ScatterPoint(3, 9, "good")]
     labels = {each.get_text() for each in texts(draw_scatter({"": points}, "", "hours", "Elo"))}
     assert "on the front\n1  cheap\n2  good" in labels
     assert {"1", "2"} <= labels
-    means = [Point(1, 5, spread=2.0, error=1.0)]
+    means = [ScatterPoint(1, 5, standard_deviation=2.0, standard_error=1.0)]
     assert {
         "mean of runs \N{PLUS-MINUS SIGN} one SD between runs",
         "error of measuring the mean, 95 %",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zerolab.core.compiled import kernel
 from zerolab.rules import bits as lanes
-from zerolab.rules.bits import nth_bit, nth_bit_anywhere
+from zerolab.rules.bits import isolate_nth_bit, isolate_nth_bit_portably
 
 WORD = st.integers(0, 2**64 - 1)
 FOUR = st.lists(WORD, min_size=4, max_size=4)
@@ -23,23 +23,23 @@ def _operate(one: Any, two: Any, steps: Any, out: Any) -> Any:
     b = two[0], two[1], two[2], two[3]
     s = steps[0], steps[1], steps[2], steps[3]
     results = (
-        lanes.shift_left(a, s),
-        lanes.shift_right(a, s),
-        lanes.bit_and(a, b),
-        lanes.bit_or(a, b),
-        lanes.broadcast(one[0]),
+        lanes.shift_lanes_left(a, s),
+        lanes.shift_lanes_right(a, s),
+        lanes.and_lanes(a, b),
+        lanes.or_lanes(a, b),
+        lanes.broadcast_lanes(one[0]),
     )
     for row in range(5):
         for lane in range(4):
             out[row, lane] = results[row][lane]
-    out[5, 0] = lanes.any_bit(a)
+    out[5, 0] = lanes.or_reduce(a)
 
 
 @kernel
 def _nth_bits(word: Any, out: Any) -> None:
     for n in range(out.shape[1]):
-        out[0, n] = nth_bit(word, n)
-        out[1, n] = nth_bit_anywhere(word, n)
+        out[0, n] = isolate_nth_bit(word, n)
+        out[1, n] = isolate_nth_bit_portably(word, n)
 
 
 @given(FOUR, FOUR, SHIFTS)

@@ -20,15 +20,15 @@ WORDS = st.integers(0, 2**64 - 1)
 
 
 @kernel
-def _runs(words: Any, rows: Any, columns: Any, length: Any, out: Any) -> None:
+def _write_has_line(words: Any, rows: Any, columns: Any, length: Any, out: Any) -> None:
     for i in range(words.shape[0]):
-        out[i] = boards.has_run(words[i], rows, columns, length)
+        out[i] = boards.has_line(words[i], rows, columns, length)
 
 
 @kernel
 def _bits(word: Any, positions: Any) -> Any:
     for n in range(boards.popcount(word)):
-        positions[n] = boards.nth_set_bit(word, n)
+        positions[n] = boards.nth_bit_index(word, n)
     return boards.popcount(word)
 
 
@@ -37,10 +37,10 @@ def _image(word: Any, rows: Any, columns: Any, symmetry: Any, out: Any) -> None:
     out[0] = boards.transform_board(word[0], rows, columns, symmetry)
 
 
-def _has_run(words: list[int], rows: int, columns: int, length: int) -> NDArray[np.bool_]:
-    has_run = np.empty(len(words), np.bool_)
-    _runs(np.array(words, np.uint64), rows, columns, length, has_run)
-    return has_run
+def _has_line(words: list[int], rows: int, columns: int, length: int) -> NDArray[np.bool_]:
+    has_line = np.empty(len(words), np.bool_)
+    _write_has_line(np.array(words, np.uint64), rows, columns, length, has_line)
+    return has_line
 
 
 def _word(cells: Any, columns: int) -> int:
@@ -62,11 +62,11 @@ def test_only_complete_lines_win(rows: int, columns: int) -> None:
     for length in range(3, max(rows, columns) + 1):
         lines = _lines(rows, columns, length)
         assert lines
-        assert _has_run([_word(line, columns) for line in lines], rows, columns, length).all()
+        assert _has_line([_word(line, columns) for line in lines], rows, columns, length).all()
         gaps = [
             _word([cell for cell in line if cell != gap], columns) for line in lines for gap in line
         ]
-        assert not _has_run(gaps, rows, columns, length).any()
+        assert not _has_line(gaps, rows, columns, length).any()
 
 
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
@@ -79,7 +79,7 @@ def test_lines_do_not_wrap_around_edges(rows: int, columns: int) -> None:
             for first in range(rows * columns - (length - 1) * step)
         }
         wrapped = sorted(strided - true_lines)
-        assert not _has_run(wrapped, rows, columns, length).any()
+        assert not _has_line(wrapped, rows, columns, length).any()
 
 
 @given(st.data(), st.sampled_from(SIZES), st.integers(3, 8))
@@ -90,7 +90,7 @@ def test_random_boards_win_with_full_line(data: Any, size: Any, length: int) -> 
     word &= (1 << rows * columns) - 1
     lines = (_word(line, columns) for line in _lines(rows, columns, length))
     expected = any(word & line == line for line in lines)
-    assert _has_run([word], rows, columns, length)[0] == expected
+    assert _has_line([word], rows, columns, length)[0] == expected
 
 
 @given(WORDS)

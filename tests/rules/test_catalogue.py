@@ -16,11 +16,11 @@ from zerolab.games.connect_four import ConnectFour
 from zerolab.games.gobang import Gobang
 from zerolab.games.othello import Othello
 from zerolab.rules.catalogue import game_name, parse_game, register_game, registered_games
+from zerolab.rules.cells import CellEncoding, CellRules
 from zerolab.rules.encoding import Encoding
-from zerolab.rules.squares import SquareEncoding, SquareRules
 
 
-class SquareWithoutEnd(SquareRules):
+class CellWithoutEnd(CellRules):
     """Rules with all required functions."""
 
     @staticmethod
@@ -90,7 +90,7 @@ def test_every_mistake_has_its_own_line() -> None:
 
 
 def test_sizes_come_from_annotations() -> None:
-    sizes = registered_games()["gobang"].sizes()
+    sizes = registered_games()["gobang"].field_bounds()
     assert sizes == {"rows": (3, 8), "columns": (3, 8), "length": (3, 8)}
 
 
@@ -110,7 +110,7 @@ def test_duplicate_name_is_refused() -> None:
 
     registered_games()
     with pytest.raises(ValueError, match="'othello' is registered twice"):
-        register_game("othello", Other, SquareWithoutEnd, SquareEncoding)
+        register_game("othello", Other, CellWithoutEnd, CellEncoding)
 
 
 def test_incomplete_part_is_named_in_error() -> None:
@@ -118,10 +118,10 @@ def test_incomplete_part_is_named_in_error() -> None:
         rows: Annotated[int, Field(ge=3, le=8)]
         columns: Annotated[int, Field(ge=3, le=8)]
 
-    with pytest.raises(TypeError, match="SquareRules lacks apply, outcome"):
-        register_game("unfinished", Unfinished, SquareRules, SquareEncoding)
-    with pytest.raises(TypeError, match="Encoding lacks planes, encode"):
-        register_game("unfinished", Unfinished, SquareWithoutEnd, Encoding)
+    with pytest.raises(TypeError, match="CellRules lacks apply, outcome"):
+        register_game("unfinished", Unfinished, CellRules, CellEncoding)
+    with pytest.raises(TypeError, match="Encoding lacks plane_count, encode"):
+        register_game("unfinished", Unfinished, CellWithoutEnd, Encoding)
     assert "unfinished" not in registered_games()
 
 

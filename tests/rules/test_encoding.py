@@ -28,15 +28,15 @@ def test_plane_names_are_declared_by_games():
 
 
 @pytest.mark.parametrize(
-    ("over", "message"),
+    ("places", "message"),
     [
-        (None, "actions_over = None"),
-        ("cell", 'actions_over = "cell"'),
-        ("cells", 'actions_over = "cells" needs 42 actions'),
+        (None, "action_places = None"),
+        ("cell", 'action_places = "cell"'),
+        ("cells", 'action_places = "cells" needs 42 actions'),
     ],
 )
-def test_invalid_action_layouts_are_refused(monkeypatch, over, message):
+def test_invalid_action_layouts_are_refused(monkeypatch, places, message):
     game = parse_game("connect_four:6x7")
-    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "actions_over", over)
+    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "action_places", places)
     with pytest.raises(UserError, match=message):
         action_layout(game)

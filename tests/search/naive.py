@@ -32,7 +32,7 @@ class HashEvaluator:
 class DetailedHashEvaluator(HashEvaluator):
     """Evaluator that also returns draw probabilities and action values."""
 
-    def evaluate_more(self, states, outputs):
+    def evaluate_with_extras(self, states, outputs):
         priors, values = self.evaluate(states)
         draws = np.empty(len(states), np.float32)
         action_values = np.empty((len(states), self.actions), np.float32)
@@ -60,10 +60,10 @@ class Node:
 
 
 class Rules(NamedTuple):
-    """Search parameters; `fpu_value(node, child)` returns the value of an unvisited child."""
+    """Search parameters; `node_fpu_value(node, child)` returns the value of an unvisited child."""
 
     c: float
-    fpu_value: Callable = lambda node, child: 0.0
+    node_fpu_value: Callable = lambda node, child: 0.0
     discount: float = 1.0
     draw_value: float = 0.0
 
@@ -75,7 +75,7 @@ class Rules(NamedTuple):
         return value + np.float32(self.draw_value) * draws
 
     def score(self, node, child):
-        value = np.float32(self.fpu_value(node, child))
+        value = np.float32(self.node_fpu_value(node, child))
         if child.visits:
             value = self.worth(*self.seen_from_parent(child.value, child.draws))
         exploration = np.float32(self.c * math.sqrt(node.visits))
@@ -87,7 +87,9 @@ def expand(leaf: Node, evaluator: HashEvaluator):
     outputs = {"draws", "action_values"}
     states = leaf.position.state[None]
     detailed = isinstance(evaluator, DetailedHashEvaluator)
-    answers = evaluator.evaluate_more(states, outputs) if detailed else evaluator.evaluate(states)
+    answers = (
+        evaluator.evaluate_with_extras(states, outputs) if detailed else evaluator.evaluate(states)
+    )
     priors, values = answers[:2]
     legal = leaf.position.legal_actions
     total = np.float32(0)

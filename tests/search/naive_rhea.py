@@ -31,7 +31,7 @@ def _fold(key, part):
 
 
 def _bits(key, number):
-    return int(streams.bits(key, number))
+    return int(streams.random_bits(key, number))
 
 
 def read(gene: int, position: Position) -> int:

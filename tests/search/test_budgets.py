@@ -13,12 +13,12 @@ from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.search.budgets import KlGainSettings, PlayoutCapSettings, divergence
+from zerolab.search.budgets import KlGainSettings, PlayoutCapSettings, kl_divergence
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:4x4")
-ACTIONS = rules.actions(GAME)
+ACTIONS = rules.action_count(GAME)
 
 
 def test_divergence_by_hand():
@@ -27,7 +27,7 @@ def test_divergence_by_hand():
     current = np.array([[0.5, 0.5, 0, 0], [0.5, 0.25, 0.25, 0], [0.6, 0.2, 0.2, 0], [0, 1, 0, 0]])
     second = 0.25 * math.log2(0.25 / (2 / 3)) + 0.75 * math.log2(0.75 / (1 / 3))
     third = 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25)
-    assert divergence(former, current) == pytest.approx([0, second, third, 0])
+    assert kl_divergence(former, current) == pytest.approx([0, second, third, 0])
 
 
 def visits_and_priors_after(slots, states, simulations):
@@ -69,7 +69,7 @@ def test_settling_agrees_with_new_searches(least):
     )
     slots = np.arange(4)
     player.start(4)
-    states = np.zeros((4, rules.words(GAME)), np.uint64)
+    states = np.zeros((4, rules.word_count(GAME)), np.uint64)
     search = Search(GAME, SearchSettings(), HashEvaluator(ACTIONS), 4)
     for slot in slots:  # one position per opening move
         search.set_root(slots[slot : slot + 1], player.search.states(slots[slot : slot + 1]))
@@ -90,11 +90,13 @@ def test_playout_caps_draw_full_searches_from_streams():
     search = SearchSettings(simulations=50)
     budget = PlayoutCapSettings(share=0.25, simulations=5).new_budget(search, 1, ACTIONS)
     count = 20_000
-    keys = streams.streams(1, 2, np.arange(count), np.zeros(count), streams.SELF_PLAY_BUDGET)
-    simulations, full = budget.begin(np.zeros(count, np.int64), keys)
+    keys = streams.stream_keys(1, 2, np.arange(count), np.zeros(count), streams.SELF_PLAY_BUDGET)
+    simulations, full = budget.allow_initial(np.zeros(count, np.int64), keys)
     assert full.mean() == pytest.approx(0.25, abs=0.012)  # four standard deviations
     assert (simulations == np.where(full, 50, 5)).all()
-    halves = [budget.begin(np.zeros(count // 2, np.int64), half) for half in np.split(keys, 2)]
+    halves = [
+        budget.allow_initial(np.zeros(count // 2, np.int64), half) for half in np.split(keys, 2)
+    ]
     assert (np.concatenate([half.full for half in halves]) == full).all()
 
 

@@ -16,7 +16,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.leaf_evaluators import Mixed, RandomPlayout
+from zerolab.search.leaf_evaluators import MixedValue, RandomPlayout
 from zerolab.search.methods import leaf_value
 from zerolab.search.search_settings import SearchSettings
 
@@ -29,7 +29,7 @@ def searched(positions, evaluator, leaf, selection="puct", simulations=60):
 
 
 def require_same_trees(one, other):
-    for field in ("used", "visits", "value", "prior", "statistics"):
+    for field in ("node_count", "visits", "value", "prior", "statistics"):
         assert np.array_equal(getattr(one._tree, field), getattr(other._tree, field)), field
 
 
@@ -38,7 +38,7 @@ def require_same_trees(one, other):
 @pytest.mark.parametrize(("weight", "plain"), [(0.0, "network"), (1.0, "playout")])
 def test_mixture_with_one_component_is_bitwise_equal_to_it(selection, weight, plain):
     positions = some_positions(GAME, 3)
-    evaluator = HashEvaluator(rules.actions(positions[0].game))
+    evaluator = HashEvaluator(rules.action_count(positions[0].game))
     if selection == "rave":  # otherwise the mixture's playout moves would count
         selection = {"name": "rave", "playout_moves": False}
     mixed = searched(positions, evaluator, {"name": "mixed", "weight": weight}, selection)
@@ -70,7 +70,7 @@ def leaf_values(rule, game, state, keys, scratch, moves, out):
 
 
 def values_of(rule, position, count):
-    keys = streams.streams(3, 0, np.arange(count), np.zeros(count, int), streams.PLAYOUT)
+    keys = streams.stream_keys(3, 0, np.arange(count), np.zeros(count, int), streams.PLAYOUT)
     out = np.empty(count, np.float64)
     state = np.ascontiguousarray(position.state)
     moves = np.zeros(1 + rules.MAX_PLIES, np.int32)
@@ -113,7 +113,7 @@ def test_playouts_converge_to_the_exact_expectation(name, moves):
     assert values.mean() == pytest.approx(exact, abs=4 * values.std() / 200)
 
 
-@pytest.mark.parametrize("rule", [RandomPlayout(9), Mixed(1.0, 9)], ids=["playout", "mixed"])
+@pytest.mark.parametrize("rule", [RandomPlayout(9), MixedValue(1.0, 9)], ids=["playout", "mixed"])
 def test_several_playouts_are_averaged(rule):
     position = position_after(*ENDGAMES[0])
     single, averaged = (

@@ -10,7 +10,7 @@ from search.test_search import run
 from zerolab.core import streams
 from zerolab.core.config import validate
 from zerolab.oracles.solver import Solver
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
@@ -30,21 +30,21 @@ def random_positions(game, count, random):
     """Return ongoing states after random moves, uint64[count, words]."""
     states = []
     while len(states) < count:
-        state, visited = python.start(game), []
-        while python.outcome(game, state) == ONGOING:
+        state, visited = compiled_rules.start(game), []
+        while compiled_rules.outcome(game, state) == ONGOING:
             visited.append(state)
-            state = python.apply(
-                game, state, int(random.choice(np.flatnonzero(python.legal(game, state))))
+            state = compiled_rules.apply(
+                game, state, int(random.choice(np.flatnonzero(compiled_rules.legal(game, state))))
             )
         states.append(visited[random.integers(len(visited))])
     return np.array(states)
 
 
 def searched(game, states, settings):
-    search = Search(game, settings, UniformEvaluator(rules.actions(game)), len(states))
+    search = Search(game, settings, UniformEvaluator(rules.action_count(game)), len(states))
     slots = np.arange(len(states))
     search.set_root(slots, states)
-    keys = streams.streams(0, 0, slots, slots, streams.PLAYOUT)
+    keys = streams.stream_keys(0, 0, slots, slots, streams.PLAYOUT)
     search.start_search(slots, keys, keys)
     search.run()
     return search
@@ -53,9 +53,9 @@ def searched(game, states, settings):
 def proven_positions(search):
     """Return states, results and distances of all proven nodes with ongoing games."""
     tree = search._tree
-    inside = np.arange(tree.visits.shape[1]) < tree.used[:, None]
-    chosen = inside & (tree.outcome == ONGOING) & (tree.proven != ONGOING)
-    columns = tree.states[chosen], tree.proven[chosen], tree.distance[chosen]
+    inside = np.arange(tree.visits.shape[1]) < tree.node_count[:, None]
+    chosen = inside & (tree.outcome == ONGOING) & (tree.proven_result != ONGOING)
+    columns = tree.states[chosen], tree.proven_result[chosen], tree.proven_distance[chosen]
     _, first = np.unique(columns[0], axis=0, return_index=True)
     return tuple(column[first] for column in columns)
 
@@ -82,10 +82,11 @@ def exact(game, state, known):
     """Return the result for the side to move and the plies to the fastest win or slowest loss."""
     key = state.tobytes()
     if key not in known:
-        known[key] = python.outcome(game, state), 0
+        known[key] = compiled_rules.outcome(game, state), 0
         if known[key][0] == ONGOING:
             successors = [
-                python.apply(game, state, a) for a in np.flatnonzero(python.legal(game, state))
+                compiled_rules.apply(game, state, a)
+                for a in np.flatnonzero(compiled_rules.legal(game, state))
             ]
             replies = [exact(game, successor, known) for successor in successors]
             best = max(-result for result, _ in replies)
@@ -116,11 +117,11 @@ def test_proven_wins_are_played_out_within_their_distance(name):
     """The winner searches one simulation per move; the loser plays at random."""
     game, random = parse_game(name), np.random.default_rng(3)
     search = searched(game, random_positions(game, 400, random), settings_of(800))
-    slots = np.flatnonzero(search._tree.proven[:, 0] == WIN)
+    slots = np.flatnonzero(search._tree.proven_result[:, 0] == WIN)
     assert len(slots) > 50
-    remaining = search._tree.distance[:, 0].copy()
+    remaining = search._tree.proven_distance[:, 0].copy()
     for ply in range(16):
-        keys = streams.streams(1, 0, slots, slots + ply, streams.PLAYOUT)
+        keys = streams.stream_keys(1, 0, slots, slots + ply, streams.PLAYOUT)
         if ply % 2 == 0:
             search.start_search(slots, keys, keys, 1)
             search.run()
@@ -128,7 +129,9 @@ def test_proven_wins_are_played_out_within_their_distance(name):
             actions = search.choose(slots, keys, np.ones(len(slots), bool))
             assert (policies[np.arange(len(slots)), actions] > 0).all()
         else:
-            legal = [np.flatnonzero(python.legal(game, state)) for state in search.states(slots)]
+            legal = [
+                np.flatnonzero(compiled_rules.legal(game, state)) for state in search.states(slots)
+            ]
             actions = np.array([random.choice(choices) for choices in legal])
         search.advance(slots, actions)
         remaining[slots] -= 1
@@ -146,8 +149,8 @@ def test_fastest_win_has_all_policy_mass():
         position = position.play(move)
     search = run(position.game, settings_of(200, discount=0.9), UniformEvaluator(9), [position])
     best = position.parse("a3")
-    assert search._tree.proven[0, 0] == WIN
-    assert search._tree.distance[0, 0] == 1
+    assert search._tree.proven_result[0, 0] == WIN
+    assert search._tree.proven_distance[0, 0] == 1
     assert search.root_values(FIRST)[0] == np.float32(0.9)
     assert search.policies(FIRST)[0, best] == 1
     for sample in (False, True):
@@ -166,14 +169,14 @@ def test_lost_root_plays_the_slowest_loss():
     random = np.random.default_rng(0)
     states = random_positions(position.game, 500, random)
     search = searched(position.game, states, settings_of(2500))
-    lost = np.flatnonzero(search._tree.proven[:, 0] == LOSS)
+    lost = np.flatnonzero(search._tree.proven_result[:, 0] == LOSS)
     assert len(lost) > 10
     policies = search.policies(lost)
     for b, policy in zip(lost, policies, strict=True):
-        children = slice(1, 1 + search._tree.children[b, 0])
-        distances = search._tree.distance[b, children]
+        children = slice(1, 1 + search._tree.child_count[b, 0])
+        distances = search._tree.proven_distance[b, children]
         actions = search._tree.action[b, children]
-        assert (search._tree.proven[b, children] == WIN).all()
+        assert (search._tree.proven_result[b, children] == WIN).all()
         assert (policy[actions] > 0).tolist() == (distances == distances.max()).tolist()
         assert solver.value(states[b]) < 0
 
@@ -182,8 +185,8 @@ def search_with_proofs(proven, simulations=30):
     """Return a search of Connect Four 4x4 with the given proofs at the root's children."""
     position = Position.start("connect_four:4x4")
     search = run(position.game, settings_of(simulations), HashEvaluator(4), [position])
-    search._tree.proven[0, 1:5] = proven
-    search._tree.distance[0, 1:5] = 3
+    search._tree.proven_result[0, 1:5] = proven
+    search._tree.proven_distance[0, 1:5] = 3
     return search
 
 
@@ -209,7 +212,7 @@ def test_unvisited_actions_use_priors_if_all_visited_actions_lose():
 def test_selection_avoids_lost_actions():
     search = search_with_proofs([ONGOING] * 4)
     best = int(search.visits(FIRST)[0].argmax())
-    search._tree.proven[0, 1 + best] = WIN
+    search._tree.proven_result[0, 1 + best] = WIN
     before = search.visits(FIRST)[0]
     keys = np.array([7], np.uint64)
     search.start_search(FIRST, keys, keys, 100)
@@ -221,7 +224,7 @@ def test_selection_avoids_lost_actions():
 
 def test_proven_root_is_not_searched():
     search = search_with_proofs([ONGOING] * 4)
-    search._tree.proven[0, 0] = DRAW
+    search._tree.proven_result[0, 0] = DRAW
     keys = np.array([7], np.uint64)
     search.start_search(FIRST, keys, keys, 100)
     assert search.step().tolist() == [0]
@@ -239,19 +242,19 @@ def test_proofs_survive_moves_and_visit_discounting():
     known = {
         state.tobytes(): proof for state, *proof in zip(*proven_positions(search), strict=True)
     }
-    unproven = np.flatnonzero(search._tree.proven[:, 0] == ONGOING)
+    unproven = np.flatnonzero(search._tree.proven_result[:, 0] == ONGOING)
     actions = search.visits(unproven).argmax(axis=1)
     search.advance(unproven, actions)
-    keys = streams.streams(1, 0, unproven, unproven, streams.PLAYOUT)
+    keys = streams.stream_keys(1, 0, unproven, unproven, streams.PLAYOUT)
     ongoing = search.outcomes(unproven) == ONGOING
     search.start_search(unproven[ongoing], keys[ongoing], keys[ongoing], 1)
     compared = 0
     tree = search._tree
     for b in unproven[ongoing]:
-        for node in range(tree.used[b]):
-            if tree.outcome[b, node] == ONGOING and tree.proven[b, node] != ONGOING:
+        for node in range(tree.node_count[b]):
+            if tree.outcome[b, node] == ONGOING and tree.proven_result[b, node] != ONGOING:
                 proof = known[tree.states[b, node].tobytes()]
-                assert [tree.proven[b, node], tree.distance[b, node]] == proof
+                assert [tree.proven_result[b, node], tree.proven_distance[b, node]] == proof
                 assert tree.value[b, node] == proof[0]
                 compared += 1
     assert compared > 100

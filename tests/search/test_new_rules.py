@@ -8,7 +8,7 @@ from search.test_search import run
 from zerolab.core.config import validate
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.methods import LeafEvaluator, register_leaf_evaluator, register_selection
+from zerolab.search.methods import LeafEvaluatorRule, register_leaf_evaluator, register_selection
 from zerolab.search.puct import PuctRule
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
@@ -20,12 +20,12 @@ class Pessimist(NamedTuple):
 
 
 @register_leaf_evaluator("pessimist", Pessimist)
-class PessimistRule(LeafEvaluator):
+class PessimistRule(LeafEvaluatorRule):
     @staticmethod
-    def leaf_value(rule, game, state, estimate, key, scratch, moves):
-        moves[0] = 1
-        moves[1] = 3
-        return estimate - rule.loss
+    def leaf_value(rule, game, state, evaluator_value, key, playout_state, playout_moves):
+        playout_moves[0] = 1
+        playout_moves[1] = 3
+        return evaluator_value - rule.loss
 
 
 class Counting(NamedTuple):
@@ -41,10 +41,10 @@ class CountingRule(PuctRule):
         return 2
 
     @staticmethod
-    def update(rule, tree, b, leaf, backup_value, moves):
+    def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
         tree.statistics[b, 0, 0] += 1.0
-        if moves[0] == 1:
-            tree.statistics[b, 0, 1] += moves[1]
+        if playout_moves[0] == 1:
+            tree.statistics[b, 0, 1] += playout_moves[1]
 
 
 def test_registered_rules_run_in_the_kernels():

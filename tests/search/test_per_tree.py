@@ -39,7 +39,7 @@ def run_per_tree(per_tree):
     slots = np.arange(TREES)
     search = Search(POSITIONS[0].game, settings(), EVALUATOR, TREES, per_tree=per_tree)
     search.set_root(slots, np.array([position.state for position in POSITIONS]))
-    keys = streams.streams(0, 0, slots, slots, streams.PLAYOUT)
+    keys = streams.stream_keys(0, 0, slots, slots, streams.PLAYOUT)
     search.start_search(slots, keys, keys)
     search.run()
     return search
@@ -47,7 +47,7 @@ def run_per_tree(per_tree):
 
 def node_bytes(search, tree):
     """Return the bytes of all used nodes of a tree."""
-    used = int(search._tree.used[tree])
+    used = int(search._tree.node_count[tree])
     return search._memory.forest.nodes[tree, :used].tobytes()
 
 
@@ -81,7 +81,9 @@ def test_settings_can_change_between_searches():
     search.start_search(slots, *np.zeros((2, TREES), np.uint64))
     search.run()
     fresh = run_per_tree(PerTreeSettings(*DIFFERENT))
-    for actual, expected in zip(search.root_actions(slots), fresh.root_actions(slots), strict=True):
+    for actual, expected in zip(
+        search.root_visits_and_values(slots), fresh.root_visits_and_values(slots), strict=True
+    ):
         assert (actual == expected).all()
 
 

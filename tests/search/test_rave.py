@@ -14,10 +14,10 @@ from zerolab.core.compiled import kernel
 from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import MAX_PLIES
-from zerolab.search.methods import update
+from zerolab.search.methods import update_statistics
 from zerolab.search.rave import Rave
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.tree import UNSEEN, empty_tree
+from zerolab.search.tree import UNSEEN, empty_tree_arrays
 
 GAMES = ("connect_four:4x5:3", "othello:4x4", "gobang:3x4:3")
 # Every pair of game and leaf evaluator compiles another set of kernels.
@@ -113,7 +113,7 @@ def require_same_tree(search, b, node, expected):
     if not expected.children:
         assert first == 0
         return
-    for child in range(first, first + tree.children[b, node]):
+    for child in range(first, first + tree.child_count[b, node]):
         twin = expected.children.pop(int(tree.action[b, child]))
         count, mean = tree.statistics[b, child, [COUNT, MEAN]]
         assert count == twin.later
@@ -139,9 +139,9 @@ def test_agrees_with_the_definition(name, all_movers, leaf):
             "leaf_evaluator": leaf.split()[0],
         }
     )
-    evaluator = HashEvaluator(rules.actions(game))
+    evaluator = HashEvaluator(rules.action_count(game))
     search = run(game, settings, evaluator, positions)
-    keys = streams.streams(0, 0, np.arange(2), np.arange(2), streams.PLAYOUT)
+    keys = streams.stream_keys(0, 0, np.arange(2), np.arange(2), streams.PLAYOUT)
     for b, position in enumerate(positions):
         expected = naive_search(
             position, evaluator, 50, 1.3, 30, keys[b], leaf != "network", **options
@@ -154,12 +154,12 @@ COUNT, TOTAL, MEAN = 0, 1, 4
 
 def hand_made_tree():
     """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
-    tree = empty_tree(1, 13, 2, 5)
+    tree = empty_tree_arrays(1, 13, 2, 5)
     tree.parent[0, 0] = -1
     tree.outcome[0] = UNSEEN
     for node, first in ((0, 1), (1, 4), (5, 7), (9, 10)):
         tree.first_child[0, node] = first
-        tree.children[0, node] = 3
+        tree.child_count[0, node] = 3
         tree.parent[0, first : first + 3] = node
         tree.action[0, first : first + 3] = [0, 1, 2]
     return tree
@@ -175,7 +175,7 @@ def counters(tree):
 
 @kernel
 def learn(rule, tree, leaf, value, moves):
-    update(rule, tree, 0, leaf, value, moves)
+    update_statistics(rule, tree, 0, leaf, value, moves)
 
 
 def playout_moves(*actions):
@@ -257,7 +257,7 @@ def test_counts_exceed_the_float32_integer_range():
 def test_equivalence_zero_is_bitwise_equal_to_puct(name, leaf):
     positions = some_positions(name, 3)
     game = positions[0].game
-    evaluator = HashEvaluator(rules.actions(game))
+    evaluator = HashEvaluator(rules.action_count(game))
     puct, rave = (
         run(
             game,
@@ -269,8 +269,8 @@ def test_equivalence_zero_is_bitwise_equal_to_puct(name, leaf):
         )._tree
         for selection in ({"name": "puct", "c": 1.1}, {"name": "rave", "c": 1.1, "equivalence": 0})
     )
-    assert (puct.used == rave.used).all()
-    for b, used in enumerate(puct.used):
+    assert (puct.node_count == rave.node_count).all()
+    for b, used in enumerate(puct.node_count):
         for field in ("visits", "value", "prior", "action", "parent"):
             assert (getattr(puct, field)[b, :used] == getattr(rave, field)[b, :used]).all()
 

@@ -12,7 +12,7 @@ import torch
 from zerolab.core import streams
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.roots import choose_actions
 from zerolab.search.search import Search
@@ -39,10 +39,12 @@ def visits_of_games(evaluator, numbers, **settings):
     )
     search = Search(GAME, search_settings, evaluator, len(numbers))
     slots = np.arange(len(numbers))
-    search.set_root(slots, np.repeat(python.start(GAME)[None], len(slots), axis=0))
+    search.set_root(slots, np.repeat(compiled_rules.start(GAME)[None], len(slots), axis=0))
     visits = []
     for ply in range(PLIES):
-        keys = streams.streams(3, 0, numbers, np.full(len(numbers), ply), streams.SELF_PLAY_MOVE)
+        keys = streams.stream_keys(
+            3, 0, numbers, np.full(len(numbers), ply), streams.SELF_PLAY_MOVE
+        )
         search.start_search(slots, keys, keys)
         search.run()
         visits.append(search.visits(slots))

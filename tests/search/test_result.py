@@ -35,12 +35,14 @@ def test_agrees_with_the_naive_search(simulations):
         result = search.result(slot)
         assert result.principal_variation == naive_line(root)
         assert result.best_action == result.principal_variation[0]
-        assert result.value == pytest.approx(root.value, abs=1e-6)
+        assert result.root_value == pytest.approx(root.value, abs=1e-6)
         assert result.policy.sum() == pytest.approx(1)
         for action in range(5):
             child = root.children.get(action)
             assert result.visits[action] == (child.visits if child else 0)
-            assert result.values[action] == pytest.approx(-child.value if child else 0, abs=1e-6)
+            assert result.action_values[action] == pytest.approx(
+                -child.value if child else 0, abs=1e-6
+            )
             assert result.priors[action] == pytest.approx(child.prior if child else 0, abs=1e-6)
 
 
@@ -51,7 +53,7 @@ def test_unsearched_root_has_an_empty_result():
     result = search.result(0)
     assert result.principal_variation == ()
     assert result.policy.tolist() == [0] * 5
-    assert result.value == 0
+    assert result.root_value == 0
 
 
 _SLOT = np.zeros(1, np.int64)

@@ -19,33 +19,33 @@ from search import naive_rhea, plans
 from search.plans import SMALL, some_keys, some_states
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import GAMES, LOSS, MAX_PLIES
 from zerolab.search.rhea import (
     RheaSettings,
-    best,
+    best_individual,
     breed,
     empty_population,
-    enter,
-    evaluate,
+    evaluate_plan,
+    insert_individual,
     rhea_actions,
 )
-from zerolab.testing.samples import ongoing_positions
+from zerolab.testing.samples import ongoing_sample_positions
 
 NAMES = ("connect_four:5x5", "othello:4x4", "gobang:4x4:3")
 
 
 def fitness_of(position, genes, playouts, key=0):
-    words = rules.words(position.game)
+    words = rules.word_count(position.game)
     workspace = (
         np.array(genes, np.uint64),
         np.empty(words, np.uint64),
         np.empty(words, np.uint64),
         np.zeros(1 + MAX_PLIES, np.int32),
     )
-    return evaluate(position.game, position.state.copy(), np.uint64(key), playouts, workspace)
+    return evaluate_plan(position.game, position.state.copy(), np.uint64(key), playouts, workspace)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,10 +62,12 @@ def test_agrees_with_the_naive_evolution(name):
 def test_finds_a_forced_win_in_one(name):
     game = parse_game(name)
     states, winning = [], []
-    for sample in ongoing_positions(game):
-        mask = python.legal(game, sample.state)
+    for sample in ongoing_sample_positions(game):
+        mask = compiled_rules.legal(game, sample.state)
         for action in np.flatnonzero(mask):
-            mask[action] = python.outcome(game, python.apply(game, sample.state, action)) == (LOSS)
+            mask[action] = compiled_rules.outcome(
+                game, compiled_rules.apply(game, sample.state, action)
+            ) == (LOSS)
         if mask.any():
             states.append(sample.state)
             winning.append(mask)
@@ -84,12 +86,12 @@ class Counted(NamedTuple):
 
 class CountedRules(rules.Rules):
     @staticmethod
-    def words(game):
-        return rules.words(game.inner)
+    def word_count(game):
+        return rules.word_count(game.inner)
 
     @staticmethod
-    def actions(game):
-        return rules.actions(game.inner)
+    def action_count(game):
+        return rules.action_count(game.inner)
 
     @staticmethod
     def start(game, out):
@@ -136,7 +138,7 @@ GAMES.implement(Counted, CountedRules)
 )
 def test_budget_is_exactly_n_playouts(budget, horizon):
     game = Counted(parse_game("gobang:5x5"), np.zeros(2, np.int64))
-    start = python.start(game.inner)[None]
+    start = compiled_rules.start(game.inner)[None]
     settings = RheaSettings(horizon=horizon, **budget)
     rhea_actions(game, settings, start, some_keys(1))
     started, called = game.counts
@@ -148,7 +150,7 @@ def test_budget_is_exactly_n_playouts(budget, horizon):
 def population_of_ten(fitness):
     population = empty_population(10, 1)
     for number, value in enumerate(fitness):
-        enter(population, np.full(1, number, np.uint64), value, number)
+        insert_individual(population, np.full(1, number, np.uint64), value, number)
     return population
 
 
@@ -166,28 +168,28 @@ def population_of_ten(fitness):
 )
 def test_worst_then_oldest_of_eleven_plans_is_dropped(fitness, offspring, dropped):
     population = population_of_ten(fitness)
-    assert population.born.tolist() == list(range(10))
-    enter(population, np.full(1, 10, np.uint64), offspring, 10)
+    assert population.birth_number.tolist() == list(range(10))
+    insert_individual(population, np.full(1, 10, np.uint64), offspring, 10)
     assert len(population.fitness) == 10
-    assert sorted(population.born) == [number for number in range(11) if number != dropped]
-    assert population.genes[:, 0].tolist() == population.born.tolist()
+    assert sorted(population.birth_number) == [number for number in range(11) if number != dropped]
+    assert population.genes[:, 0].tolist() == population.birth_number.tolist()
     expected = [*fitness, offspring]
-    assert [expected[number] for number in population.born] == population.fitness.tolist()
+    assert [expected[number] for number in population.birth_number] == population.fitness.tolist()
 
 
 def test_oldest_plan_is_dropped_from_any_index():
     population = population_of_ten([0.0, *[0.5] * 9])
-    enter(population, np.full(1, 10, np.uint64), 0.5, 10)
-    assert population.born[0] == 10
-    enter(population, np.full(1, 11, np.uint64), 0.5, 11)
-    assert sorted(population.born) == list(range(2, 12))
+    insert_individual(population, np.full(1, 10, np.uint64), 0.5, 10)
+    assert population.birth_number[0] == 10
+    insert_individual(population, np.full(1, 11, np.uint64), 0.5, 11)
+    assert sorted(population.birth_number) == list(range(2, 12))
 
 
 def test_youngest_of_the_best_plans_is_played():
     population = population_of_ten([0.1, 0.7, 0.2, 0.7, 0.3, 0.7, 0.6, 0.0, 0.1, 0.2])
-    assert best(population) == 5
-    enter(population, np.full(1, 10, np.uint64), 0.7, 10)
-    assert population.born[best(population)] == 10
+    assert best_individual(population) == 5
+    insert_individual(population, np.full(1, 10, np.uint64), 0.7, 10)
+    assert population.birth_number[best_individual(population)] == 10
 
 
 def test_genes_mutate_with_the_configured_probability():
@@ -307,8 +309,8 @@ def test_forced_passes_are_played():
     game = parse_game("othello:4x4")
     passes = [
         sample.state
-        for sample in ongoing_positions(game)
-        if np.flatnonzero(python.legal(game, sample.state)).tolist() == [16]
+        for sample in ongoing_sample_positions(game)
+        if np.flatnonzero(compiled_rules.legal(game, sample.state)).tolist() == [16]
     ]
     assert passes
     chosen = rhea_actions(game, SMALL, np.array(passes), some_keys(len(passes)))

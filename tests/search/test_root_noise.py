@@ -8,11 +8,11 @@ import pytest
 from search.naive import HashEvaluator
 from search.test_search import check_tree, some_positions
 from zerolab.core import streams
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.search import roots
-from zerolab.search.puct import Zero
+from zerolab.search.puct import ZeroFpu
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
@@ -50,14 +50,14 @@ def searched(settings, noise_keys, search=None):
     """Run the given search, or a new search from the initial position."""
     if search is None:
         search = Search(GAME, settings, EVALUATOR, len(SLOTS))
-        search.set_root(SLOTS, np.repeat(python.start(GAME)[None], len(SLOTS), axis=0))
+        search.set_root(SLOTS, np.repeat(compiled_rules.start(GAME)[None], len(SLOTS), axis=0))
     search.start_search(SLOTS, noise_keys, noise_keys)
     search.run()
     return search
 
 
 def keys_of(numbers):
-    return streams.streams(1, 0, numbers, np.zeros_like(numbers), streams.ROOT_NOISE)
+    return streams.stream_keys(1, 0, numbers, np.zeros_like(numbers), streams.ROOT_NOISE)
 
 
 EQUAL, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
@@ -133,15 +133,15 @@ def test_visits_are_inherited_without_noise_at_any_weight():
 def test_discounted_trees_shrink_and_keep_their_means(weight):
     search = searched(settings_with(fraction=0), DIFFERENT)
     tree = search._tree
-    before = search.root_actions(SLOTS), search.root_values(SLOTS), tree.used.copy()
-    roots.scale_visits(Zero(), tree, SLOTS, weight)
-    visits, values = search.root_actions(SLOTS)
+    before = search.root_visits_and_values(SLOTS), search.root_values(SLOTS), tree.node_count.copy()
+    roots.scale_visits(ZeroFpu(), tree, SLOTS, weight)
+    visits, values = search.root_visits_and_values(SLOTS)
     (former_visits, former_values), root_values, used = before
     assert (tree.visits[:, 0] == 1 + int(weight * 60)).all()
     assert np.abs(visits - weight * former_visits).max() <= 1
     assert (values == np.where(visits > 0, former_values, 0)).all()
     assert (search.root_values(SLOTS) == root_values).all()
-    assert (tree.used <= used).all()
+    assert (tree.node_count <= used).all()
     for b in SLOTS[:5]:
         check_tree(search, b)
     searched(settings_with(fraction=0), DIFFERENT, search)

@@ -1,4 +1,4 @@
-"""Root rules: Gumbel twin, and hand-computed forced playouts and pruned policies."""
+"""Root rules: Gumbel against a naive twin, hand-computed forced playouts and pruned policies."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
 SLOTS = np.arange(6)
-KEYS = streams.streams(3, 0, SLOTS, SLOTS, streams.ROOT_NOISE)
+KEYS = streams.stream_keys(3, 0, SLOTS, SLOTS, streams.ROOT_NOISE)
 
 
 def searched(settings, positions, noise, simulations=None):
     """Return a finished search of positions of one game, with or without noise."""
     slots = np.arange(len(positions))
     game = positions[0].game
-    search = Search(game, settings, HashEvaluator(rules.actions(game)), len(positions))
+    search = Search(game, settings, HashEvaluator(rules.action_count(game)), len(positions))
     search.set_root(slots, np.array([position.state for position in positions]))
     flags = np.full(len(positions), noise)
-    keys = streams.streams(3, 0, slots, slots, streams.ROOT_NOISE)
+    keys = streams.stream_keys(3, 0, slots, slots, streams.ROOT_NOISE)
     search.start_search(slots, keys, keys, simulations, flags)
     search.run()
     return search
@@ -102,7 +102,7 @@ def test_principal_variation_starts_with_the_gumbel_choice():
 def test_moves_without_gumbel_noise_are_sampled_from_the_policy():
     position = Position.start("connect_four:5x5")
     search = searched(gumbel(4, 16), [position], False)
-    keys = streams.streams(1, 0, np.arange(2000), np.arange(2000), streams.ARENA_MOVE)
+    keys = streams.stream_keys(1, 0, np.arange(2000), np.arange(2000), streams.ARENA_MOVE)
     slots = np.zeros(2000, np.int64)
     chosen = search.choose(slots, keys, np.ones(2000, bool))
     shares = np.bincount(chosen, minlength=5) / 2000
@@ -116,7 +116,7 @@ def test_gumbel_starts_from_bare_roots_and_cannot_be_extended():
     search.run()
     assert search.visits(SLOTS[:1]).sum() == 8
     search.advance(SLOTS[:1], np.array([2]))
-    assert search._tree.used[0] == 1
+    assert search._tree.node_count[0] == 1
     with pytest.raises(ValueError, match="plans all simulations"):
         search.extend(SLOTS[:1], 8)
 
@@ -165,7 +165,7 @@ def test_visited_children_of_noisy_roots_get_forced_playouts():
 def pruned_by_hand(visits, values, priors, c, k, lost=()):
     """Return visits after policy target pruning [Wu2019, Section 3.2].
 
-    Actions in `lost` keep no visits and are not used as the best action.
+    Actions in `lost` lose all their visits and are never the best action.
     """
     total = sum(visits)
 
@@ -189,7 +189,7 @@ def pruned_by_hand(visits, values, priors, c, k, lost=()):
 def test_policy_pruning_removes_forced_playouts_but_spares_the_best_move():
     positions = some_positions("connect_four:5x5", 6, plies=10)
     search = searched(validate(SearchSettings, FORCED), positions, True)
-    visits, values = search.root_actions(SLOTS)
+    visits, values = search.root_visits_and_values(SLOTS)
     priors, policies = search.root_priors(SLOTS), search.policies(SLOTS)
     changed = 0
     for i in range(6):
@@ -205,13 +205,13 @@ def test_policy_pruning_ignores_proven_losses():
     positions = some_positions("connect_four:4x4", 1000, plies=13)
     search = searched(validate(SearchSettings, {**FORCED, "proven_values": True}), positions, True)
     tree, slots = search._tree, np.arange(1000)
-    visits, values = search.root_actions(slots)
+    visits, values = search.root_visits_and_values(slots)
     priors, policies = search.root_priors(slots), search.policies(slots)
     compared = 0
-    for i in np.flatnonzero(tree.proven[:, 0] == ONGOING):
-        first, count = tree.first_child[i, 0], tree.children[i, 0]
+    for i in np.flatnonzero(tree.proven_result[:, 0] == ONGOING):
+        first, count = tree.first_child[i, 0], tree.child_count[i, 0]
         children = slice(first, first + count)
-        lost = set(tree.action[i, children][tree.proven[i, children] == WIN].tolist())
+        lost = set(tree.action[i, children][tree.proven_result[i, children] == WIN].tolist())
         if visits[i].argmax() in lost:
             pruned = pruned_by_hand(visits[i].tolist(), values[i], priors[i], 1.3, 4, lost)
             assert policies[i] == pytest.approx(np.array(pruned) / sum(pruned))

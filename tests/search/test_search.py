@@ -8,7 +8,7 @@ import pytest
 from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from zerolab.core import streams
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
@@ -24,7 +24,7 @@ def run(game, settings, evaluator, positions, key=0, threads=1):
     slots = np.arange(len(positions))
     search = Search(game, settings, evaluator, len(positions), threads)
     search.set_root(slots, np.array([position.state for position in positions]))
-    keys = streams.streams(key, 0, slots, slots, streams.PLAYOUT)
+    keys = streams.stream_keys(key, 0, slots, slots, streams.PLAYOUT)
     search.start_search(slots, keys, keys)
     search.run()
     return search
@@ -60,17 +60,17 @@ FPUS = {
     [*((name, "zero") for name in GAMES), (GAMES[0], "parent"), (GAMES[0], "fixed")],
 )
 def test_agrees_with_the_naive_search(name, fpu):
-    fpu, fpu_value = FPUS[fpu]
+    fpu, node_fpu_value = FPUS[fpu]
     positions = some_positions(name, 4)
     game = positions[0].game
     settings = SearchSettings.model_validate(
         {"simulations": 60, "selection": {"name": "puct", "c": 1.3}, "fpu": fpu}
     )
-    search = run(game, settings, HashEvaluator(rules.actions(game)), positions)
-    visits, values = search.root_actions(np.arange(4))
+    search = run(game, settings, HashEvaluator(rules.action_count(game)), positions)
+    visits, values = search.root_visits_and_values(np.arange(4))
     for i, position in enumerate(positions):
-        naive_rules = Rules(1.3, fpu_value)
-        root = naive_search(position, HashEvaluator(rules.actions(game)), 60, naive_rules)
+        naive_rules = Rules(1.3, node_fpu_value)
+        root = naive_search(position, HashEvaluator(rules.action_count(game)), 60, naive_rules)
         for action, child in root.children.items():
             assert visits[i, action] == child.visits
             assert values[i, action] == pytest.approx(-child.value, abs=1e-6)
@@ -82,9 +82,9 @@ def test_trees_do_not_influence_each_other(name):
     positions = some_positions(name, 6)
     game = positions[0].game
     settings = SearchSettings(simulations=40)
-    together = run(game, settings, HashEvaluator(rules.actions(game)), positions)
+    together = run(game, settings, HashEvaluator(rules.action_count(game)), positions)
     for i, position in enumerate(positions):
-        alone = run(game, settings, HashEvaluator(rules.actions(game)), [position])
+        alone = run(game, settings, HashEvaluator(rules.action_count(game)), [position])
         assert (alone.visits(np.zeros(1, int))[0] == together.visits(np.array([i]))[0]).all()
 
 
@@ -134,7 +134,9 @@ def test_simulations_equal_root_visits(simulations):
 def test_only_legal_actions_are_visited(name):
     positions = some_positions(name, 20, plies=14)
     game = positions[0].game
-    search = run(game, SearchSettings(simulations=9), HashEvaluator(rules.actions(game)), positions)
+    search = run(
+        game, SearchSettings(simulations=9), HashEvaluator(rules.action_count(game)), positions
+    )
     for i, position in enumerate(positions):
         visits = search.visits(np.array([i]))[0]
         assert visits[~position.legal_mask].sum() == 0
@@ -190,9 +192,9 @@ def test_finds_a_win_and_its_value(name, moves, best, settings):
     position = Position.start(name)
     for move in moves.split():
         position = position.play(move)
-    uniform = UniformEvaluator(rules.actions(position.game))
+    uniform = UniformEvaluator(rules.action_count(position.game))
     search = run(position.game, settings, uniform, [position])
-    visits, values = search.root_actions(np.zeros(1, int))
+    visits, values = search.root_visits_and_values(np.zeros(1, int))
     assert visits[0].argmax() == position.parse(best)
     assert values[0, position.parse(best)] == 1.0
 
@@ -212,10 +214,10 @@ def tree_of(search, b):
 
 def check_tree(search, b):
     """Check visit sums, parent links and prior sums."""
-    tree, used = tree_of(search, b), search._tree.used[b]
+    tree, used = tree_of(search, b), search._tree.node_count[b]
     assert tree["parent"][0] == -1
     for node in range(used):
-        first, count = tree["first_child"][node], tree["children"][node]
+        first, count = tree["first_child"][node], tree["child_count"][node]
         if first == 0:
             continue
         children = slice(first, first + count)
@@ -228,7 +230,7 @@ def check_tree(search, b):
 @pytest.mark.parametrize("name", GAMES)
 def test_subtree_of_the_played_move_is_kept(name):
     game = parse_game(name)
-    evaluator = HashEvaluator(rules.actions(game))
+    evaluator = HashEvaluator(rules.action_count(game))
     search = run(game, SearchSettings(simulations=50), evaluator, [Position.start(game)] * 3)
     slots = np.arange(3)
     positions = [Position.start(game)] * 3
@@ -244,7 +246,7 @@ def test_subtree_of_the_played_move_is_kept(name):
             check_tree(search, b)
             assert (search.states(np.array([b]))[0] == positions[b].state).all()
         assert (search._tree.visits[slots, 0] == inherited).all()
-        keys = streams.streams(1, 0, slots, slots + ply, streams.PLAYOUT)
+        keys = streams.stream_keys(1, 0, slots, slots + ply, streams.PLAYOUT)
         search.start_search(slots, keys, keys)
         search.run()
         assert (search.visits(slots).sum(axis=1) == inherited - 1 + 50).all()
@@ -256,7 +258,7 @@ def test_moves_start_bare_roots_without_tree_reuse():
     settings = SearchSettings(simulations=30, reuse_tree=False)
     search = run(game, settings, HashEvaluator(5), [Position.start(game)])
     search.advance(np.zeros(1, int), np.array([2]))
-    assert search._tree.used[0] == 1
+    assert search._tree.node_count[0] == 1
     assert (search.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
 
 
@@ -267,11 +269,11 @@ def test_fresh_noise_is_added_only_at_roots():
     )
     slots = np.arange(400)
     evaluator = HashEvaluator(7)
-    starts = np.repeat(python.start(game)[None], 400, axis=0)
+    starts = np.repeat(compiled_rules.start(game)[None], 400, axis=0)
     search = Search(game, noisy, evaluator, 400)
     search.set_root(slots, starts)
     for ply in range(2):
-        keys = streams.streams(7, 0, slots, np.full(400, ply), streams.ROOT_NOISE)
+        keys = streams.stream_keys(7, 0, slots, np.full(400, ply), streams.ROOT_NOISE)
         search.start_search(slots, keys, keys)
         search.run()
         clean = evaluator.evaluate(search.states(slots[:1]))[0][0]
@@ -309,7 +311,7 @@ def test_plain_mcts_playouts_depend_only_on_their_stream():
 def test_sampled_actions_follow_the_visits():
     visits = np.tile(np.array([[10, 0, 30, 60]], np.int32), (20_000, 1))
     numbers = np.arange(20_000)
-    keys = streams.streams(3, 1, numbers, numbers * 0, streams.SELF_PLAY_MOVE)
+    keys = streams.stream_keys(3, 1, numbers, numbers * 0, streams.SELF_PLAY_MOVE)
     chosen = choose_actions(visits, keys, np.ones(20_000, bool))
     shares = np.bincount(chosen, minlength=4) / 20_000
     assert shares == pytest.approx([0.1, 0, 0.3, 0.6], abs=0.015)
@@ -318,7 +320,7 @@ def test_sampled_actions_follow_the_visits():
 def test_most_visited_action_is_chosen_with_random_ties():
     visits = np.tile(np.array([[5, 20, 0, 20]], np.int32), (2000, 1))
     numbers = np.arange(2000)
-    keys = streams.streams(3, 1, numbers, numbers * 0, streams.ARENA_MOVE)
+    keys = streams.stream_keys(3, 1, numbers, numbers * 0, streams.ARENA_MOVE)
     chosen = choose_actions(visits, keys, np.zeros(2000, bool))
     assert set(chosen) == {1, 3}
     assert np.mean(chosen == 1) == pytest.approx(0.5, abs=0.05)

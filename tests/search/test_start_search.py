@@ -17,7 +17,7 @@ from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings, mcts_settings
 
 SLOTS = np.arange(4)
-KEYS = streams.streams(2, 0, SLOTS, SLOTS, streams.PLAYOUT)
+KEYS = streams.stream_keys(2, 0, SLOTS, SLOTS, streams.PLAYOUT)
 
 
 def prepared(settings, evaluator=None):
@@ -35,7 +35,7 @@ def test_discount_agrees_with_the_naive_search():
     search, positions = prepared(settings)
     search.start_search(SLOTS, KEYS, KEYS)
     search.run()
-    visits, values = search.root_actions(SLOTS)
+    visits, values = search.root_visits_and_values(SLOTS)
     for i, position in enumerate(positions):
         root = naive_search(position, HashEvaluator(5), 60, Rules(1.3, discount=0.9))
         for action, child in root.children.items():
@@ -54,7 +54,7 @@ def test_faster_wins_have_higher_discounted_values():
     search.set_root(SLOTS[:1], position.play("2").play("4").state[None])
     search.start_search(SLOTS[:1], KEYS[:1], KEYS[:1])
     search.run()
-    _, values = search.root_actions(SLOTS[:1])
+    _, values = search.root_visits_and_values(SLOTS[:1])
     assert values[0, 3] == np.float32(0.8)
     assert (np.delete(values[0], 3) < 0.64 + 1e-6).all()
 
@@ -99,12 +99,12 @@ def test_extended_searches_draw_new_playouts():
     settings = SearchSettings.model_validate({"simulations": 8, "leaf_evaluator": "playout"})
     search, _ = prepared(settings)
     search.start_search(SLOTS, KEYS, KEYS)
-    before = search._state.playout_key.copy()
+    before = search._search_state.playout_key.copy()
     search.run()
     search.extend(SLOTS, 8)
     search.run()
     search.extend(SLOTS, 8)
-    assert len({*before, *search._state.playout_key}) == 8
+    assert len({*before, *search._search_state.playout_key}) == 8
 
 
 @pytest.mark.parametrize("simulations", [0, np.array([3, 0, 1, 2])])

@@ -12,8 +12,8 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator, evaluate
-from zerolab.search.methods import fpu_value
-from zerolab.search.puct import Parent
+from zerolab.search.methods import node_fpu_value
+from zerolab.search.puct import ParentFpu
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
@@ -34,14 +34,14 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_naive_search(case):
-    options, fpu_value = CASES[case]
+    options, node_fpu_value = CASES[case]
     settings = validate(
         SearchSettings, {"simulations": 80, "selection": {"name": "puct", "c": 1.3}, **options}
     )
     positions = some_positions("connect_four:5x5", 4, plies=24)
     search = run(positions[0].game, settings, DetailedHashEvaluator(5), positions)
-    visits, values = search.root_actions(SLOTS)
-    naive_rules = Rules(1.3, fpu_value, settings.discount, settings.draw_value)
+    visits, values = search.root_visits_and_values(SLOTS)
+    naive_rules = Rules(1.3, node_fpu_value, settings.discount, settings.draw_value)
     for i, position in enumerate(positions):
         root = naive_search(position, DetailedHashEvaluator(5), 80, naive_rules)
         for action, child in root.children.items():
@@ -57,8 +57,8 @@ def test_parent_urgency_includes_the_worth_of_draws():
     position = Position.start("connect_four:5x5")
     settings = validate(SearchSettings, {"draw_value": 0.5, "fpu": "parent"})
     tree = Search(position.game, settings, DetailedHashEvaluator(5), 1)._tree
-    tree.value[0, 0], tree.draws[0, 0] = 0.25, 0.5
-    assert fpu_value(Parent(reduction=0.125), tree, 0, 0) == 0.25 + 0.5 * 0.5 - 0.125
+    tree.value[0, 0], tree.draw_probability[0, 0] = 0.25, 0.5
+    assert node_fpu_value(ParentFpu(reduction=0.125), tree, 0, 0) == 0.25 + 0.5 * 0.5 - 0.125
 
 
 @pytest.mark.parametrize("setting", [{"draw_value": 0.1}, {"fpu": "action_values"}])

@@ -11,7 +11,7 @@ from search.test_mcts_solver import proven_positions
 from search.test_search import check_tree, run, some_positions
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.oracles.solver import Solver
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.search.search import Search
@@ -36,7 +36,7 @@ def test_agrees_with_the_naive_search(leaves):
         HashEvaluator(5),
         positions,
     )
-    visits, values = search.root_actions(np.arange(4))
+    visits, values = search.root_visits_and_values(np.arange(4))
     for i, position in enumerate(positions):
         root = naive_search(position, HashEvaluator(5), 90, leaves, 1.3)
         for action, child in zip(position.legal_actions, root.children, strict=True):
@@ -49,10 +49,10 @@ def test_agrees_with_the_naive_search(leaves):
 
 def exact_means(tree, b, evaluator, discount):
     """Return the exact mean values of all nodes, computed from their evaluations."""
-    totals = np.zeros(tree.used[b])
-    for node in reversed(range(tree.used[b])):
+    totals = np.zeros(tree.node_count[b])
+    for node in reversed(range(tree.node_count[b])):
         outcome, visits = tree.outcome[b, node], tree.visits[b, node]
-        first, count = tree.first_child[b, node], tree.children[b, node]
+        first, count = tree.first_child[b, node], tree.child_count[b, node]
         if visits and outcome != ONGOING:
             totals[node] = outcome * visits
         elif visits:
@@ -77,13 +77,13 @@ def test_virtual_losses_leave_no_trace_in_visits_and_means(leaves, saving, disco
         expected = exact_means(tree, b, HashEvaluator(5), discount)
         assert tree.value[b, : len(expected)] == pytest.approx(expected, abs=1e-5)
     if not saving:  # every leaf is evaluated once
-        expanded = sum((tree.first_child[b, : tree.used[b]] != 0).sum() for b in range(3))
+        expanded = sum((tree.first_child[b, : tree.node_count[b]] != 0).sum() for b in range(3))
         assert search.counts["evaluated"] == expanded
 
 
 def test_batches_are_filled_and_results_repeat():
     position = some_positions("connect_four:6x7", 1)[0]
-    evaluator = HashEvaluator(rules.actions(position.game))
+    evaluator = HashEvaluator(rules.action_count(position.game))
     search_settings = settings(16, simulations=400)
     search = run(position.game, search_settings, evaluator, [position])
     assert max(evaluator.calls) == 16
@@ -105,7 +105,7 @@ def test_trees_do_not_influence_each_other():
 def test_growing_trees_keep_their_waiting_leaves():
     position = some_positions("connect_four:6x7", 1)[0]
     search = run(position.game, settings(50, simulations=1500), HashEvaluator(7), [position])
-    assert search._tree.used[0] > 1024
+    assert search._tree.node_count[0] > 1024
     assert search.visits(SLOT).sum() == 1500
     check_tree(search, 0)
 
@@ -116,14 +116,16 @@ def test_draw_probabilities_are_means():
     search = run(positions[0].game, settings(8, draw_value=0.3), evaluator, positions)
     tree = search._tree
     for b in range(2):
-        for node in range(tree.used[b]):
-            first, count = tree.first_child[b, node], tree.children[b, node]
+        for node in range(tree.node_count[b]):
+            first, count = tree.first_child[b, node], tree.child_count[b, node]
             if first:
-                leaf_draws = evaluator.evaluate_more(tree.states[b, node][None], {"draws"})[2][0]
+                leaf_draws = evaluator.evaluate_with_extras(tree.states[b, node][None], {"draws"})[
+                    2
+                ][0]
                 below = slice(first, first + count)
-                total = leaf_draws + (tree.draws[b, below] * tree.visits[b, below]).sum()
+                total = leaf_draws + (tree.draw_probability[b, below] * tree.visits[b, below]).sum()
                 expected = total / tree.visits[b, node]
-                assert tree.draws[b, node] == pytest.approx(expected, abs=1e-5)
+                assert tree.draw_probability[b, node] == pytest.approx(expected, abs=1e-5)
 
 
 def test_proven_values_stay_exact():
@@ -135,8 +137,8 @@ def test_proven_values_stay_exact():
     assert [np.sign(solver.value(state)) for state in states] == results.tolist()
     assert len(states) > 100
     tree = search._tree
-    roots = np.flatnonzero(tree.proven[:, 0] != ONGOING)
-    assert (tree.value[roots, 0] == tree.proven[roots, 0]).all()
+    roots = np.flatnonzero(tree.proven_result[:, 0] != ONGOING)
+    assert (tree.value[roots, 0] == tree.proven_result[roots, 0]).all()
     assert len(roots) > 10
 
 
@@ -148,9 +150,9 @@ def test_single_game_player_evaluates_several_leaves_per_step():
         player = SearchPlayer(
             position.game, "name", SearchSettings(simulations=simulations), evaluator
         )
-        player.search_with_virtual_loss()
+        player.use_virtual_loss()
         player.start(1)
-        player.choose(SLOT, python.start(position.game)[None], np.zeros(1, np.uint64))
+        player.choose(SLOT, compiled_rules.start(position.game)[None], np.zeros(1, np.uint64))
         calls[simulations] = max(evaluator.calls)
     assert calls == {300: 1, 3000: 75}
 
@@ -161,7 +163,7 @@ def test_planning_root_rules_evaluate_one_leaf_per_step():
     gumbel = SearchSettings.model_validate({"simulations": 2000, "root": "gumbel"})
     position = some_positions(NAME, 1)[0]
     player = SearchPlayer(position.game, "name", gumbel, HashEvaluator(5))
-    player.search_with_virtual_loss()
+    player.use_virtual_loss()
     player.start(1)
     assert isinstance(player.search, Search)
     assert player.search.settings.leaves_per_step == 1
@@ -175,6 +177,6 @@ def test_leaves_per_step_shrink_with_playouts_per_leaf():
             {"simulations": 20_000, "leaf_evaluator": leaf}
         )
         player = SearchPlayer(parse_game(NAME), "name", search_settings, HashEvaluator(5))
-        player.search_with_virtual_loss()
+        player.use_virtual_loss()
         leaves[playouts] = player.new_search(1).settings.leaves_per_step
     assert leaves == {1: 256, 16: 256, 1000: 4}

@@ -22,7 +22,7 @@ from zerolab.core.errors import UserError
 from zerolab.store import arrays, state
 from zerolab.store import examples as examples_module
 from zerolab.store import games as games_module
-from zerolab.store.checks import reading
+from zerolab.store.checks import guarded_read
 from zerolab.store.listing import summarise_run
 from zerolab.store.run_folder import RunFolder
 
@@ -51,7 +51,7 @@ def _read_games(folder: Path) -> Any:
     store = RunFolder.open(folder).games
     store.rewind(4)
     stages = store.stages()
-    return stages, [store.games(*stage) for stage in stages]
+    return stages, [store.stage_games(*stage) for stage in stages]
 
 
 class Kind(NamedTuple):
@@ -125,7 +125,7 @@ def test_changed_iteration_of_stage_is_reported(folder):
 
 def test_invalid_seek_is_reported_as_damage(tmp_path):
     expected = r"file\.npz is damaged \(.*Invalid argument"
-    with pytest.raises(UserError, match=expected), reading(tmp_path / "file.npz"):
+    with pytest.raises(UserError, match=expected), guarded_read(tmp_path / "file.npz"):
         raise OSError(22, "Invalid argument")
 
 
@@ -257,11 +257,11 @@ def test_huge_files_are_not_read(folder, name):
 def test_newer_and_foreign_games_are_reported(folder):
     store = RunFolder.open(folder).games
     operations = [
-        lambda: store.games(1, "gate"),
+        lambda: store.stage_games(1, "gate"),
         store.count,
         store.stages,
         lambda: store.rewind(0),
-        lambda: store.record(9, "gate", games(9)),
+        lambda: store.write_stage(9, "gate", games(9)),
     ]
     for pragma, expected in (
         ("user_version = 99", "schema version 99, newer"),
@@ -308,7 +308,7 @@ def test_files_of_other_iteration_kind_or_game_are_reported(folder, tmp_path):
     with pytest.raises(UserError, match=r"othello:4x4, iteration 0: expected .* iteration 1"):
         run.load_weights(1)
     shutil.copy(folder / "checkpoints" / "0001.optimizer.safetensors", run.weights_path(1))
-    with pytest.raises(UserError, match="optimizer state, expected weights"):
+    with pytest.raises(UserError, match="optimizer state: expected weights"):
         run.load_weights(1)
     other = RunFolder.create(tmp_path / "other", CONFIG | {"game": "gobang:3x3:3"})
     shutil.copy(folder / "examples" / "0001.npz", other.path / "examples")

@@ -18,10 +18,10 @@ SETTINGS = {"games": 20, "search": {"c": 1.5, "noise": {"fraction": 0.25}}}
 def test_folder_is_created_and_recognised(tmp_path):
     path = tmp_path / "deep" / "folder"
     with TOURNAMENT.locked(path):
-        assert not TOURNAMENT.is_in(path)
+        assert not TOURNAMENT.matches(path)
         assert TOURNAMENT.write_settings(path, SETTINGS) == SETTINGS
     with TOURNAMENT.locked(path):
-        assert TOURNAMENT.is_in(path)
+        assert TOURNAMENT.matches(path)
         assert TOURNAMENT.read_settings(path) == SETTINGS
 
 
@@ -80,12 +80,14 @@ def test_locked_folder_is_refused(tmp_path):
     ],
 )
 def test_changed_settings_are_refused(tmp_path, changed, expected):
-    TOURNAMENT.require_equal(tmp_path, SETTINGS, {**SETTINGS})
+    TOURNAMENT.require_equal_settings(tmp_path, SETTINGS, {**SETTINGS})
     with pytest.raises(UserError, match=expected) as caught:
-        TOURNAMENT.require_equal(tmp_path, SETTINGS, changed)
+        TOURNAMENT.require_equal_settings(tmp_path, SETTINGS, changed)
     assert "a tournament keeps its settings; choose another --folder" in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_excepted_settings_can_differ(tmp_path):
-    TOURNAMENT.require_equal(tmp_path, SETTINGS, {**SETTINGS, "games": 10}, except_for=["games"])
+    TOURNAMENT.require_equal_settings(
+        tmp_path, SETTINGS, {**SETTINGS, "games": 10}, except_for=["games"]
+    )

@@ -12,11 +12,11 @@ from zerolab.core.errors import UserError
 from zerolab.store.games import GameRecord, GameStore, network_name
 from zerolab.store.listing import (
     GameFilter,
-    count_games,
-    every_game,
+    count_matching_games,
     find_games,
-    players_of_games,
-    stages_of_games,
+    iterate_matching_games,
+    list_players,
+    summarise_stages,
 )
 
 NAMES = ["random", "mcts:100", "perfect"]
@@ -29,7 +29,7 @@ def run(tmp_path_factory):
     random, store = Random(3), GameStore(folder / "games.sqlite", folder)
     names = [*NAMES, network_name(folder, 2)]
     for iteration, stage in product((1, 2, 12), ("selfplay", "gate")):
-        store.record(iteration, stage, [_game(random, names, number) for number in range(40)])
+        store.write_stage(iteration, stage, [_game(random, names, number) for number in range(40)])
     return folder
 
 
@@ -79,7 +79,7 @@ def test_queries_agree_with_filter_in_python(run):
     store, random = GameStore(run / "games.sqlite", run), Random(5)
     all_games = []
     for iteration, stage in store.stages():
-        for game in store.games(iteration, stage):
+        for game in store.stage_games(iteration, stage):
             _stage_of[id(game)] = iteration, stage
             all_games.append((iteration, stage, game))
     all_games.sort(key=lambda each: (each[0], each[1], each[2].number))
@@ -105,7 +105,7 @@ def test_queries_agree_with_filter_in_python(run):
         assert [(f.iteration, f.stage, f.number) for f in found] == [
             (iteration, stage, game.number) for iteration, stage, game in expected
         ], game_filter
-        assert count_games(store, game_filter) == len(expected)
+        assert count_matching_games(store, game_filter) == len(expected)
         for one, (_, _, game) in zip(found, expected, strict=True):
             assert (one.first, one.second, one.result) == (game.first, game.second, game.result)
             assert (*one.actions, *([-1] * one.forfeit)) == game.actions
@@ -127,11 +127,11 @@ class PlanRecorder(GameStore):
         super().__init__(path, run)
         self.plans = []
 
-    def select(self, query, kinds, arguments=()):
+    def select_rows(self, query, kinds, arguments=()):
         plan = f"EXPLAIN QUERY PLAN {query}"
-        steps = super().select(plan, (int, int, int, str), arguments)
+        steps = super().select_rows(plan, (int, int, int, str), arguments)
         self.plans.append([text for *_, text in steps])
-        return super().select(query, kinds, arguments)
+        return super().select_rows(query, kinds, arguments)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 80, 240, 1000])
@@ -148,14 +148,14 @@ class PlanRecorder(GameStore):
 )
 def test_every_game_is_found_once_in_order_for_any_batch_size(run, game_filter, at_once):
     store = GameStore(run / "games.sqlite", run)
-    assert list(every_game(store, game_filter, at_once)) == find_games(
+    assert list(iterate_matching_games(store, game_filter, at_once)) == find_games(
         store, game_filter, limit=999
     )
 
 
 def test_batches_of_games_continue_with_index_search(run):
     store = PlanRecorder(run / "games.sqlite", run)
-    assert len(list(every_game(store, GameFilter(), 50))) == 240
+    assert len(list(iterate_matching_games(store, GameFilter(), 50))) == 240
     first, *next_plans = store.plans
     assert len(first) == 1
     assert len(next_plans) == 5
@@ -166,10 +166,10 @@ def test_batches_of_games_continue_with_index_search(run):
 
 def test_stages_and_players_are_listed(run):
     store = GameStore(run / "games.sqlite", run)
-    assert [astuple(each) for each in stages_of_games(store)] == [
+    assert [astuple(each) for each in summarise_stages(store)] == [
         ("selfplay", 1, 12, 120), ("gate", 1, 12, 120),
     ]  # fmt: skip
-    assert players_of_games(store) == sorted([*NAMES, network_name(run, 2)])
+    assert list_players(store) == sorted([*NAMES, network_name(run, 2)])
 
 
 def test_relative_result_without_player_is_refused(run):
@@ -179,5 +179,5 @@ def test_relative_result_without_player_is_refused(run):
 
 def test_empty_store_has_no_games(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
-    assert find_games(store, GameFilter()) == [] == stages_of_games(store)
-    assert count_games(store, GameFilter()) == 0
+    assert find_games(store, GameFilter()) == [] == summarise_stages(store)
+    assert count_matching_games(store, GameFilter()) == 0

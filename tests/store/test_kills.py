@@ -75,9 +75,11 @@ def test_games_survive_kill_while_recording(tmp_path, forker):
         stages = store.stages()
         store.rewind(len(stages))
         assert stages == [(number, "selfplay") for number in range(len(stages))]
-        assert all(store.games(number, stage) == games(number, 40) for number, stage in stages)
+        assert all(
+            store.stage_games(number, stage) == games(number, 40) for number, stage in stages
+        )
     assert len(stages) >= 12
-    store.record(len(stages), "selfplay", [])
+    store.write_stage(len(stages), "selfplay", [])
     assert [path.name for path in tmp_path.iterdir()] == ["games.sqlite"]
 
 
@@ -88,7 +90,7 @@ def test_uncommitted_files_are_removed(tmp_path, undisturbed):
         file.write(b'{"iteration": 3, "sta')
     run.save_examples(3, run.load_examples(2))
     run.save_network(3, {}, {})
-    run.games.record(3, "selfplay", games(3))
+    run.games.write_stage(3, "selfplay", games(3))
     (folder / "checkpoints" / ".0003.safetensors.0a1b2c3d.part").write_bytes(b"half")
     assert RunFolder.open(folder).metrics() == run.metrics()
     with RunFolder.open(folder).locked():

@@ -20,7 +20,7 @@ from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.examples import Examples, load_examples, load_features, save_examples
 from zerolab.store.games import GameRecord, GameStore, network_name
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import extend_digest, format_metrics, read_metrics
+from zerolab.store.state import encode_metrics, extend_metrics_digest, read_metrics
 
 _DTYPES = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u8", "?"])
 _NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__")
@@ -73,8 +73,8 @@ def arrays_of(dtype, shape):
 def test_examples_and_features_round_trip(count, words, actions, data):
     widths = {"word": (words,), "action": (actions,), "position": ()}
     columns = {
-        name: data.draw(arrays_of(np.dtype(form.dtype), (count, *widths[form.per])))
-        for name, form in Examples.forms().items()
+        name: data.draw(arrays_of(np.dtype(form.dtype), (count, *widths[form.entry_per])))
+        for name, form in Examples.column_forms().items()
     }
     written = Examples(**columns)
     features = data.draw(st.none() | arrays_of("f2", (count, 3)))
@@ -111,7 +111,7 @@ _GAMES = st.lists(
         second=_WORDS,
         actions=st.lists(st.integers(0, 64), max_size=8).map(tuple),
         result=st.sampled_from([-1, 0, 1]),
-        movers=st.lists(st.tuples(st.integers(0, 99), _WORDS), max_size=3).map(tuple),
+        agent_spans=st.lists(st.tuples(st.integers(0, 99), _WORDS), max_size=3).map(tuple),
     ),
     unique_by=lambda game: game.number,
     max_size=6,
@@ -125,15 +125,15 @@ _GAMES = st.lists(
 def test_games_round_trip_and_rewind(first, again, other, name):
     with tempfile.TemporaryDirectory() as folder:
         store = GameStore(Path(folder) / "games.sqlite")
-        store.record(1, name, first)
-        store.record(2, "gate", other)
-        store.record(1, name, again)
-        assert store.games(1, name) == sorted(again)
-        assert store.games(2, "gate") == sorted(other)
-        assert store.games(2, name) == []
+        store.write_stage(1, name, first)
+        store.write_stage(2, "gate", other)
+        store.write_stage(1, name, again)
+        assert store.stage_games(1, name) == sorted(again)
+        assert store.stage_games(2, "gate") == sorted(other)
+        assert store.stage_games(2, name) == []
         assert store.stages() == [(1, name), (2, "gate")]
         assert store.count() == len(again) + len(other)
-        assert store.distinct(1, name) == len({game.actions for game in again})
+        assert store.count_distinct_games(1, name) == len({game.actions for game in again})
         store.rewind(1)
         assert store.stages() == [(1, name)]
         assert store.count() == len(again)
@@ -143,8 +143,8 @@ def test_games_round_trip_and_rewind(first, again, other, name):
 def test_games_with_numpy_integers_round_trip(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     numbers = np.arange(3)
-    store.record(1, "gate", [GameRecord(numbers[0], "a", "b", tuple(numbers), numbers[1])])
-    assert store.games(1, "gate") == [GameRecord(0, "a", "b", (0, 1, 2), 1)]
+    store.write_stage(1, "gate", [GameRecord(numbers[0], "a", "b", tuple(numbers), numbers[1])])
+    assert store.stage_games(1, "gate") == [GameRecord(0, "a", "b", (0, 1, 2), 1)]
 
 
 def test_movers_are_stored_relative_to_run(tmp_path):
@@ -153,19 +153,19 @@ def test_movers_are_stored_relative_to_run(tmp_path):
     run.mkdir()
     names = [network_name(run, number) for number in (3, 4)]
     game = GameRecord(7, names[1], names[1], (1, 2, 3, 4), 0, ((0, names[0]), (3, names[1])))
-    GameStore(run / "games.sqlite", run).record(1, "selfplay", [game])
-    assert GameStore(run / "games.sqlite", run).games(1, "selfplay") == [game]
-    (inside,) = GameStore(run / "games.sqlite").games(1, "selfplay")
-    assert inside.movers == ((0, "@3"), (3, "@4"))
-    assert [inside.mover(ply) for ply in range(4)] == ["@3", "@3", "@3", "@4"]
+    GameStore(run / "games.sqlite", run).write_stage(1, "selfplay", [game])
+    assert GameStore(run / "games.sqlite", run).stage_games(1, "selfplay") == [game]
+    (inside,) = GameStore(run / "games.sqlite").stage_games(1, "selfplay")
+    assert inside.agent_spans == ((0, "@3"), (3, "@4"))
+    assert [inside.mover_at(ply) for ply in range(4)] == ["@3", "@3", "@3", "@4"]
     assert inside.last_mover == "@4"
     plain = GameRecord(0, "a", "b", (1, 2, 3), 0)
-    assert [plain.mover(ply) for ply in range(3)] == ["a", "b", "a"]
+    assert [plain.mover_at(ply) for ply in range(3)] == ["a", "b", "a"]
 
 
 def test_empty_store_leaves_no_file(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
-    assert (store.games(1, "gate"), store.stages(), store.count()) == ([], [], 0)
+    assert (store.stage_games(1, "gate"), store.stages(), store.count()) == ([], [], 0)
     store.rewind(0)
     assert not store.path.exists()
 
@@ -173,28 +173,28 @@ def test_empty_store_leaves_no_file(tmp_path):
 def test_equal_moves_count_as_one_distinct_game(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     moves = [(1, 2), (1, 2), (2, 1)]
-    store.record(1, "gate", [GameRecord(i, "a", "b", m, 0) for i, m in enumerate(moves)])
-    assert store.distinct(1, "gate") == 2
+    store.write_stage(1, "gate", [GameRecord(i, "a", "b", m, 0) for i, m in enumerate(moves)])
+    assert store.count_distinct_games(1, "gate") == 2
 
 
 @given(lines=_LINES)
 def test_metrics_round_trip(lines):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "metrics.jsonl"
-        path.write_bytes(format_metrics(lines))
+        path.write_bytes(encode_metrics(lines))
         read = read_metrics(path)
     assert read == lines
-    assert extend_digest("", read) == extend_digest("", lines)
+    assert extend_metrics_digest("", read) == extend_metrics_digest("", lines)
 
 
 @given(lines=_LINES, more=_LINES, seconds=st.floats(0, 1e6))
 def test_digest_of_metrics_is_incremental_and_ignores_wall_time(lines, more, seconds):
-    whole = extend_digest("", lines + more)
-    assert extend_digest(extend_digest("", lines), more) == whole
+    whole = extend_metrics_digest("", lines + more)
+    assert extend_metrics_digest(extend_metrics_digest("", lines), more) == whole
     timed = [{**line, "wall_seconds": seconds} for line in lines + more]
     other = [{**line, "wall_seconds": seconds + 1} for line in lines + more]
-    assert extend_digest("", timed) == extend_digest("", other)
-    assert extend_digest("", [*lines, *more, {"loss": 1}]) != whole
+    assert extend_metrics_digest("", timed) == extend_metrics_digest("", other)
+    assert extend_metrics_digest("", [*lines, *more, {"loss": 1}]) != whole
 
 
 _KEYS = st.text(min_size=1, max_size=6)
@@ -227,10 +227,10 @@ def test_checkpoint_has_game_iteration_and_network(tmp_path):
         "iteration": 7,
         "network": {"name": "conv"},
     }
-    assert run.networks() == [7]
+    assert run.network_iterations() == [7]
 
 
 def test_games_are_sorted_by_number(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
-    store.record(1, "gate", reversed(games(1)))
-    assert store.games(1, "gate") == games(1)
+    store.write_stage(1, "gate", reversed(games(1)))
+    assert store.stage_games(1, "gate") == games(1)

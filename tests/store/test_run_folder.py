@@ -135,7 +135,7 @@ FULL = {
     "0002.safetensors": lambda run: run.save_network(2, {"a": np.zeros(9999)}, {}),
     "0002.optimizer.safetensors": lambda run: run.save_network(2, {}, {"a": np.zeros(9999)}),
     "0001.npz": lambda run: run.save_examples(1, examples(1, 5000)),
-    "games.sqlite": lambda run: run.games.record(1, "gate", games(1, 5000)),
+    "games.sqlite": lambda run: run.games.write_stage(1, "gate", games(1, 5000)),
     "metrics.jsonl": _write_metrics,
     "config.toml": lambda run: run.save_config(CONFIG | {"note": "x" * 20_000}),
 }
@@ -214,7 +214,8 @@ def test_folders_without_permission_are_reported():
             assert _unprivileged_error(lock) == f"cannot write {run.path}: Permission denied"
             assert _unprivileged_error(lambda: RunFolder.open(run.path).metrics()) == ""
             assert (
-                _unprivileged_error(lambda: RunFolder.open(run.path).games.games(1, "gate")) == ""
+                _unprivileged_error(lambda: RunFolder.open(run.path).games.stage_games(1, "gate"))
+                == ""
             )
             (run.path / "state.json").chmod(0)
             message = _unprivileged_error(lambda: RunFolder.open(run.path))
@@ -230,7 +231,7 @@ def test_pruning_keeps_files_needed_to_resume(run):
     needed = ["0000.safetensors", "0001.optimizer.safetensors", "0001.safetensors"]
     assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == needed
     train(run.path, iterations=3)  # 2 is rejected, 3 accepted
-    assert run.networks() == [0, 1, 3]
+    assert run.network_iterations() == [0, 1, 3]
     assert RunFolder.open(run.path).load_optimizer(3).keys() == {"bias", "filter"}
 
 
@@ -238,5 +239,5 @@ def test_iterations_can_have_more_than_four_digits(tmp_path):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     for iteration in (9_999, 10_000, 12_345):
         run.save_network(iteration, {"a": np.full(1, iteration)}, {})
-    assert run.networks() == [9_999, 10_000, 12_345]
+    assert run.network_iterations() == [9_999, 10_000, 12_345]
     assert run.load_weights(12_345)["a"] == 12_345

@@ -18,7 +18,7 @@ from store.toy import everything, games, train
 from zerolab.core.errors import UserError
 from zerolab.store import checks
 from zerolab.store.games import GameRecord, GameStore, _digest
-from zerolab.store.listing import GameFilter, count_games, players_of_games, stages_of_games
+from zerolab.store.listing import GameFilter, count_matching_games, list_players, summarise_stages
 from zerolab.store.run_folder import RunFolder
 
 ENDLESS = (
@@ -30,7 +30,7 @@ ENDLESS = (
 @pytest.fixture
 def store(tmp_path):
     new_store = GameStore(tmp_path / "games.sqlite")
-    new_store.record_all((iteration, "gate", games(iteration)) for iteration in (1, 2))
+    new_store.write_stages((iteration, "gate", games(iteration)) for iteration in (1, 2))
     return new_store
 
 
@@ -45,9 +45,9 @@ def check_refused(store: GameStore, expected: str) -> None:
     before = everything(store.path.parent)
     for operation in (
         store.stages,
-        lambda: store.games(1, "gate"),
+        lambda: store.stage_games(1, "gate"),
         lambda: store.rewind(1),
-        lambda: store.record(9, "gate", games(9)),
+        lambda: store.write_stage(9, "gate", games(9)),
     ):
         with pytest.raises(UserError, match=expected) as caught:
             operation()
@@ -77,12 +77,12 @@ def test_wal_mode_is_refused_without_creating_files(store):
     check_refused(store, "games.sqlite is in SQLite's WAL mode.* journal_mode = DELETE")
     assert [path.name for path in store.path.parent.iterdir()] == ["games.sqlite"]
     change(store, "PRAGMA journal_mode = DELETE")
-    assert store.games(1, "gate") == games(1)
+    assert store.stage_games(1, "gate") == games(1)
 
 
 def test_reading_keeps_locks_of_other_connections(store, monkeypatch):
     monkeypatch.setattr(checks, "_WRITE_TIMEOUT", 0.01)
-    with checks.connected(store.path, writing=True) as connection:
+    with checks.open_database(store.path, writable=True) as connection:
         connection.execute("BEGIN IMMEDIATE")
         store.stages()
         code = (
@@ -97,8 +97,8 @@ def test_reading_keeps_locks_of_other_connections(store, monkeypatch):
 
 def test_planner_statistics_are_accepted(store):
     change(store, "ANALYZE")
-    assert store.games(1, "gate") == games(1)
-    store.record(3, "gate", games(3))
+    assert store.stage_games(1, "gate") == games(1)
+    store.write_stage(3, "gate", games(3))
     assert store.stages() == [(1, "gate"), (2, "gate"), (3, "gate")]
     change(
         store,
@@ -121,7 +121,7 @@ def test_triggers_do_not_run_when_run_resumes(tmp_path):
 def test_named_pipes_do_not_block(store, ending):
     store.path.with_name("games.sqlite" + ending).unlink(missing_ok=True)
     os.mkfifo(f"{store.path}{ending}")
-    for work in (store.stages, lambda: store.record(9, "gate", games(9))):
+    for work in (store.stages, lambda: store.write_stage(9, "gate", games(9))):
         with pytest.raises(
             UserError, match=f"games.sqlite{ending}.* (is a named pipe|not written)"
         ):
@@ -173,7 +173,7 @@ def test_locked_file_times_out(store, monkeypatch):
         other.execute("BEGIN EXCLUSIVE")
         for work, seconds in (
             (store.stages, "0.01"),
-            (lambda: store.record(3, "gate", games(3)), "0.02"),
+            (lambda: store.write_stage(3, "gate", games(3)), "0.02"),
         ):
             with pytest.raises(
                 UserError, match=f"is locked by another process: waited {seconds} s"
@@ -203,13 +203,13 @@ def test_locked_file_times_out(store, monkeypatch):
 def test_cells_of_wrong_type_are_reported(store, change_to, expected):
     change(store, f"UPDATE {change_to} WHERE iteration = 1")
     with pytest.raises(UserError, match=f"games.sqlite is damaged .*{expected}"):
-        store.games(1, "gate")
+        store.stage_games(1, "gate")
 
 
 def test_names_of_stages_and_players_must_be_text(store):
     change(store, "UPDATE games SET stage = x'00', first = x'00' WHERE iteration = 1")
     change(store, "UPDATE stages SET stage = x'00' WHERE iteration = 1")
-    for work in (store.stages, lambda: stages_of_games(store), lambda: players_of_games(store)):
+    for work in (store.stages, lambda: summarise_stages(store), lambda: list_players(store)):
         with pytest.raises(UserError, match="expected str"):
             work()
 
@@ -225,7 +225,7 @@ def bomb(tmp_path):
         connection.execute(f"PRAGMA page_size = {_PAGE}")
         connection.execute("VACUUM")
     store = GameStore(path)
-    store.record(1, "gate", [GameRecord(i, "first", "second", (1, 2), 1) for i in range(200)])
+    store.write_stage(1, "gate", [GameRecord(i, "first", "second", (1, 2), 1) for i in range(200)])
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'games'"
         (root,) = connection.execute(query).fetchone()
@@ -247,12 +247,12 @@ def test_repeated_pages_abort_query(bomb, monkeypatch, limit):
     monkeypatch.setattr(checks, limit, 0)
     monkeypatch.setattr(checks, f"_{'BYTES' if 'BYTES' in limit else 'OPERATIONS'}_PER_BYTE", 1)
     game_filter = GameFilter(most_plies=1000)
-    queries = [lambda: bomb.games(1, "gate")]
+    queries = [lambda: bomb.stage_games(1, "gate")]
     if limit == "_FREE_OPERATIONS":
         queries += [
             bomb.count,
-            lambda: count_games(bomb, game_filter),
-            lambda: stages_of_games(bomb),
+            lambda: count_matching_games(bomb, game_filter),
+            lambda: summarise_stages(bomb),
         ]
     for query in queries:
         with pytest.raises(UserError, match=r"damaged \(.*its size"):
@@ -263,17 +263,17 @@ def test_ten_thousand_games_are_within_limits(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
     many = [GameRecord(number, "a", "b", (), 1) for number in range(10_000)]
     for _ in range(2):
-        store.record_all((iteration, "gate", many) for iteration in range(3))
+        store.write_stages((iteration, "gate", many) for iteration in range(3))
     assert store.count() == 30_000
-    assert stages_of_games(store)[0].games == 30_000
-    assert store.games(2, "gate") == many
+    assert summarise_stages(store)[0].games == 30_000
+    assert store.stage_games(2, "gate") == many
     store.rewind(1)
     assert len(store.stages()) == 1
 
 
 def test_correct_digests_do_not_disable_checks(store):
     """An attacker can compute correct digests."""
-    forged = games(1)[0]._replace(movers=((0, "a"),))
+    forged = games(1)[0]._replace(agent_spans=((0, "a"),))
     text = json.dumps([[0, "a"]])
     change(
         store,
@@ -281,7 +281,7 @@ def test_correct_digests_do_not_disable_checks(store):
         f"UPDATE games SET movers = '{text}' WHERE iteration = 1",
         f"UPDATE stages SET digest = '{_digest([forged])}' WHERE iteration = 1",
     )
-    assert store.games(1, "gate") == [forged]
+    assert store.stage_games(1, "gate") == [forged]
     change(store, "UPDATE games SET first = CAST(first AS BLOB) WHERE iteration = 1")
     with pytest.raises(UserError, match="expected str"):
-        RunFolder(store.path.parent, {}).games.games(1, "gate")
+        RunFolder(store.path.parent, {}).games.stage_games(1, "gate")

@@ -72,7 +72,7 @@ def _play(run: RunFolder) -> None:
     iteration = run.progress.iteration
     features = np.random.default_rng(iteration).random((20, 3)).astype(np.float16)
     run.save_examples(iteration, examples(iteration), features if iteration == 1 else None)
-    run.games.record(iteration, "selfplay", games(iteration))
+    run.games.write_stage(iteration, "selfplay", games(iteration))
     _commit(run, stage="learn")
 
 
@@ -90,7 +90,7 @@ def _learn(run: RunFolder) -> None:
 
 def _gate(run: RunFolder) -> None:
     iteration = run.progress.iteration
-    run.games.record(iteration, "gate", games(iteration + 100))
+    run.games.write_stage(iteration, "gate", games(iteration + 100))
     best = iteration if iteration % 2 else run.progress.best
     _commit(run, stage="selfplay", iteration=iteration + 1, best=best, elo=10.0 * best)
     run.prune()
@@ -183,4 +183,4 @@ def _record_forever(path: Path) -> None:
     store = GameStore(path)
     while True:
         latest = len(store.stages())
-        store.record(latest, "selfplay", games(latest, 40))
+        store.write_stage(latest, "selfplay", games(latest, 40))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from tiny_studies import study_work_in
+from tiny_studies import execution_in
 
 from zerolab.studies.statistics import bootstrap
 from zerolab.studies.workers import LocalWorkers
 
 
 @pytest.fixture
-def few_draws(monkeypatch):
+def few_resamples(monkeypatch):
     """Reduce the number of bootstrap draws to a tenth."""
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "draws", 400)
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "resamples", 400)
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """Tiny study finished without interruption."""
-    finished_work = study_work_in(tmp_path_factory.mktemp("undisturbed"))
-    assert finished_work.work(LocalWorkers(2), lambda view: None) == {}
-    return finished_work
+    finished_execution = execution_in(tmp_path_factory.mktemp("undisturbed"))
+    assert finished_execution.perform_all(LocalWorkers(2), lambda view: None) == {}
+    return finished_execution

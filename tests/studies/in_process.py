@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from zerolab.studies.tasks import CompileTask, Outcome, TrainTask, perform
+from zerolab.studies.tasks import CompileTask, TaskOutcome, TrainTask, perform_task
 
 
 class Here:
@@ -25,9 +25,9 @@ class Here:
         pass
 
     def submit(self, task):
-        self.done.append(perform(task))
+        self.done.append(perform_task(task))
 
-    def finished(self, seconds):
+    def wait_for_outcomes(self, seconds):
         outcomes, self.done = self.done, []
         return outcomes
 
@@ -39,7 +39,7 @@ class Reusing(Here):
 
     def submit(self, task):
         if isinstance(task, CompileTask):
-            self.done.append(Outcome(task))
+            self.done.append(TaskOutcome(task))
             return
         if not isinstance(task, TrainTask):
             super().submit(task)
@@ -47,10 +47,10 @@ class Reusing(Here):
         if Reusing.trained is None:
             Reusing.trained = Path(tempfile.mkdtemp(prefix="zerolab-trained-"))
             atexit.register(shutil.rmtree, Reusing.trained, ignore_errors=True)
-        folder, former = Path(task.folder), Reusing.trained / task.key
+        folder, former = Path(task.run_path), Reusing.trained / task.key
         is_new = not folder.exists()
         if is_new and former.exists():
             shutil.copytree(former, folder)
         super().submit(task)
-        if is_new and not former.exists() and self.done[-1].failure is None:
+        if is_new and not former.exists() and self.done[-1].error_lines is None:
             shutil.copytree(folder, former)

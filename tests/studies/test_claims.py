@@ -11,7 +11,7 @@ import pytest
 
 from zerolab.report.claims import Claim
 from zerolab.report.interval import Interval
-from zerolab.studies.claims import Missing, judge
+from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.statistics import mean_of
 
 
@@ -47,7 +47,7 @@ def claim(key="better", threshold=0.0, direction="above"):
     ],
 )
 def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
-    (verdict,) = judge({claim(direction=direction): KnownEstimate(value, p)})
+    (verdict,) = judge_claims({claim(direction=direction): KnownEstimate(value, p)})
     assert verdict.word == word
     assert (verdict.p, verdict.adjusted, verdict.note) == (p, p, "")
 
@@ -55,12 +55,16 @@ def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
 def test_p_values_are_adjusted_for_all_claims():
     """The smallest p-value is multiplied by the number of claims, even without data."""
     two = {claim("a"): KnownEstimate(1.0, 0.02), claim("b"): KnownEstimate(1.0, 0.04)}
-    assert [verdict.word for verdict in judge(two)] == ["holds", "holds"]
+    assert [verdict.word for verdict in judge_claims(two)] == ["holds", "holds"]
     three = {**two, claim("c"): KnownEstimate(1.0, 0.5)}
-    assert [verdict.adjusted for verdict in judge(three)] == pytest.approx([0.06, 0.08, 0.5])
-    assert {verdict.word for verdict in judge(three)} == {"undecided at this scale"}
-    missing = {**two, claim("c"): None, claim("d"): Missing("3 of 32 runs are not finished")}
-    verdicts = judge(missing)
+    assert [verdict.adjusted for verdict in judge_claims(three)] == pytest.approx([0.06, 0.08, 0.5])
+    assert {verdict.word for verdict in judge_claims(three)} == {"undecided at this scale"}
+    missing = {
+        **two,
+        claim("c"): None,
+        claim("d"): MissingEstimate("3 of 32 runs are not finished"),
+    }
+    verdicts = judge_claims(missing)
     assert [verdict.adjusted for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
     assert [verdict.word for verdict in verdicts[2:]] == ["no data", "no data"]
     assert [verdict.note for verdict in verdicts[2:]] == [
@@ -70,7 +74,7 @@ def test_p_values_are_adjusted_for_all_claims():
 
 
 def test_single_run_is_undecided():
-    (verdict,) = judge({claim(): mean_of([1000.0])})
+    (verdict,) = judge_claims({claim(): mean_of([1000.0])})
     assert verdict.word == "undecided at this scale"
     data = verdict.as_dict()
     assert (data["value"], data["low"], data["high"], data["p"]) == (1000.0, None, None, 1.0)
@@ -79,21 +83,21 @@ def test_single_run_is_undecided():
 
 def test_verdicts_of_sample_means():
     runs = [12.0, 15.0, 9.0, 14.0, 11.0]
-    assert judge({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
-    assert judge({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
-    assert judge({claim(threshold=11.0): mean_of(runs)})[0].word == "undecided at this scale"
-    assert judge({}) == []
+    assert judge_claims({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
+    assert judge_claims({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
+    assert judge_claims({claim(threshold=11.0): mean_of(runs)})[0].word == "undecided at this scale"
+    assert judge_claims({}) == []
 
 
 def test_claims_are_frozen_and_have_unique_keys():
     with pytest.raises(dataclasses.FrozenInstanceError):
         claim().threshold = 3.0
     with pytest.raises(ValueError, match="share a key"):
-        judge({claim(threshold=1.0): None, claim(threshold=2.0): None})
+        judge_claims({claim(threshold=1.0): None, claim(threshold=2.0): None})
 
 
 def test_missing_claims_have_no_numbers():
-    data = judge({claim(): Missing("no run is finished")})[0].as_dict()
+    data = judge_claims({claim(): MissingEstimate("no run is finished")})[0].as_dict()
     assert data["verdict"] == "no data"
     assert data["note"] == "no run is finished"
     assert [data[name] for name in ("value", "low", "high", "p", "adjusted_p")] == [None] * 5

@@ -10,9 +10,9 @@ import scipy.stats
 
 from zerolab.studies.joint_estimates import (
     contrast,
-    largest,
+    estimate_largest,
+    estimate_smallest,
     range_of_means,
-    smallest,
     spread_ratio,
 )
 from zerolab.studies.statistics import StudentEstimate, mean_of, weighted_sum
@@ -20,7 +20,7 @@ from zerolab.studies.statistics import StudentEstimate, mean_of, weighted_sum
 
 def test_smallest_of_one_number_is_its_estimate():
     one = mean_of([3.1, 4.4, 2.9, 5.0])
-    estimate = smallest([one])
+    estimate = estimate_smallest([one])
     assert (estimate.value, estimate.interval.low, estimate.interval.high) == pytest.approx(
         (one.value, one.interval.low, one.interval.high)
     )
@@ -30,7 +30,7 @@ def test_smallest_of_one_number_is_its_estimate():
 
 def test_smallest_agrees_with_hand_computed_values():
     high, low = StudentEstimate(10.0, 1.0, math.inf), StudentEstimate(3.0, 1.0, math.inf)
-    estimate = smallest([high, low, high])
+    estimate = estimate_smallest([high, low, high])
     assert estimate.value == 3.0
     assert estimate.interval.low == pytest.approx(3.0 - 1.959964)
     # Bonferroni for three numbers: the quantile of 1 - 0.025 / 3 is 2.393980.
@@ -44,13 +44,13 @@ def test_smallest_agrees_with_hand_computed_values():
 
 def test_number_of_one_run_leaves_only_an_upper_bound():
     unknown, low = mean_of([100.0]), StudentEstimate(-5.0, 1.0, 30)
-    estimate = smallest([unknown, low])
+    estimate = estimate_smallest([unknown, low])
     assert estimate.interval.low == -math.inf
     assert estimate.interval.high < 0.0
     assert estimate.p_value(0.0) < 0.01
-    assert smallest([unknown, StudentEstimate(5.0, 1.0, 30)]).p_value(0.0) == 1.0
+    assert estimate_smallest([unknown, StudentEstimate(5.0, 1.0, 30)]).p_value(0.0) == 1.0
     with pytest.raises(ValueError, match="at least one estimate"):
-        smallest([])
+        estimate_smallest([])
 
 
 @pytest.mark.parametrize("truths", [[0.0] * 5, [0.0, 9.0, 9.0], [0.0, 0.3, 1.0]])
@@ -59,7 +59,7 @@ def test_smallest_keeps_the_rejection_rate(truths):
     rng = np.random.default_rng(7)
     rejected = outside = 0
     for _ in range(1000):
-        estimate = smallest([mean_of(rng.normal(truth, 1.0, 5)) for truth in truths])
+        estimate = estimate_smallest([mean_of(rng.normal(truth, 1.0, 5)) for truth in truths])
         rejected += estimate.p_value(0.0) < 0.05
         outside += not estimate.interval.low <= 0.0 <= estimate.interval.high
     assert rejected == outside
@@ -68,14 +68,16 @@ def test_smallest_keeps_the_rejection_rate(truths):
 
 def test_smallest_detects_a_clear_lead():
     rng = np.random.default_rng(8)
-    estimate = [smallest([mean_of(rng.normal(4.0, 1.0, 6)) for _ in range(5)]) for _ in range(200)]
+    estimate = [
+        estimate_smallest([mean_of(rng.normal(4.0, 1.0, 6)) for _ in range(5)]) for _ in range(200)
+    ]
     assert np.mean([item.p_value(0.0) < 0.05 for item in estimate]) > 0.95
 
 
 def test_largest_is_the_negated_smallest_of_negated_values():
     groups = [[1.0, 2.0, 4.0], [9.0, 7.0, 8.5], [0.0, -3.0, 1.0]]
-    estimate = largest([mean_of(group) for group in groups])
-    negated = smallest([mean_of([-value for value in group]) for group in groups])
+    estimate = estimate_largest([mean_of(group) for group in groups])
+    negated = estimate_smallest([mean_of([-value for value in group]) for group in groups])
     assert (estimate.value, estimate.interval.low, estimate.interval.high) == (
         -negated.value,
         -negated.interval.high,
@@ -116,7 +118,7 @@ def test_range_keeps_the_rejection_rate():
             rejected += estimate.p_value(0.0) < 0.05
         if number < 50:
             assert (estimate.interval.low > 0.0) == (estimate.p_value(0.0) < 0.05)
-        chance.append(estimate.by_chance)
+        chance.append(estimate.expected_by_chance)
         ranges.append(estimate.value)
     assert 0.02 < rejected / 400 < 0.08
     assert np.mean(chance) == pytest.approx(np.mean(ranges), rel=0.05)
@@ -138,7 +140,7 @@ def test_contrast_agrees_with_hand_computed_values():
 
 def test_range_without_spread():
     unknown = range_of_means([[1.0], [3.0]], [[1.0], [3.0]])
-    assert (unknown.value, unknown.by_chance, unknown.p_value(0.0)) == (2.0, None, 1.0)
+    assert (unknown.value, unknown.expected_by_chance, unknown.p_value(0.0)) == (2.0, None, 1.0)
     assert (unknown.interval.low, unknown.interval.high) == (-math.inf, math.inf)
     exact = range_of_means([[1.0, 1.0], [3.0, 3.0]], [[1.0, 1.0], [3.0, 3.0]])
     assert (exact.interval.low, exact.interval.high, exact.p_value(0.0)) == (2.0, 2.0, 0.25)

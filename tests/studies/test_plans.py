@@ -8,10 +8,16 @@ import pytest
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
-from zerolab.studies.cost_model import Pace, mean_plies, run_bytes, run_seconds, work_of
-from zerolab.studies.design import full_product, one_at_a_time, run_key
+from zerolab.studies.cost_model import (
+    TimeCorrection,
+    estimate_run_bytes,
+    estimate_run_seconds,
+    estimate_work,
+    mean_random_game_plies,
+)
+from zerolab.studies.design import full_factorial, one_factor_at_a_time, run_key
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import SCALES, scale_caveats
-from zerolab.studies.work import StudyWork
 
 
 def test_keys_depend_on_settings_that_affect_results():
@@ -26,8 +32,8 @@ def test_keys_depend_on_settings_that_affect_results():
 
 def test_full_product_and_one_at_a_time():
     levels = {"a": (1, 2, 3), "b": ("x", "y")}
-    assert len(list(full_product(levels))) == 6
-    single = list(one_at_a_time(levels, {"a": 2, "b": "x"}))
+    assert len(list(full_factorial(levels))) == 6
+    single = list(one_factor_at_a_time(levels, {"a": 2, "b": "x"}))
     assert single[0] == {"a": 2, "b": "x"}
     assert sorted(map(str, single[1:])) == sorted(
         map(str, [{"a": 1, "b": "x"}, {"a": 3, "b": "x"}, {"a": 2, "b": "y"}])
@@ -36,20 +42,20 @@ def test_full_product_and_one_at_a_time():
 
 def test_unknown_part_is_refused():
     with pytest.raises(UserError, match=r'unknown part "A": expected one of a; did you mean "a"'):
-        StudyWork.of(Tiny(), "smoke", Path("x"), ["A"])
+        StudyExecution.plan(Tiny(), "smoke", Path("x"), ["A"])
 
 
 def test_estimates_grow_with_the_work():
     short, long = planned("sum", 0).settings, planned("sum", 0, iterations=4).settings
-    assert work_of(long).simulations == pytest.approx(2 * work_of(short).simulations)
-    assert work_of(long).samples > work_of(short).samples
-    assert run_seconds(long) > run_seconds(short) > 0
-    assert run_bytes(long) > run_bytes(short) > 0
-    assert 5 <= mean_plies(GAME) <= 9
+    assert estimate_work(long).simulations == pytest.approx(2 * estimate_work(short).simulations)
+    assert estimate_work(long).training_examples > estimate_work(short).training_examples
+    assert estimate_run_seconds(long) > estimate_run_seconds(short) > 0
+    assert estimate_run_bytes(long) > estimate_run_bytes(short) > 0
+    assert 5 <= mean_random_game_plies(GAME) <= 9
 
 
 def test_pace_is_measured_time_relative_to_the_estimate():
-    pace = Pace()
+    pace = TimeCorrection()
     assert pace.factor == 1
     pace.add(2, 6)
     pace.add(4, 6)

@@ -21,14 +21,14 @@ from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
 from zerolab.core.processes import fork_server_context
 from zerolab.core.ray_cluster import ray
-from zerolab.store.folder import exclusive
+from zerolab.store.folder import lock_folder
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies import ray_workers
 from zerolab.studies.design import Design, PlannedTournament, planned_run
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Study
 from zerolab.studies.tasks import TrainTask
-from zerolab.studies.work import StudyWork
 from zerolab.studies.workers import LocalWorkers
 
 GAME = "gobang:3x3:3"
@@ -46,27 +46,29 @@ class Pair(Study):
             planned_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed)
             for seed in range(2)
         ]
-        entrants = {run.label: run for run in runs}
-        return Design(runs, [PlannedTournament("a", GAME, entrants, games=4, openings=2)])
+        run_by_player = {run.label: run for run in runs}
+        return Design(
+            runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
+        )
 
     def document(self, results):
         raise NotImplementedError
 
 
-def study_work_in(root):
-    return StudyWork.of(Pair(), "smoke", root)
+def execution_in(root):
+    return StudyExecution.plan(Pair(), "smoke", root)
 
 
-def outcome(study_work):
+def outcome(execution):
     """Return digests of all trained networks, and all games."""
-    runs = [RunFolder.open(study_work.folder.run_path(run)) for run in study_work.design.runs]
+    runs = [RunFolder.open(execution.folder.run_path(run)) for run in execution.design.runs]
     trained = [
-        ([run.weights_digest(each) for each in run.networks()], run._files.metrics_digest)
+        ([run.weights_digest(each) for each in run.network_iterations()], run._files.metrics_digest)
         for run in runs
     ]
-    games = [run.games.games(*stage) for run in runs for stage in run.games.stages()]
-    tournament = list(study_work.results().tournaments["a"].games)
-    return trained, [[game._replace(first="", second="", movers=()) for game in stage]
+    games = [run.games.stage_games(*stage) for run in runs for stage in run.games.stages()]
+    tournament = list(execution.results().tournaments["a"].games)
+    return trained, [[game._replace(first="", second="", agent_spans=()) for game in stage]
                      for stage in games], tournament  # fmt: skip
 
 
@@ -108,9 +110,9 @@ def wait_until(condition, seconds=300.0):
         time.sleep(0.05)
 
 
-def kill_a_node(study_work, cluster, before):
+def kill_a_node(execution, cluster, before):
     """Kill a node once all runs have made progress; append their metrics to `before`."""
-    runs = [study_work.folder.run_path(run) for run in study_work.design.runs]
+    runs = [execution.folder.run_path(run) for run in execution.design.runs]
 
     def are_in_progress():
         return all(is_run(run) and RunFolder.open(run).progress.iteration > 2 for run in runs)
@@ -121,11 +123,14 @@ def kill_a_node(study_work, cluster, before):
 
 
 def test_study_that_loses_a_node_ends_like_a_local_one(tmp_path, cluster):
-    here, there = study_work_in(tmp_path / "here"), study_work_in(tmp_path / "there")
+    here, there = execution_in(tmp_path / "here"), execution_in(tmp_path / "there")
     before: list[list[dict]] = []
     killer = threading.Thread(target=kill_a_node, args=[there, cluster, before])
     killer.start()
-    assert there.work(RayWorkers(cluster.address, there.folder.root, 2), lambda view: None) == {}
+    assert (
+        there.perform_all(RayWorkers(cluster.address, there.folder.root, 2), lambda view: None)
+        == {}
+    )
     killer.join()
     cluster.add_node(num_cpus=1)
     after = [RunFolder.open(there.folder.run_path(run)).metrics() for run in there.design.runs]
@@ -133,20 +138,20 @@ def test_study_that_loses_a_node_ends_like_a_local_one(tmp_path, cluster):
         assert 6 <= len(first) < len(last)
         assert last[: len(first)] == first  # equal wall times show that nothing was repeated
 
-    assert here.work(LocalWorkers(2), lambda view: None) == {}
+    assert here.perform_all(LocalWorkers(2), lambda view: None) == {}
     assert outcome(there) == outcome(here)
     assert not list((tmp_path / "there").glob(".probe-*"))
     assert not is_locked_anywhere(there)
 
 
-def is_locked_anywhere(study_work):
+def is_locked_anywhere(execution):
     return any(
-        RunFolder.open(study_work.folder.run_path(run)).is_locked for run in study_work.design.runs
+        RunFolder.open(execution.folder.run_path(run)).is_locked for run in execution.design.runs
     )
 
 
 def _work(root, address):
-    study_work_in(root).work(RayWorkers(address, root, 1), lambda view: None)
+    execution_in(root).perform_all(RayWorkers(address, root, 1), lambda view: None)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
@@ -159,7 +164,7 @@ def test_killed_study_leaves_no_process(tmp_path, where, request):
     server = fork_server_context(ray_workers.__name__)
     process = server.Process(target=_work, args=(tmp_path, address))
     process.start()
-    run = study_work_in(tmp_path).folder.run_path(study_work_in(tmp_path).design.runs[0])
+    run = execution_in(tmp_path).folder.run_path(execution_in(tmp_path).design.runs[0])
     try:
         wait_until(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1)
         at_work = {each: name for each, name in ray_processes().items() if each not in former}
@@ -226,11 +231,11 @@ def test_incompatible_nodes_refuse_tasks(tmp_path):
     task = TrainTask("a run", run.key, str(tmp_path / run.key), run.settings)
     probe = tmp_path / "probe"
     probe.mkdir()
-    with exclusive(probe):
+    with lock_folder(probe):
         other = ray_workers._Job(task, "other code", str(probe), is_repeated=False)
-        assert "version of zerolab" in ray_workers._perform(other).failure[0]
+        assert "version of zerolab" in ray_workers._perform_job(other).error_lines[0]
     job = other._replace(code=ray_cluster.code_digest(), probe=str(tmp_path / "nothing"))
-    assert f"does not share {tmp_path}" in ray_workers._perform(job).failure[0]
+    assert f"does not share {tmp_path}" in ray_workers._perform_job(job).error_lines[0]
     assert not (tmp_path / run.key).exists()
 
 

@@ -6,21 +6,21 @@ import shutil
 
 import pytest
 
-from studies.tiny_studies import GAME, Tiny, study_work_in
+from studies.tiny_studies import GAME, Tiny, execution_in
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import Design, PlannedPositions, planned_run
+from zerolab.studies.design import Design, PlannedDataset, planned_run
 from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.facts import file_settings
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
+from zerolab.training.window_facts import solved_file_settings
 
-ALL = PlannedPositions("all", GAME, 200, DatasetSettings(), 1.0)
-FEW = PlannedPositions("few", GAME, 20, DatasetSettings(one_per_game=True), 1.0)
+ALL = PlannedDataset("all", GAME, 200, DatasetSettings(), 1.0)
+FEW = PlannedDataset("few", GAME, 20, DatasetSettings(one_per_game=True), 1.0)
 LITTLE = {"network.blocks": 1, "network.filters": 4, "search.simulations": 4}
 
 
@@ -32,53 +32,53 @@ class Solved(Tiny):
     def design(self, scale):
         measured = planned_run(
             "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},
-            positions={"accuracy.positions": FEW},
+            datasets={"accuracy.positions": FEW},
         )  # fmt: skip
         learnt = planned_run(
             "learn", GAME, "supervised", {"way": "learn"},
             {**LITTLE, "iterations": 1, "learn.schedule": "constant"},
-            positions={"supervised.positions": ALL, "accuracy.positions": FEW},
+            datasets={"supervised.positions": ALL, "accuracy.positions": FEW},
         )  # fmt: skip
         return Design([measured, learnt])
 
 
 @pytest.fixture(scope="module")
-def finished_work(tmp_path_factory):
-    work = study_work_in(tmp_path_factory.mktemp("solved"), Solved())
-    assert work.work(LocalWorkers(2), lambda view: None) == {}
+def finished_execution(tmp_path_factory):
+    work = execution_in(tmp_path_factory.mktemp("solved"), Solved())
+    assert work.perform_all(LocalWorkers(2), lambda view: None) == {}
     return work
 
 
 def test_positions_are_planned_once_in_the_first_part_that_needs_them():
     design = Solved().design("smoke")
-    assert [computation.title for computation in design.positions] == [
+    assert [computation.title for computation in design.datasets] == [
         "play: positions few",
         "learn: positions all",
     ]
-    assert [computation.title for computation in design.only(["learn"]).positions] == [
+    assert [computation.title for computation in design.only(["learn"]).datasets] == [
         "learn: positions all",
         "learn: positions few",
     ]
     assert FEW.key != ALL.key
 
 
-def test_runs_wait_for_their_positions_and_use_them(finished_work):
-    view = finished_work.progress()
+def test_runs_wait_for_their_positions_and_use_them(finished_execution):
+    view = finished_execution.progress()
     assert (view.computations, view.finished_computations, view.is_unfinished) == (2, 2, False)
-    played, learnt = finished_work.results().runs
-    assert [record.positions for record in played.of(AccuracyRecord)] == [20, 20]
+    played, learnt = finished_execution.results().runs
+    assert [record.positions for record in played.records_of(AccuracyRecord)] == [20, 20]
     saved = saved_settings(RunFolder.open(learnt.path)).supervised.digest
-    copy = RunFolder.open(learnt.path).positions_path(ALL.file)
-    assert saved == file_settings(copy)["supervised.digest"]
-    parts = {record.part: record.positions for record in learnt.of(SupervisedRecord)}
+    copy = RunFolder.open(learnt.path).solved_positions_path(ALL.file)
+    assert saved == solved_file_settings(copy)["supervised.digest"]
+    parts = {record.part: record.positions for record in learnt.records_of(SupervisedRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
 
 
-def test_moved_run_keeps_its_positions(finished_work, tmp_path):
-    played = finished_work.results().runs[0]
+def test_moved_run_keeps_its_positions(finished_execution, tmp_path):
+    played = finished_execution.results().runs[0]
     shutil.copytree(played.path, tmp_path / "moved")
     run = RunFolder.open(tmp_path / "moved")
-    path = run.positions_path(saved_settings(run).accuracy.positions)
+    path = run.solved_positions_path(saved_settings(run).accuracy.positions)
     assert path.is_relative_to(tmp_path)
     assert len(read_positions(path, parse_game(GAME))[0]) == 20
     settings = saved_settings(run).model_copy(update={"iterations": 3})
@@ -91,15 +91,15 @@ def test_moved_run_keeps_its_positions(finished_work, tmp_path):
 def test_impossible_positions_are_reported(tmp_path):
     class Impossible(Solved):
         def design(self, scale):
-            short = PlannedPositions("late", GAME, 5, DatasetSettings(first_ply=9), 1.0)
+            short = PlannedDataset("late", GAME, 5, DatasetSettings(first_ply=9), 1.0)
             run = planned_run(
                 "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},
-                positions={"accuracy.positions": short},
+                datasets={"accuracy.positions": short},
             )  # fmt: skip
             return Design([run])
 
-    work = study_work_in(tmp_path, Impossible())
-    failures = work.work(LocalWorkers(1), lambda view: None)
+    work = execution_in(tmp_path, Impossible())
+    failures = work.perform_all(LocalWorkers(1), lambda view: None)
     assert list(failures) == ["play: positions late"]
     assert "before ply 9" in " ".join(failures["play: positions late"])
     assert work.progress().finished_runs == 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from studies.tiny_studies import GAME, Tiny, study_work_in
-from zerolab.store.arrays import read_network
+from studies.tiny_studies import GAME, Tiny, execution_in
+from zerolab.store.arrays import read_network_file
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
 from zerolab.studies.workers import LocalWorkers
@@ -24,19 +24,19 @@ class Sourced(Tiny):
 
     def design(self, scale):
         source = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL)
-        learner = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=source)
+        learner = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
         return Design([learner, source])
 
 
 def test_run_waits_for_its_source(tmp_path):
-    work = study_work_in(tmp_path, Sourced())
-    assert work.work(LocalWorkers(2), lambda view: None) == {}
+    work = execution_in(tmp_path, Sourced())
+    assert work.perform_all(LocalWorkers(2), lambda view: None) == {}
     learner, source = (RunFolder.open(run.path) for run in work.results().runs)
-    stored = read_network(source.weights_path(source.progress.best))
+    stored = read_network_file(source.weights_path(source.progress.best))
     head = features_head(saved_settings(learner))
     assert head.source == Sourced().design("smoke").runs[1].key
     assert (head.digest, head.width) == (stored.digest, 2 * 9)
-    assert learner.source_path(FEATURES_COPY).read_bytes() == stored.content
+    assert learner.source_copy_path(FEATURES_COPY).read_bytes() == stored.content
 
 
 def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
@@ -51,12 +51,14 @@ def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
         def design(self, scale):
             return Design([super().design(scale).runs[1]])
 
-    assert study_work_in(tmp_path, OnlySource()).work(LocalWorkers(1), lambda view: None) == {}
-    (source,) = study_work_in(tmp_path, OnlySource()).results().runs
+    assert (
+        execution_in(tmp_path, OnlySource()).perform_all(LocalWorkers(1), lambda view: None) == {}
+    )
+    (source,) = execution_in(tmp_path, OnlySource()).results().runs
     run = RunFolder.open(source.path)
     run.weights_path(run.progress.best).write_bytes(b"damaged")
-    work = study_work_in(tmp_path, WithOthers())
-    failures = work.work(LocalWorkers(1), lambda view: None)
+    work = execution_in(tmp_path, WithOthers())
+    failures = work.perform_all(LocalWorkers(1), lambda view: None)
     assert list(failures) == ["a: learner/seed=0"]
     assert "is damaged" in failures["a: learner/seed=0"][0]
     assert {run.factors["way"] for run in work.results().runs} >= {"other"}
@@ -66,9 +68,9 @@ def test_key_depends_on_the_source():
     learner, source = Sourced().design("smoke").runs
     other = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
     assert other.key != source.key
-    repeated = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=source)
+    repeated = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
     assert repeated.key == learner.key
-    changed = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, source=other)
+    changed = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=other)
     assert changed.key != learner.key
 
 
@@ -78,6 +80,6 @@ def test_run_without_its_source_is_not_started(tmp_path):
             learner, _ = super().design(scale).runs
             return Design([learner])
 
-    work = study_work_in(tmp_path, WithoutSource())
-    assert work.work(LocalWorkers(1), lambda view: None) == {}
+    work = execution_in(tmp_path, WithoutSource())
+    assert work.perform_all(LocalWorkers(1), lambda view: None) == {}
     assert work.progress().finished_runs == 0

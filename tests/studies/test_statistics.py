@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from zerolab.report.xy_plots import pareto_front
+from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,
@@ -24,7 +24,7 @@ from zerolab.studies.statistics import (
     paired_difference,
     rank_test,
     sign_test,
-    spread,
+    spread_components,
 )
 
 ONE = [3.1, 4.4, 2.9, 5.0, 4.1]
@@ -182,10 +182,10 @@ def test_bootstrap_resamples_runs_within_groups():
         assert (len(one), len(other)) == (3, 2)
         return one.count("a") - other.count("d")
 
-    result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, draws=300)
-    assert (result.value, result.freedom, len(result.draws)) == (0.0, 3, 300)
-    repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, draws=300)
-    assert (repeated.draws == result.draws).all()
+    result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
+    assert (result.value, result.freedom, len(result.replicates)) == (0.0, 3, 300)
+    repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
+    assert (repeated.replicates == result.replicates).all()
 
 
 def test_bootstrap_ignores_nan():
@@ -193,7 +193,7 @@ def test_bootstrap_ignores_nan():
         return math.nan if sum(runs) == 0 else max(runs) / sum(runs)
 
     result = bootstrap([0, 0, 2, 3], statistic=share)
-    assert 0 < len(result.draws) < 4000
+    assert 0 < len(result.replicates) < 4000
     assert result.interval.low < result.interval.high
     with pytest.raises(ValueError, match="is nan"):
         bootstrap([0, 0], statistic=share)
@@ -231,7 +231,7 @@ def test_bootstrap_intervals_have_their_coverage(runs):
 
     def make(rng):
         sample = rng.normal(7, 3, runs)
-        return bootstrap(sample, statistic=lambda drawn: sum(drawn) / runs, draws=300)
+        return bootstrap(sample, statistic=lambda drawn: sum(drawn) / runs, resamples=300)
 
     assert _coverage(make, 7, 200, 1) == pytest.approx(0.95, abs=0.04)
 
@@ -275,25 +275,25 @@ def test_regression_of_too_few_runs():
 
 def test_spread_agrees_with_hand_computed_values():
     """The observed variance of 4 includes an error variance of 1."""
-    result = spread([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
+    result = spread_components([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
     assert result.observed == pytest.approx(2)
-    assert result.between == pytest.approx(math.sqrt(3))
-    assert result.explained == pytest.approx(1 / 4)
-    drowned = spread([1.0, 1.1], [5.0, 5.0])
-    assert (drowned.between, drowned.explained) == (0.0, 1.0)
-    equal = spread([0.1] * 3, [0.0] * 3)
+    assert result.between_runs == pytest.approx(math.sqrt(3))
+    assert result.error_share == pytest.approx(1 / 4)
+    drowned = spread_components([1.0, 1.1], [5.0, 5.0])
+    assert (drowned.between_runs, drowned.error_share) == (0.0, 1.0)
+    equal = spread_components([0.1] * 3, [0.0] * 3)
     assert equal == (0.0, 0.0, 0.0)
-    assert equal.explained == 0.0
-    assert spread([1.0], [1.0]) is None
-    assert spread([], []) is None
+    assert equal.error_share == 0.0
+    assert spread_components([1.0], [1.0]) is None
+    assert spread_components([], []) is None
 
 
 def test_spread_recovers_a_simulated_value():
     rng = np.random.default_rng(3)
     runs = rng.normal(0, 30, 4000) + rng.normal(0, 40, 4000)
-    result = spread(runs, [40.0] * 4000)
+    result = spread_components(runs, [40.0] * 4000)
     assert result.observed == pytest.approx(50, rel=0.03)
-    assert result.between == pytest.approx(30, rel=0.1)
+    assert result.between_runs == pytest.approx(30, rel=0.1)
 
 
 def test_pareto_front_agrees_with_brute_force():
@@ -305,7 +305,7 @@ def test_pareto_front_agrees_with_brute_force():
         def is_dominated(point, points=points):
             return any(c <= point[0] and v >= point[1] and (c, v) != point for c, v in points)
 
-        front = pareto_front(costs, values)
+        front = pareto_front_indices(costs, values)
         assert sorted(front) == [i for i, point in enumerate(points) if not is_dominated(point)]
         assert [costs[i] for i in front] == sorted(costs[i] for i in front)
-    assert pareto_front([], []) == []
+    assert pareto_front_indices([], []) == []

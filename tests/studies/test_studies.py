@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from zerolab.studies.cost_model import run_seconds, tournament_seconds
+from zerolab.studies.cost_model import estimate_run_seconds, estimate_tournament_seconds
 from zerolab.studies.study import SCALES, registered_studies
 
 STUDIES = registered_studies()
@@ -23,9 +23,9 @@ def planned(name, scale):
 
 def estimated_seconds(design):
     """Return the estimated seconds of a design on one core."""
-    runs = sum(run_seconds(run.settings) for run in design.distinct_runs.values())
-    computed = sum(each.seconds for each in design.computations)
-    return runs + sum(map(tournament_seconds, design.tournaments)) + computed
+    runs = sum(estimate_run_seconds(run.settings) for run in design.distinct_runs.values())
+    computed = sum(each.estimated_seconds for each in design.computations)
+    return runs + sum(map(estimate_tournament_seconds, design.tournaments)) + computed
 
 
 @by_name
@@ -50,8 +50,8 @@ def test_design_has_unique_names(name, scale):
     assert len(set(keys)) == len(keys)
     for item in design.tournaments:
         assert item.pairs >= 1
-        assert item.games % 2 == 0  # half with each colour
-        assert all(run in design.runs for run in item.entrants.values())
+        assert item.games_per_pair % 2 == 0  # half with each colour
+        assert all(run in design.runs for run in item.run_by_player.values())
 
 
 @by_name
@@ -86,10 +86,10 @@ def test_parts_can_be_selected(name):
     for part in design.parts:
         chosen = design.only([part])
         own_runs = [run for run in chosen.runs if run.part == part]
-        sources = {source.key for run in chosen.runs for source in run.sources}
+        sources = {source.key for run in chosen.runs for source in run.source_runs}
         source_runs = [run for run in chosen.runs if run.part != part]
         assert {run.key for run in source_runs} <= sources - {run.key for run in own_runs}
         assert own_runs or source_runs == []
-        if not any(run.sources for run in own_runs):
+        if not any(run.source_runs for run in own_runs):
             assert chosen.parts == [part]
         assert {each.part for each in (*chosen.tournaments, *chosen.computations)} <= {part}

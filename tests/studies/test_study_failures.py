@@ -7,63 +7,65 @@ from contextlib import closing
 
 import pytest
 from in_process import Reusing
-from tiny_studies import Small, Tiny, planned, study_work_in
+from tiny_studies import Small, Tiny, execution_in, planned
 
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedComputation
-from zerolab.studies.tasks import CompileTask, Outcome, TrainTask
-from zerolab.studies.work import StudyWork
+from zerolab.studies.execution import StudyExecution
+from zerolab.studies.tasks import CompileTask, TaskOutcome, TrainTask
 
 
 def test_failed_run_is_listed_and_others_continue(tmp_path):
-    small = study_work_in(tmp_path, Small())
+    small = execution_in(tmp_path, Small())
     path = small.folder.run_path(small.design.runs[0])
     path.mkdir(parents=True)
     (path / "letter").write_text("mine")
-    failures = small.work(Reusing(), lambda view: None)
+    failures = small.perform_all(Reusing(), lambda view: None)
     assert list(failures) == ["a: sum/seed=0"]
     assert "not a run and not empty" in failures["a: sum/seed=0"][0]
     results = small.results()
     assert [run.planned.label for run in results] == ["value/seed=0"]
-    assert results.missing_message() == "1 of 2 runs are not finished; tournaments not finished: a"
+    assert (
+        results.unfinished_message() == "1 of 2 runs are not finished; tournaments not finished: a"
+    )
     (path / "letter").unlink()
-    assert small.work(Reusing(), lambda view: None) == {}
-    assert not small.results().missing_message()
+    assert small.perform_all(Reusing(), lambda view: None) == {}
+    assert not small.results().unfinished_message()
 
 
 def test_run_whose_settings_contradict_its_name_is_refused(tmp_path):
-    small = study_work_in(tmp_path, Small())
+    small = execution_in(tmp_path, Small())
     one, other = small.design.runs
     RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
-    failures = small.work(Reusing(), lambda view: None)
+    failures = small.perform_all(Reusing(), lambda view: None)
     assert "remove it" in failures["a: sum/seed=0"][0]
     assert small.progress().finished_runs == 1
 
 
 def test_damaged_run_is_listed_and_others_count(tmp_path):
-    small = study_work_in(tmp_path, Small())
-    assert small.work(Reusing(), lambda view: None) == {}
+    small = execution_in(tmp_path, Small())
+    assert small.perform_all(Reusing(), lambda view: None) == {}
     state = small.folder.run_path(small.design.runs[0]) / "state.json"
     state.write_text(state.read_text()[:50])
     assert small.progress().finished_runs == 1
     assert [run.planned.label for run in small.results()] == ["value/seed=0"]
-    failures = small.work(Reusing(), lambda view: None)
+    failures = small.perform_all(Reusing(), lambda view: None)
     assert list(failures) == ["a: sum/seed=0"]
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
 
 def test_run_with_damaged_metrics_does_not_count(tmp_path):
-    small = study_work_in(tmp_path, Small())
-    assert small.work(Reusing(), lambda view: None) == {}
+    small = execution_in(tmp_path, Small())
+    assert small.perform_all(Reusing(), lambda view: None) == {}
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes()[:-20])
     assert [run.planned.label for run in small.results()] == ["value/seed=0"]
-    assert list(small.work(Reusing(), lambda view: None)) == ["a: sum/seed=0"]
+    assert list(small.perform_all(Reusing(), lambda view: None)) == ["a: sum/seed=0"]
 
 
 def test_trained_run_that_cannot_be_read_has_failed(tmp_path):
-    small = study_work_in(tmp_path, Small())
+    small = execution_in(tmp_path, Small())
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
 
     class Damaging(Reusing):
@@ -72,7 +74,7 @@ def test_trained_run_that_cannot_be_read_has_failed(tmp_path):
             if isinstance(task, TrainTask) and task.key == small.design.runs[0].key:
                 metrics.write_bytes(b"")
 
-    failures = small.work(Damaging(), lambda view: None)
+    failures = small.perform_all(Damaging(), lambda view: None)
     assert list(failures) == ["a: sum/seed=0"]
     assert "is damaged" in failures["a: sum/seed=0"][0]
 
@@ -84,21 +86,23 @@ def test_failures_of_other_parts_are_kept(tmp_path):
 
     class Broken(Reusing):
         def submit(self, task):
-            self.done.append(Outcome(task, failure=["broken"]))
+            self.done.append(TaskOutcome(task, error_lines=["broken"]))
 
     for part in ("a", "b"):
-        StudyWork.of(Halves(), "smoke", tmp_path, [part]).work(Broken(), lambda view: None)
-    halves = study_work_in(tmp_path, Halves())
-    listed = {name for name in halves.folder.failures() if "kernels" not in name}
+        StudyExecution.plan(Halves(), "smoke", tmp_path, [part]).perform_all(
+            Broken(), lambda view: None
+        )
+    halves = execution_in(tmp_path, Halves())
+    listed = {name for name in halves.folder.read_failures() if "kernels" not in name}
     assert listed == {"a: sum/seed=0", "b: value/seed=0"}
     status = halves.status()
-    assert status["failures"] == halves.folder.failures()
+    assert status["failures"] == halves.folder.read_failures()
     assert status["failed"] == len(status["failures"])
     assert [part["failed"] for part in status["parts"]] == [
         sum(name.startswith(f"{part}:") for name in status["failures"]) for part in "ab"
     ]
-    assert halves.work(Reusing(), lambda view: None) == {}
-    assert halves.folder.failures() == {}
+    assert halves.perform_all(Reusing(), lambda view: None) == {}
+    assert halves.folder.read_failures() == {}
 
 
 def test_obsolete_failures_are_forgotten(tmp_path):
@@ -107,45 +111,45 @@ def test_obsolete_failures_are_forgotten(tmp_path):
 
         def submit(self, task):
             if isinstance(task, CompileTask):
-                self.done.append(Outcome(task, failure=["broken"]))
+                self.done.append(TaskOutcome(task, error_lines=["broken"]))
             else:
                 super().submit(task)
 
-    small = study_work_in(tmp_path, Small())
-    assert small.work(Uncompiled(), lambda view: None)
-    assert small.folder.failures()
+    small = execution_in(tmp_path, Small())
+    assert small.perform_all(Uncompiled(), lambda view: None)
+    assert small.folder.read_failures()
     assert not small.progress().is_unfinished
     small.forget_failures()
-    assert small.folder.failures() == {}
+    assert small.folder.read_failures() == {}
 
 
 def test_damaged_failure_list_is_ignored(tmp_path):
-    small = study_work_in(tmp_path, Small())
+    small = execution_in(tmp_path, Small())
     small.begin()
     (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
     assert small.status()["failures"] == {}
-    assert small.work(Reusing(), lambda view: None) == {}
+    assert small.perform_all(Reusing(), lambda view: None) == {}
     assert (small.folder.path / "failures.json").read_text() == "{}\n"
 
 
 def test_damaged_tournament_is_listed(tmp_path):
-    small = study_work_in(tmp_path, Small())
-    assert small.work(Reusing(), lambda view: None) == {}
+    small = execution_in(tmp_path, Small())
+    assert small.perform_all(Reusing(), lambda view: None) == {}
     store = small.folder.tournament_path(small.design.tournaments[0]) / "games.sqlite"
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE games SET result = -result")
     results = small.results()
     assert not results.tournaments
-    assert [str(store) in message for message in results.damaged] == [True]
+    assert [str(store) in message for message in results.damage_messages] == [True]
     store.write_bytes(b"not a database at all")
     assert small.progress().is_unfinished
     assert small.progress().finished_runs == 2
-    failures = small.work(Reusing(), lambda view: None)
+    failures = small.perform_all(Reusing(), lambda view: None)
     assert list(failures) == ["a: games"]
-    assert small.results().missing_message() == "tournaments not finished: a"
+    assert small.results().unfinished_message() == "tournaments not finished: a"
     store.unlink()
-    assert small.work(Reusing(), lambda view: None) == {}
-    assert not small.results().missing_message()
+    assert small.perform_all(Reusing(), lambda view: None) == {}
+    assert not small.results().unfinished_message()
 
 
 def table(value):
@@ -155,7 +159,7 @@ def table(value):
 def test_damaged_computation_result_is_listed(tmp_path):
     function = f"{table.__module__}:{table.__name__}"
     planned = [
-        PlannedComputation("a", label, function, {"value": value}, seconds=1.0)
+        PlannedComputation("a", label, function, {"value": value}, estimated_seconds=1.0)
         for value, label in enumerate("xy", start=1)
     ]
 
@@ -163,18 +167,18 @@ def test_damaged_computation_result_is_listed(tmp_path):
         def design(self, scale):
             return Design([], computations=planned)
 
-    done = study_work_in(tmp_path, Computing())
-    assert done.work(Reusing(), lambda view: None) == {}
+    done = execution_in(tmp_path, Computing())
+    assert done.perform_all(Reusing(), lambda view: None) == {}
     assert done.results().computed == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
     damaged = tmp_path / "computed" / f"{planned[0].key}.json"
     damaged.write_text(damaged.read_text()[:30])
     assert done.progress().finished_computations == 1
     assert list(done.results().computed) == ["a: y"]
-    failures = done.work(Reusing(), lambda view: None)
+    failures = done.perform_all(Reusing(), lambda view: None)
     assert list(failures) == ["a: x"]
     assert "is damaged" in failures["a: x"][0]
     damaged.unlink()
-    assert done.work(Reusing(), lambda view: None) == {}
+    assert done.perform_all(Reusing(), lambda view: None) == {}
     assert done.results().computed["a: x"] == {"value": 1.0}
 
 
@@ -182,5 +186,5 @@ def test_study_in_a_run_folder_is_refused(tmp_path):
     run = RunFolder.create(tmp_path / "run", planned("sum", 0).settings.model_dump())
     before = sorted(run.path.rglob("*"))
     with pytest.raises(UserError, match="run is a run: choose another --folder"):
-        study_work_in(run.path, Small()).progress()
+        execution_in(run.path, Small()).progress()
     assert sorted(run.path.rglob("*")) == before

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from tiny_studies import Small, study_work_in
+from tiny_studies import Small, execution_in
 
 from promised import contents
 from zerolab.core.processes import fork_server_context
@@ -28,25 +28,25 @@ def kill_a_worker_once(root: Path, killed: list[int]):
 
 
 def test_killed_worker_fails_only_its_task_and_the_study_resumes(tmp_path, undisturbed):
-    tiny, killed = study_work_in(tmp_path), []
+    tiny, killed = execution_in(tmp_path), []
     killer = threading.Thread(target=kill_a_worker_once, args=[tmp_path, killed])
     killer.start()
-    failures = tiny.work(LocalWorkers(2), lambda progress: None)
+    failures = tiny.perform_all(LocalWorkers(2), lambda progress: None)
     killer.join()
     assert killed
     assert len(failures) <= 1  # none if it was between two tasks
     for lines in failures.values():
         assert "killed by signal 9" in lines[-1]
-    assert tiny.folder.failures() == failures
+    assert tiny.folder.read_failures() == failures
     assert tiny.progress().finished_runs >= 3
-    assert tiny.work(LocalWorkers(2), lambda progress: None) == {}
-    assert tiny.folder.failures() == {}
+    assert tiny.perform_all(LocalWorkers(2), lambda progress: None) == {}
+    assert tiny.folder.read_failures() == {}
     assert contents(tmp_path) == contents(undisturbed.folder.root)
 
 
 def test_workers_killed_at_their_start_are_replaced(tmp_path):
     """Depending on timing, they die before or during their first task."""
-    small, killed = study_work_in(tmp_path, Small()), set()
+    small, killed = execution_in(tmp_path, Small()), set()
 
     def kill_the_first_three():
         deadline = time.monotonic() + 120
@@ -59,18 +59,18 @@ def test_workers_killed_at_their_start_are_replaced(tmp_path):
 
     killer = threading.Thread(target=kill_the_first_three)
     killer.start()
-    failures = small.work(LocalWorkers(2), lambda progress: None)
+    failures = small.perform_all(LocalWorkers(2), lambda progress: None)
     killer.join()
     assert len(killed) == 3
     assert len(failures) <= 3
     assert all("its worker ended unexpectedly" in lines[-1] for lines in failures.values())
-    assert small.folder.failures() == failures
-    assert small.work(LocalWorkers(2), lambda progress: None) == {}
+    assert small.folder.read_failures() == failures
+    assert small.perform_all(LocalWorkers(2), lambda progress: None) == {}
     assert not small.progress().is_unfinished
 
 
 def _work(root):
-    study_work_in(root).work(LocalWorkers(2), lambda progress: None)
+    execution_in(root).perform_all(LocalWorkers(2), lambda progress: None)
 
 
 def test_killed_study_leaves_no_process_and_resumes(tmp_path, undisturbed):
@@ -83,10 +83,10 @@ def test_killed_study_leaves_no_process_and_resumes(tmp_path, undisturbed):
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    tiny = study_work_in(tmp_path)
+    tiny = execution_in(tmp_path)
     deadline = time.monotonic() + 20
     while any(RunFolder.open(path.parent).is_locked for path in tmp_path.glob("runs/*/.lock")):
         assert time.monotonic() < deadline, "a worker outlives the study"
         time.sleep(0.1)
-    assert tiny.work(LocalWorkers(2), lambda progress: None) == {}
+    assert tiny.perform_all(LocalWorkers(2), lambda progress: None) == {}
     assert contents(tmp_path) == contents(undisturbed.folder.root)

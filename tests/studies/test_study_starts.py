@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from in_process import Here
 
-from studies.tiny_studies import Tiny, study_work_in
+from studies.tiny_studies import Tiny, execution_in
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
 from zerolab.studies.queues import RunQueue
-from zerolab.studies.tasks import TrainTask, perform
+from zerolab.studies.tasks import TrainTask, perform_task
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import START_COPY, START_OPTIMIZER_COPY
 
@@ -35,7 +35,7 @@ def scratch(seed=0):
 def run_from_start(way, game="gobang:4x4:3", start=None, part="b", **changes):
     changed_settings = {**TRANSFER_CHANGES, "start.transfer": way, **changes}
     return planned_run(
-        part, game, "smoke", {"way": way}, changed_settings, start=start or scratch()
+        part, game, "smoke", {"way": way}, changed_settings, start_run=start or scratch()
     )
 
 
@@ -55,20 +55,20 @@ class Started(Tiny):
 
 
 @pytest.fixture(scope="module")
-def finished_work(tmp_path_factory):
+def finished_execution(tmp_path_factory):
     """Finished study."""
-    work = study_work_in(tmp_path_factory.mktemp("started"), Started())
-    assert work.work(Here(), lambda view: None) == {}
+    work = execution_in(tmp_path_factory.mktemp("started"), Started())
+    assert work.perform_all(Here(), lambda view: None) == {}
     return work
 
 
 def opened(work, way):
-    (run,) = work.results().where(way=way)
+    (run,) = work.results().runs_where(way=way)
     return RunFolder.open(run.path)
 
 
-def test_network_0_has_transferred_weights(finished_work):
-    source, run = opened(finished_work, "scratch"), opened(finished_work, "trunk")
+def test_network_0_has_transferred_weights(finished_execution):
+    source, run = opened(finished_execution, "scratch"), opened(finished_execution, "trunk")
     former, first = source.load_weights(source.progress.best), run.load_weights(0)
     trunk = [name for name in former if name.startswith("trunk.")]
     assert trunk
@@ -77,19 +77,19 @@ def test_network_0_has_transferred_weights(finished_work):
     assert start.source == scratch().key
     assert start.digest == source.weights_digest(source.progress.best)
     assert (start.iteration, start.game) == (source.progress.best, "gobang:3x3:3")
-    assert run.source_path(START_COPY).is_file()
-    assert not run.source_path(START_OPTIMIZER_COPY).exists()
+    assert run.source_copy_path(START_COPY).is_file()
+    assert not run.source_copy_path(START_OPTIMIZER_COPY).exists()
 
 
-def test_frozen_trunk_stays_that_of_the_source(finished_work):
-    source, run = opened(finished_work, "scratch"), opened(finished_work, "frozen")
+def test_frozen_trunk_stays_that_of_the_source(finished_execution):
+    source, run = opened(finished_execution, "scratch"), opened(finished_execution, "frozen")
     former, last = (item.load_weights(item.progress.best) for item in (source, run))
     assert all(np.array_equal(former[name], last[name]) for name in former if "trunk." in name)
 
 
-def test_full_transfer_within_a_game_includes_optimizer_state(finished_work):
-    source, run = opened(finished_work, "scratch"), opened(finished_work, "all")
-    assert run.source_path(START_OPTIMIZER_COPY).is_file()
+def test_full_transfer_within_a_game_includes_optimizer_state(finished_execution):
+    source, run = opened(finished_execution, "scratch"), opened(finished_execution, "all")
+    assert run.source_copy_path(START_OPTIMIZER_COPY).is_file()
     best = source.progress.best
     former, first = source.load_weights(best), run.load_weights(0)
     assert all(np.array_equal(former[name], first[name]) for name in former)
@@ -104,11 +104,11 @@ def test_selected_part_includes_source_runs():
     assert [run.factors["way"] for run in chosen.runs] == ["frozen", "trunk", "all", "scratch"]
     assert [run.factors["way"] for run in design.only(["c"]).runs] == ["other"]
     chain = run_from_start("trunk", start=run_from_start("channels", start=scratch()), part="d")
-    longer = Design([*design.runs, chain.start, chain])
+    longer = Design([*design.runs, chain.start_run, chain])
     assert [run.factors["way"] for run in longer.only(["d"]).runs].count("scratch") == 1
 
 
-def test_keys_depend_only_on_settings_and_source(finished_work):
+def test_keys_depend_only_on_settings_and_source(finished_execution):
     run = run_from_start("trunk")
     assert run.key == run_from_start("trunk", part="elsewhere").key
     assert run.key == run_from_start("trunk", start=scratch(0)).key
@@ -118,32 +118,32 @@ def test_keys_depend_only_on_settings_and_source(finished_work):
     ]  # fmt: skip
     assert len({each.key for each in (run, *others)}) == 4
     # Values resolved at the start of a run do not change its key.
-    assert finished_work.folder.open_run(run) is not None
+    assert finished_execution.folder.open_run(run) is not None
 
 
 def test_sources_are_queued_first(tmp_path):
-    work = study_work_in(tmp_path, Started())
+    work = execution_in(tmp_path, Started())
     with work.folder.locked(work.design):
         runs = RunQueue(work.folder, work.design)
-    assert runs.next(["b"]) is None
-    assert runs.next(["a"]) is not None
+    assert runs.next_task(["b"]) is None
+    assert runs.next_task(["a"]) is not None
 
 
-def task_of(finished_work, way, folder):
+def task_of(finished_execution, way, folder):
     """Return the task that trains a run in an otherwise empty folder."""
-    run = next(item for item in finished_work.design.runs if item.factors["way"] == way)
-    sources = finished_work.folder.read_sources(run)
-    return TrainTask("b: x", run.key, str(folder / run.key), run.settings, sources=sources)
+    run = next(item for item in finished_execution.design.runs if item.factors["way"] == way)
+    sources = finished_execution.folder.read_source_files(run)
+    return TrainTask("b: x", run.key, str(folder / run.key), run.settings, source_files=sources)
 
 
 @pytest.mark.parametrize("way", ["trunk", "all"])
 def test_killed_run_resumes_elsewhere_to_the_same_weights(
-    finished_work, tmp_path, monkeypatch, way
+    finished_execution, tmp_path, monkeypatch, way
 ):
     class KilledError(BaseException):
         pass
 
-    task, commit = task_of(finished_work, way, tmp_path), RunFolder.commit
+    task, commit = task_of(finished_execution, way, tmp_path), RunFolder.commit
 
     def kill_after_commit(self, *arguments, **options):
         commit(self, *arguments, **options)
@@ -151,11 +151,11 @@ def test_killed_run_resumes_elsewhere_to_the_same_weights(
 
     with monkeypatch.context() as patch, pytest.raises(KilledError):
         patch.setattr(RunFolder, "commit", kill_after_commit)
-        task.run()
+        task.perform()
     run = RunFolder.open(tmp_path / task.key)
     assert len(run.metrics()) == 1
-    assert perform(task).failure is None
-    run, uninterrupted = RunFolder.open(tmp_path / task.key), opened(finished_work, way)
+    assert perform_task(task).error_lines is None
+    run, uninterrupted = RunFolder.open(tmp_path / task.key), opened(finished_execution, way)
     assert run.weights_digest(1) == uninterrupted.weights_digest(1)
 
 
@@ -164,26 +164,26 @@ def test_damaged_source_fails_only_runs_that_start_from_it(tmp_path):
         def design(self, scale):
             return Design(super().design(scale).runs[-2:-1])
 
-    assert study_work_in(tmp_path, Sources()).work(Here(), lambda view: None) == {}
-    run = opened(study_work_in(tmp_path, Sources()), "scratch")
+    assert execution_in(tmp_path, Sources()).perform_all(Here(), lambda view: None) == {}
+    run = opened(execution_in(tmp_path, Sources()), "scratch")
     run.weights_path(run.progress.best).write_bytes(b"damaged")
 
     class All(Started):
         name = "all-started"
 
-    work = study_work_in(tmp_path, All())
-    failures = work.work(Here(), lambda view: None)
+    work = execution_in(tmp_path, All())
+    failures = work.perform_all(Here(), lambda view: None)
     assert sorted(failures) == ["b: all/seed=0", "b: frozen/seed=0", "b: trunk/seed=0"]
     assert all("is damaged" in lines[0] for lines in failures.values())
     assert {run.factors["way"] for run in work.results()} == {"scratch", "other"}
 
 
-def test_optimizer_of_another_network_is_refused(finished_work, tmp_path):
-    task = task_of(finished_work, "all", tmp_path)
-    other = opened(finished_work, "trunk")
-    wrong = {**task.sources, START_OPTIMIZER_COPY: other.optimizer_path(1).read_bytes()}
-    outcome = perform(replace(task, sources=wrong))
-    assert "network 1 of gobang:3x3" in outcome.failure[0]
+def test_optimizer_of_another_network_is_refused(finished_execution, tmp_path):
+    task = task_of(finished_execution, "all", tmp_path)
+    other = opened(finished_execution, "trunk")
+    wrong = {**task.source_files, START_OPTIMIZER_COPY: other.optimizer_path(1).read_bytes()}
+    outcome = perform_task(replace(task, source_files=wrong))
+    assert "network 1 of gobang:3x3" in outcome.error_lines[0]
 
 
 def test_unknown_part_is_refused():

@@ -7,19 +7,19 @@ from contextlib import ExitStack
 
 import pytest
 from in_process import Reusing
-from tiny_studies import GAME, Small, Tiny, planned, study_work_in
+from tiny_studies import GAME, Small, Tiny, execution_in, planned
 
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import work
-from zerolab.studies.cost_model import work_of
+from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.results import provenance
 from zerolab.studies.study_folder import StudyFolder
-from zerolab.studies.tasks import Outcome, TrainTask
-from zerolab.studies.work import StudyWork
+from zerolab.studies.tasks import TaskOutcome, TrainTask
 from zerolab.training.context import processor_model
 
 
@@ -32,20 +32,20 @@ def test_finished_study_is_read_from_disk(undisturbed):
     assert [run.planned.label for run in results] == [
         "sum/seed=0", "sum/seed=1", "value/seed=0", "value/seed=1",
     ]  # fmt: skip
-    assert not results.missing_message()
+    assert not results.unfinished_message()
     played = results.tournaments["a"]
     assert {rating.player for rating in played.ratings.players} == {
         *(run.planned.label for run in results), "random",
     }  # fmt: skip
     rated = played.rating(results.runs[2])
     assert rated.player == "value/seed=0"
-    assert len(results.where(loss="value")) == 2
+    assert len(results.runs_where(loss="value")) == 2
     assert results.levels("loss") == ["sum", "value"]
 
 
 def test_provenance_combines_environments_of_runs(tmp_path):
-    small = study_work_in(tmp_path, Small())
-    assert small.work(Reusing(), lambda view: None) == {}
+    small = execution_in(tmp_path, Small())
+    assert small.perform_all(Reusing(), lambda view: None) == {}
     here = provenance(small.results())
     assert here.versions == current_versions()
     assert here.machine.startswith(f"{processor_model()}, ")
@@ -67,18 +67,18 @@ def test_finished_study_submits_no_task(undisturbed):
         def submit(self, task):
             raise AssertionError(f"{task.title} was done before")
 
-    assert undisturbed.work(Idle(), lambda view: None) == {}
+    assert undisturbed.perform_all(Idle(), lambda view: None) == {}
 
 
 def test_times_and_losses_agree_with_records(undisturbed):
     run = undisturbed.results().runs[0]
     lines = RunFolder.open(run.path).metrics()
-    assert run.seconds["selfplay"] == pytest.approx(
+    assert run.seconds_by_stage["selfplay"] == pytest.approx(
         sum(line["wall_seconds"] for line in lines if line["stage"] == "selfplay")
     )
-    assert len(run.epoch_losses) == len(run.final_losses) == 2
-    assert [epochs[-1] for epochs in run.epoch_losses] == run.final_losses
-    assert run.training_elo[-1] == RunFolder.open(run.path).progress.elo
+    assert len(run.epoch_losses) == len(run.last_epoch_losses) == 2
+    assert [epochs[-1] for epochs in run.epoch_losses] == run.last_epoch_losses
+    assert run.training_elos[-1] == RunFolder.open(run.path).progress.elo
 
 
 def test_studies_share_runs(undisturbed):
@@ -88,7 +88,7 @@ def test_studies_share_runs(undisturbed):
         def design(self, scale):
             return Design([planned("value", 1, part="elsewhere")])
 
-    other = study_work_in(undisturbed.folder.root, Other())
+    other = execution_in(undisturbed.folder.root, Other())
     assert other.progress().finished_runs == 1
 
 
@@ -102,9 +102,9 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
     class Counting(Reusing):
         def submit(self, task):
             trained.append(task)
-            self.done.append(Outcome(task, failure=["not today"]))
+            self.done.append(TaskOutcome(task, error_lines=["not today"]))
 
-    study_work_in(tmp_path, Twice()).work(Counting(), lambda view: None)
+    execution_in(tmp_path, Twice()).perform_all(Counting(), lambda view: None)
     assert sum(isinstance(task, TrainTask) for task in trained) == 1
 
 
@@ -114,15 +114,15 @@ def test_tournament_waits_for_players_of_other_parts(tmp_path):
             run = planned("sum", 0, part="elsewhere")
             return Design([run], [PlannedTournament("games", GAME, {run.label: run})])
 
-    apart = StudyWork.of(Apart(), "smoke", tmp_path, ["games"])
-    assert apart.waiting() == ["games"]
-    assert apart.work(Reusing(), lambda view: None) == {}
+    apart = StudyExecution.plan(Apart(), "smoke", tmp_path, ["games"])
+    assert apart.blocked_tournaments() == ["games"]
+    assert apart.perform_all(Reusing(), lambda view: None) == {}
     assert apart.progress().finished_games == 0
-    assert StudyWork.of(Apart(), "smoke", tmp_path).waiting() == []
+    assert StudyExecution.plan(Apart(), "smoke", tmp_path).blocked_tournaments() == []
 
 
 def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
-    small = study_work_in(tmp_path, Small())
+    small = execution_in(tmp_path, Small())
     updates, watched = [], []
     update = RunQueue.update
     monkeypatch.setattr(
@@ -133,10 +133,10 @@ def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     class Slow(Reusing):
         """Workers that return outcomes only at every other call."""
 
-        def finished(self, seconds):
-            return super().finished(seconds) if len(watched) % 2 else []
+        def wait_for_outcomes(self, seconds):
+            return super().wait_for_outcomes(seconds) if len(watched) % 2 else []
 
-    assert small.work(Slow(), watched.append) == {}
+    assert small.perform_all(Slow(), watched.append) == {}
     assert len(updates) <= 1 < len(watched)
 
 
@@ -150,20 +150,20 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
     class Two(Reusing):
         count = 2
 
-        def finished(self, seconds):
+        def wait_for_outcomes(self, seconds):
             active_tasks.append(tuple(shown.progress(part).active for part in "ab"))
-            return super().finished(seconds)
+            return super().wait_for_outcomes(seconds)
 
     active_tasks = []
-    halves = study_work_in(tmp_path, Halves())
+    halves = execution_in(tmp_path, Halves())
     shown = halves.scheduler()
     with halves.folder.locked(halves.design):
-        shown.work(Two(), lambda view: None)
+        shown.perform_all(Two(), lambda view: None)
     assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in active_tasks
 
 
 def test_study_waits_for_a_run_trained_by_another(tmp_path):
-    small = study_work_in(tmp_path, Small())
+    small = execution_in(tmp_path, Small())
     run = small.design.runs[0]
     opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
     finished_counts, waiting = [], []
@@ -176,7 +176,7 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
             if view.finished_runs == 1:
                 stack.close()  # the other study unlocks the run
 
-        assert small.work(Reusing(), watch) == {}
+        assert small.perform_all(Reusing(), watch) == {}
     assert 1 in finished_counts
     assert "waiting for a: sum/seed=0 (another process)" in waiting
     assert small.progress().finished_runs == 2
@@ -191,36 +191,36 @@ def test_folder_of_another_design_is_refused(tmp_path):
     with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().design("smoke")):
         pass
     with pytest.raises(UserError, match="another design of this study"):
-        study_work_in(tmp_path).work(Reusing(), lambda view: None)
+        execution_in(tmp_path).perform_all(Reusing(), lambda view: None)
     with pytest.raises(UserError, match="another design of this study"):
-        study_work_in(tmp_path).results()
+        execution_in(tmp_path).results()
 
 
 def test_locked_study_is_refused(tmp_path):
-    tiny = study_work_in(tmp_path)
+    tiny = execution_in(tmp_path)
     with (
         tiny.folder.locked(tiny.design),
         pytest.raises(UserError, match="in use by another process"),
     ):
-        tiny.work(Reusing(), lambda view: None)
+        tiny.perform_all(Reusing(), lambda view: None)
 
 
 def test_full_disk_is_reported_before_anything_is_created(tmp_path, monkeypatch):
     usage = work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
     monkeypatch.setattr(work.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(UserError, match=r"about 0\.\d GiB, and the disk has 0\.0 GiB"):
-        study_work_in(tmp_path / "new").require_room()
+        execution_in(tmp_path / "new").require_disk_space()
     assert not (tmp_path / "new").exists()
 
 
 def test_missing_study_is_reported(tmp_path):
     with pytest.raises(UserError, match="--scale smoke"):
-        study_work_in(tmp_path).results()
+        execution_in(tmp_path).results()
 
 
 def test_estimated_work_is_close_to_actual_work(undisturbed):
     run = undisturbed.results().runs[0]
     learnt = sum(record.examples_seen for record in run.records if record.stage == "learn")
-    estimated = work_of(run.planned.settings)
-    assert run.positions == pytest.approx(estimated.positions, rel=0.5)
-    assert learnt == pytest.approx(estimated.samples, rel=0.5)
+    estimated = estimate_work(run.planned.settings)
+    assert run.position_count == pytest.approx(estimated.stored_examples, rel=0.5)
+    assert learnt == pytest.approx(estimated.training_examples, rel=0.5)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from zerolab.studies.design import Design, PlannedTournament, planned_run
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import Study
-from zerolab.studies.work import StudyWork
 
 GAME = "gobang:3x3:3"
 
@@ -20,8 +20,10 @@ class Tiny(Study):
 
     def design(self, scale):
         runs = [planned(loss, seed) for loss in ("sum", "value") for seed in range(2)]
-        entrants = {run.label: run for run in runs}
-        return Design(runs, [PlannedTournament("a", GAME, entrants, games=4, openings=2)])
+        run_by_player = {run.label: run for run in runs}
+        return Design(
+            runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
+        )
 
     def document(self, results):
         raise NotImplementedError
@@ -32,9 +34,9 @@ class Small(Tiny):
 
     def design(self, scale):
         runs = [planned(loss, 0) for loss in ("sum", "value")]
-        entrants = {run.label: run for run in runs}
-        return Design(runs, [PlannedTournament("a", GAME, entrants, games=2)])
+        run_by_player = {run.label: run for run in runs}
+        return Design(runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=2)])
 
 
-def study_work_in(root, study=None):
-    return StudyWork.of(study or Tiny(), "smoke", root)
+def execution_in(root, study=None):
+    return StudyExecution.plan(study or Tiny(), "smoke", root)

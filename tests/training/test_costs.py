@@ -7,7 +7,7 @@ import json
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.networks.flops import evaluation_flops, sample_flops
+from zerolab.networks.flops import evaluation_flops, training_flops
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
@@ -16,11 +16,11 @@ from zerolab.training.move_times import (
     CostReference,
     Machine,
     MeasuredMove,
-    Subject,
+    MeasurementSubject,
+    cost_reference_to_extend,
     move_kind,
-    read_reference,
-    reference_to_extend,
-    write_reference,
+    read_cost_reference,
+    write_cost_reference,
 )
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord, SelfPlayRecord
 
@@ -92,7 +92,7 @@ def test_costs_are_cumulative(run):
     assert [cost.strong for cost in (first, second, third)] == [0.5, 0.7, 0.6]
     network, game = saved_settings(run).network, parse_game(saved_settings(run).game)
     assert third.selfplay_flops == 700 * evaluation_flops(network, game)
-    assert third.learn_flops == 300 * sample_flops(network, game)
+    assert third.learn_flops == 300 * training_flops(network, game)
     assert third.reference_hours is None
 
 
@@ -106,7 +106,7 @@ def test_growing_networks_are_counted_at_their_sizes(tmp_path):
     large = small.grown(2)
     assert second.selfplay_flops == 400 * evaluation_flops(small, game)
     assert third.selfplay_flops - second.selfplay_flops == 200 * evaluation_flops(large, game)
-    assert second.learn_flops == 100 * (sample_flops(small, game) + sample_flops(large, game))
+    assert second.learn_flops == 100 * (training_flops(small, game) + training_flops(large, game))
 
 
 def test_reference_hours_are_move_time_times_moves(run):
@@ -176,18 +176,18 @@ def test_move_kind_ignores_rule_parameters():
 
 def test_measuring_needs_self_play_games(run):
     with pytest.raises(UserError, match="self-play"):
-        Subject.of(run, 0)
+        MeasurementSubject.from_run(run, 0)
 
 
 def test_reference_is_read_back_and_extended(run, tmp_path):
     path, reference = tmp_path / "machine.json", reference_for(run)
-    write_reference(path, reference)
-    assert read_reference(path) == reference
+    write_cost_reference(path, reference)
+    assert read_cost_reference(path) == reference
     remeasured = reference_for(run, milliseconds=2.5).moves[0]
-    extended = reference_to_extend(path, MACHINE).extended(remeasured)
+    extended = cost_reference_to_extend(path, MACHINE).with_measurement(remeasured)
     assert extended.moves == (remeasured,)
     with pytest.raises(UserError, match='processor = "one", this one has "two"'):
-        reference_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
+        cost_reference_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
 
 
 def test_unmeasured_network_is_reported(run, tmp_path):
@@ -202,7 +202,7 @@ def test_unmeasured_network_is_reported(run, tmp_path):
     ("content", "expected"),
     [
         ("{", "is damaged"),
-        ("[]", "is no table"),
+        ("[]", "is not a table"),
         ("{}", "has no schema version"),
         (json.dumps({"schema_version": 2}), "newer than"),
         (json.dumps({"schema_version": 1}), "machine is missing"),
@@ -212,4 +212,4 @@ def test_damaged_references_are_refused(content, expected, tmp_path):
     path = tmp_path / "machine.json"
     path.write_text(content)
     with pytest.raises(UserError, match=expected):
-        read_reference(path)
+        read_cost_reference(path)

@@ -17,7 +17,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.play.match import Match
-from zerolab.ratings.results import Score
+from zerolab.ratings.results import MatchScore
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
@@ -31,11 +31,11 @@ from zerolab.training.trainer import Trainer
 @pytest.mark.parametrize(
     ("score", "accepted"),
     [
-        (Score(0, 40, 0), False),  # no decisive games
-        (Score(6, 30, 4), True),  # exactly the threshold without draws
-        (Score(59, 0, 41), False),
-        (Score(1, 39, 0), True),
-        (Score(0, 39, 1), False),
+        (MatchScore(0, 40, 0), False),  # no decisive games
+        (MatchScore(6, 30, 4), True),  # exactly the threshold without draws
+        (MatchScore(59, 0, 41), False),
+        (MatchScore(1, 39, 0), True),
+        (MatchScore(0, 39, 1), False),
     ],
 )
 def test_win_rate_gate_ignores_draws(score, accepted):
@@ -44,8 +44,8 @@ def test_win_rate_gate_ignores_draws(score, accepted):
 
 
 def test_los_gate_ignores_the_score():
-    assert LosGate(min_los=0.95).accepts(Score(12, 16, 12), 0.95)
-    assert not LosGate(min_los=0.95).accepts(Score(40, 0, 0), 0.949)
+    assert LosGate(min_los=0.95).accepts(MatchScore(12, 16, 12), 0.95)
+    assert not LosGate(min_los=0.95).accepts(MatchScore(40, 0, 0), 0.949)
 
 
 def test_los_gate_needs_openings():
@@ -100,7 +100,7 @@ def test_difference_accounts_for_colours():
 def test_draws_do_not_inflate_the_difference():
     """4 wins, 94 draws and 2 losses are about 7 Elo on the logistic curve, not more than 50."""
     match = made_match([1, -1, 1, -1, -1, 1, *[0] * 94])
-    assert match.score == Score(4, 94, 2)
+    assert match.score == MatchScore(4, 94, 2)
     rate = match.score.score_rate
     logistic = 400 * math.log10(rate / (1 - rate))
     assert match.difference().elo == pytest.approx(logistic, rel=0.2)

@@ -13,13 +13,13 @@ from tiny_training import KilledError, Killing, learn_lines, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.network import load_weights, weights_to_arrays
-from zerolab.rules import python
+from zerolab.networks.network import set_weights, weights_to_arrays
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
-from zerolab.training import facts, inputs, stages
+from zerolab.training import inputs, stages, window_facts
 from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
 from zerolab.training.trainer import Trainer, check_new_run
 
@@ -74,14 +74,14 @@ def here(trained, tmp_path, monkeypatch):
 def source_module(folder):
     run = RunFolder.open(folder / "small")
     network = build_network(saved_settings(run).network, GAME, 0)
-    load_weights(network, run.load_weights(run.progress.best))
+    set_weights(network, run.load_weights(run.progress.best))
     return network.eval()
 
 
 def head_activations(network, states):
     """Return the activations of the convolutions in the policy and value heads."""
     with torch.no_grad():
-        trunk = network.trunk(torch.from_numpy(python.encode_batch(GAME, np.array(states))))
+        trunk = network.trunk(torch.from_numpy(compiled_rules.encode_batch(GAME, np.array(states))))
         heads = [network.heads[name] for name in ("policy", "value")]
         return np.concatenate([torch.relu(head.reduce(trunk)).flatten(1) for head in heads], axis=1)
 
@@ -92,17 +92,20 @@ def test_run_records_its_source_network(trained):
     assert head.digest == small.weights_digest(2)
     assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
     assert (
-        large.source_path(inputs.FEATURES_COPY).read_bytes() == small.weights_path(2).read_bytes()
+        large.source_copy_path(inputs.FEATURES_COPY).read_bytes()
+        == small.weights_path(2).read_bytes()
     )
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
-    assert not small.source_path(inputs.FEATURES_COPY).exists()
+    assert not small.source_copy_path(inputs.FEATURES_COPY).exists()
 
 
 def test_iteration_without_examples_has_no_targets():
     """Continuous self-play can finish no game in an iteration."""
     no_states = np.empty((0, 2), np.uint64)
-    empty = Examples(**{**dict.fromkeys(Examples.forms(), no_states[:, 0]), "states": no_states})
-    targets = facts.later_features(empty, np.empty((0, 18), np.float16), (0, 2, 4))
+    empty = Examples(
+        **{**dict.fromkeys(Examples.column_forms(), no_states[:, 0]), "states": no_states}
+    )
+    targets = window_facts.later_features(empty, np.empty((0, 18), np.float16), (0, 2, 4))
     assert targets.shape == (0, 3 * 18)
 
 
@@ -111,12 +114,16 @@ def test_targets_are_features_of_the_same_game_at_later_plies(trained):
     run, network = RunFolder.open(trained / "large"), source_module(trained)
     settings = saved_settings(run)
     examples, stored = run.load_examples(2), run.load_features(2)
-    targets = inputs.find_feature_source(settings, run).targets(examples, stored).reshape(-1, 3, 18)
+    targets = (
+        inputs.read_feature_source(settings, run)
+        .feature_targets(examples, stored)
+        .reshape(-1, 3, 18)
+    )
     row = 0
-    for game in run.games.games(2, "selfplay"):
-        states = [python.start(GAME)]
+    for game in run.games.stage_games(2, "selfplay"):
+        states = [compiled_rules.start(GAME)]
         for action in game.actions:
-            states.append(python.apply(GAME, states[-1], action))
+            states.append(compiled_rules.apply(GAME, states[-1], action))
         plies, expected = len(game.actions), head_activations(network, states)
         for ply in range(plies):
             assert (examples.states[row] == states[ply]).all()
@@ -135,8 +142,8 @@ def test_targets_are_features_of_the_same_game_at_later_plies(trained):
 def test_features_are_learnt(trained):
     run = RunFolder.open(trained / "large")
     losses = [line["loss"]["features"] for line in learn_lines(run)]
-    source = inputs.find_feature_source(saved_settings(run), run)
-    expected = source.targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
+    source = inputs.read_feature_source(saved_settings(run), run)
+    expected = source.feature_targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
     assert losses[2] < 0.7 * losses[0]
     assert losses[2] < 0.7 * np.nanvar(expected, axis=0).mean(), (
         "predictions are no better than the mean"
@@ -170,7 +177,7 @@ def test_source_of_a_run_cannot_change(trained, here):
             UserError, match=f"^network.heads.features.{change} differs from {former}"
         ):
             amend_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
-    run.keep_source(
+    run.save_source_copy(
         inputs.FEATURES_COPY, RunFolder.open(here / "small").weights_path(1).read_bytes()
     )
     with pytest.raises(
@@ -214,7 +221,7 @@ def test_features_of_continuous_self_play_without_merging(here):
     ]
     run = train(here / "large", resolve_settings(None, "smoke", [*LARGE, *changes, HEADS]))
     examples, stored = run.load_examples(2), run.load_features(2)
-    assert len(run.load_unfinished(2).games) > 0
+    assert len(run.load_unfinished_games(2).games) > 0
     expected = head_activations(source_module(here), examples.states)
     np.testing.assert_allclose(stored, expected, atol=2e-3)
     assert (examples.plies == 0).sum() == (examples.plies_left == 1).sum() > 0

@@ -7,13 +7,13 @@ import pytest
 from test_resume import contents
 from tiny_training import KilledError, Killing, learn_lines, train
 
-from zerolab.agents.kinds.run import load_evaluator, run_agent
+from zerolab.agents.kinds.run import agent_of_run, load_run_evaluator
 from zerolab.agents.options import NetworkOptions
 from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.cost_model import run_bytes, run_seconds
+from zerolab.studies.cost_model import estimate_run_bytes, estimate_run_seconds
 from zerolab.studies.design import run_key
 from zerolab.training import stages
 from zerolab.training.configure import resolve_settings
@@ -43,7 +43,8 @@ def growing_settings(growth, *assignments):
 
 def filters_by_network(run):
     return {
-        number: len(run.load_weights(number)["trunk.0.conv.weight"]) for number in run.networks()
+        number: len(run.load_weights(number)["trunk.0.conv.weight"])
+        for number in run.network_iterations()
     }
 
 
@@ -71,11 +72,13 @@ def test_killed_run_that_grows_twice_resumes_to_the_same_bytes(tmp_path, name):
 
 def _require_playing_networks(run):
     game = parse_game(GAME)
-    states = python.start(game)[None]
-    priors = [load_evaluator(run, number).evaluate(states)[0] for number in run.networks()]
+    states = compiled_rules.start(game)[None]
+    priors = [
+        load_run_evaluator(run, number).evaluate(states)[0] for number in run.network_iterations()
+    ]
     assert all(np.isfinite(prior).all() for prior in priors)
     policies = NetworkOptions(simulations=0)
-    first, last = (run_agent(run, number, policies) for number in (0, 4))
+    first, last = (agent_of_run(run, number, policies) for number in (0, 4))
     assert len(play_match(game, first, last, 2, seed=0).games) == 2
 
 
@@ -117,5 +120,5 @@ def test_settings_that_cannot_grow_are_refused():
 def test_growth_affects_run_key_and_cost_estimates():
     plain, grows = growing_settings("none"), growing_settings("{name='net2net', after=[1]}")
     assert run_key(plain) != run_key(grows)
-    assert run_seconds(plain) < run_seconds(grows)
-    assert run_bytes(plain) < run_bytes(grows)
+    assert estimate_run_seconds(plain) < estimate_run_seconds(grows)
+    assert estimate_run_bytes(plain) < estimate_run_bytes(grows)

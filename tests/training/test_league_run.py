@@ -12,7 +12,7 @@ from zerolab.core.errors import UserError
 from zerolab.search.evaluator import hash_states
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
-from zerolab.training.league import run_league
+from zerolab.training.league import reconstruct_league
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
 
@@ -37,8 +37,8 @@ def undisturbed(tmp_path_factory):
 def test_players_persist_between_iterations(undisturbed):
     run = RunFolder.open(undisturbed)
     settings = saved_settings(run)
-    state = run_league(run.games, settings).before(4)
-    assert state.played == 18
+    state = reconstruct_league(run.games, settings).state_before(4)
+    assert state.game_count == 18
     assert state.population.generation == 2
     assert state.population.games.sum() == 36
     played = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
@@ -48,30 +48,30 @@ def test_players_persist_between_iterations(undisturbed):
     assert sorted(set(examples.games.tolist())) == list(range(6))
     with pytest.raises(UserError, match="games of iteration 1"):
         other = settings.model_copy(update={"seed": 8})
-        run_league(run.games, other).before(4)
+        reconstruct_league(run.games, other).state_before(4)
 
 
 def test_all_positions_of_the_games_are_seen(undisturbed):
     """Examples include a position for every move, even random ones."""
     run = RunFolder.open(undisturbed)
-    league = run_league(run.games, saved_settings(run))
+    league = reconstruct_league(run.games, saved_settings(run))
     states = np.concatenate([run.load_examples(iteration).states for iteration in (1, 2, 3)])
     hashes = np.empty(len(states), np.uint64)
     hash_states(states, hashes)
-    assert league.before(4).seen.tolist() == sorted(set(hashes.tolist()))
+    assert league.state_before(4).seen_hashes.tolist() == sorted(set(hashes.tolist()))
 
 
 def test_cached_league_equals_a_recomputed_one(undisturbed):
     run = RunFolder.open(undisturbed)
     settings = saved_settings(run)
-    cached = run_league(run.games, settings)
+    cached = reconstruct_league(run.games, settings)
     for iteration in (1, 2, 2, 4, 3):
         state, recomputed = (
-            cached.before(iteration),
-            run_league(run.games, settings).before(iteration),
+            cached.state_before(iteration),
+            reconstruct_league(run.games, settings).state_before(iteration),
         )
-        assert state.played == recomputed.played == 6 * (iteration - 1)
-        assert state.seen.tobytes() == recomputed.seen.tobytes()
+        assert state.game_count == recomputed.game_count == 6 * (iteration - 1)
+        assert state.seen_hashes.tobytes() == recomputed.seen_hashes.tobytes()
         for name, values in vars(state.population).items():
             assert np.array_equal(values, getattr(recomputed.population, name)), name
         state.population.ratings[:] = 0.0  # callers may modify the returned state

@@ -13,7 +13,7 @@ from replay.example_facts import VISITS, example_facts
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, build_network
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations
+from zerolab.replay.window_rules import IterationsWindow
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.training.configure import resolve_settings
@@ -34,13 +34,13 @@ def new_learner(heads=("policy", "value"), changes=(), **settings):
 def test_learning_changes_weights_and_lowers_every_loss():
     learner = new_learner(epochs=60)
     before = learner.weight_arrays()
-    first = new_learner(epochs=1).learn(small_window(), 0, 1).losses
+    first = new_learner(epochs=1).learn(small_window(), 0, 1).last_epoch_losses
     last = learner.learn(small_window(), 0, 1)
     assert last.examples_seen == 60 * 4
     for name in ("policy", "value", "sum", "product"):
-        assert last.losses[name] < 0.6 * first[name], name
-    assert last.losses["sum"] == pytest.approx(
-        last.losses["policy"] + last.losses["value"], rel=1e-4
+        assert last.last_epoch_losses[name] < 0.6 * first[name], name
+    assert last.last_epoch_losses["sum"] == pytest.approx(
+        last.last_epoch_losses["policy"] + last.last_epoch_losses["value"], rel=1e-4
     )
     after = learner.weight_arrays()
     assert all((before[name] != after[name]).any() for name in before if name.endswith("weight"))
@@ -56,15 +56,15 @@ def test_all_heads_learn():
     unknown = np.full((2, 9), np.nan)
     facts = example_facts(
         4, policies=best_moves, values=[1, 0, 1, 0], draws=[0, 1, 0, 1], plies_left=[4, 3, 2, 1],
-        replies=np.concatenate([best_moves[1:3], unknown]),
+        reply_policies=np.concatenate([best_moves[1:3], unknown]),
         action_values=np.concatenate([np.where(best_moves[:2] == 1, 1, np.nan), unknown]),
         features=[[1, 0, 2], [0, 2, 1], [2, 1, 0], [np.nan] * 3],
     )  # fmt: skip
-    window = Window(position.game, Iterations())
+    window = Window(position.game, IterationsWindow())
     window.add(np.array(states), facts)
     features = ("network.heads.features.width=1",)
-    first = new_learner(HEADS, features, epochs=1).learn(window, 0, 1).losses
-    last = new_learner(HEADS, features, epochs=60).learn(window, 0, 1).losses
+    first = new_learner(HEADS, features, epochs=1).learn(window, 0, 1).last_epoch_losses
+    last = new_learner(HEADS, features, epochs=60).learn(window, 0, 1).last_epoch_losses
     assert list(first) == [*HEADS, "sum", "product", "total"]
     for name in (*HEADS, "total"):
         assert last[name] < 0.6 * first[name], name
@@ -76,7 +76,7 @@ def test_adam_state_is_restored():
     for learner in (uninterrupted, interrupted):
         learner.learn(small_window(), 0, 1)
     restored = new_learner(epochs=3)
-    restored.load(interrupted.weight_arrays(), interrupted.optimizer_arrays())
+    restored.restore(interrupted.weight_arrays(), interrupted.optimizer_arrays())
     for learner in (uninterrupted, restored):
         learner.learn(small_window(), 0, 2)
     steps = [v for k, v in restored.optimizer_arrays().items() if k.endswith("/step")]
@@ -108,11 +108,11 @@ def test_weight_average_follows_its_formula():
         for name, latest in network.state_dict().items():
             former = expected.get(name, torch.zeros_like(latest))
             expected[name] = former + share * (latest - former)
-    for name, array in average.arrays().items():
+    for name, array in average.mean_arrays().items():
         if not name.endswith("num_batches_tracked"):
             np.testing.assert_allclose(array, expected[name].numpy(), rtol=1e-5, atol=1e-6)
-    assert average.arrays()["1.num_batches_tracked"] == 11
-    assert (average.arrays()["1.running_mean"] != network[1].running_mean.numpy()).all()
+    assert average.mean_arrays()["1.num_batches_tracked"] == 11
+    assert (average.mean_arrays()["1.running_mean"] != network[1].running_mean.numpy()).all()
 
 
 LEARNING = [
@@ -130,14 +130,14 @@ LEARNING = [
 def second_is_rejected(monkeypatch):
     """Gate that always rejects candidate 2 and accepts all others."""
     verdicts = {1: True, 2: False, 3: True}
-    run = GateStage.run
+    execute = GateStage.execute
 
-    def run_with_verdict(stage, context):
+    def execute_with_verdict(stage, context):
         verdict = verdicts[context.progress.iteration]
         monkeypatch.setattr(WinRateGate, "accepts", lambda *_: verdict)
-        return run(stage, context)
+        return execute(stage, context)
 
-    monkeypatch.setattr(GateStage, "run", run_with_verdict)
+    monkeypatch.setattr(GateStage, "execute", execute_with_verdict)
 
 
 def test_run_killed_while_learning_resumes_to_the_same_bytes(tmp_path, second_is_rejected):
@@ -149,7 +149,7 @@ def test_run_killed_while_learning_resumes_to_the_same_bytes(tmp_path, second_is
             train(killed, settings, Killing(*moment))
     run = train(killed, settings)
     assert contents(killed) == contents(undisturbed)
-    assert run.networks() == [0, 1, 3]
+    assert run.network_iterations() == [0, 1, 3]
 
 
 def test_network_is_the_average_and_learning_continues_from_the_latest_weights(tmp_path):

@@ -14,8 +14,8 @@ from zerolab.cli.main import main
 from zerolab.core.setting_docs import describe_settings
 from zerolab.store.games import SELF_PLAY
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import WITHOUT_EFFECT, saved_settings
-from zerolab.training.settings import TrainSettings
+from zerolab.training.configure import NO_EFFECT_RULES, saved_settings
+from zerolab.training.train_settings import TrainSettings
 
 BEYOND_ANY_GAME = 1000  # plies
 
@@ -177,7 +177,7 @@ def test_invalid_settings_get_one_line_errors(tmp_path, capsys, arguments, expec
 
 def test_ineffective_settings_exist():
     known = [setting.key for setting in describe_settings(TrainSettings)]
-    for key in (key for idle in WITHOUT_EFFECT for key in idle.keys):
+    for key in (key for idle in NO_EFFECT_RULES for key in idle.keys):
         assert any(name == key or name.startswith(f"{key}.") for name in known), key
 
 
@@ -193,7 +193,7 @@ def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
 def test_temperature_plies_can_exceed_the_game_length(finished):
     run = RunFolder.open(finished)
     assert saved_settings(run).selfplay.temperature_plies == BEYOND_ANY_GAME
-    assert max(len(game.actions) for game in run.games.games(1, SELF_PLAY)) < BEYOND_ANY_GAME
+    assert max(len(game.actions) for game in run.games.stage_games(1, SELF_PLAY)) < BEYOND_ANY_GAME
 
 
 def test_changed_settings_are_refused_on_resume(run, capsys):

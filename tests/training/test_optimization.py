@@ -18,7 +18,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import amend_settings, resolve_settings
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
-from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES, Moment
+from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES, StepTime
 
 
 def new_learner(**settings):
@@ -31,7 +31,7 @@ def new_learner(**settings):
 def optimized_value(settings, gradients, start, rate, momenta=None):
     """Return the value of one parameter after optimizer steps with the given gradients."""
     parameter = torch.nn.Parameter(torch.tensor([start], dtype=torch.float64))
-    optimizer = settings.optimizer([parameter], rate)
+    optimizer = settings.new_optimizer([parameter], rate)
     for i, gradient in enumerate(gradients):
         if momenta:
             optimizer.param_groups[0].update(settings.momentum_option(momenta[i]))
@@ -115,7 +115,7 @@ def test_learner_state_is_restored(name, ema_decay):
     for learner in (uninterrupted, interrupted):
         learner.learn(small_window(), 0, 1)
     restored = new_learner(**settings)
-    restored.load(interrupted.weight_arrays(), interrupted.optimizer_arrays())
+    restored.restore(interrupted.weight_arrays(), interrupted.optimizer_arrays())
     for learner in (uninterrupted, restored):
         learner.learn(small_window(), 0, 2)
     for arrays in ("weight_arrays", "optimizer_arrays"):
@@ -129,8 +129,8 @@ def test_learner_state_is_restored(name, ema_decay):
 def test_losses_are_recorded_per_epoch():
     two_epochs, one_epoch = new_learner(epochs=2), new_learner(epochs=1)
     learned, first = two_epochs.learn(small_window(), 0, 1), one_epoch.learn(small_window(), 0, 1)
-    assert learned.epoch_losses[0] == first.losses
-    assert learned.epoch_losses[1] == learned.losses != first.losses
+    assert learned.epoch_losses[0] == first.last_epoch_losses
+    assert learned.epoch_losses[1] == learned.last_epoch_losses != first.last_epoch_losses
     assert (learned.examples_seen, len(learned.learning_rates), learned.gradient_norm) == (
         8,
         4,
@@ -149,7 +149,7 @@ def test_learner_follows_its_schedule():
 
 
 def rates_at(schedule, iteration, progress=0.0, iterations=100):
-    return schedule.rates(Moment(iteration, progress, iterations))
+    return schedule.rates(StepTime(iteration, progress, iterations))
 
 
 def test_schedules_give_valid_rates():
@@ -157,7 +157,7 @@ def test_schedules_give_valid_rates():
         for iteration in (1, 2, 19, 20, 21, 99, 100):
             for progress in (0.0, 0.2, 0.35, 0.7, 0.9, 1.0):
                 rates = rates_at(kind(), iteration, progress)
-                assert 0 <= rates.factor <= 1, name
+                assert 0 <= rates.learning_rate_factor <= 1, name
                 assert rates.momentum is None or 0 <= rates.momentum < 1, name
 
 
@@ -173,7 +173,9 @@ def test_steps_schedule_has_the_published_rates():
     table = {1: 0.2, 6: 0.2, 7: 0.02, 13: 0.02, 14: 0.002, 100: 0.002}
     for iteration, expected in table.items():
         for progress in (0.0, 0.5, 1.0):
-            assert 0.2 * rates_at(steps, iteration, progress).factor == pytest.approx(expected)
+            assert 0.2 * rates_at(steps, iteration, progress).learning_rate_factor == pytest.approx(
+                expected
+            )
     assert rates_at(steps, 7).momentum is None
 
 
@@ -190,7 +192,7 @@ def test_cycle_schedule_has_the_published_rates(progress, rate, momentum):
     shares = {1: 1.0, 2: 1 - 0.6 / 19, 20: 0.4, 21: 0.4, 100: 0.4}
     for iteration, share in shares.items():
         rates = rates_at(cycle, iteration, progress)
-        assert 0.2 * rates.factor == pytest.approx(rate * share)
+        assert 0.2 * rates.learning_rate_factor == pytest.approx(rate * share)
         assert rates.momentum == pytest.approx(momentum)
 
 
@@ -199,21 +201,22 @@ def test_cycle_schedule_agrees_with_the_published_code():
     cycle = RATE_SCHEDULES["cycle"](anneal_iterations=21)
     for i in (1, 2, 11, 20, 21, 22):
         expected = max(0.4, 1 - 0.6 * (i - 1) / 20)
-        assert rates_at(cycle, i, 0.35).factor == pytest.approx(expected)
+        assert rates_at(cycle, i, 0.35).learning_rate_factor == pytest.approx(expected)
 
 
 def test_cosine_schedule_warms_up_and_decays():
     cosine = RATE_SCHEDULES["cosine"](end=0.1, warm_up=2)
     factors = [
-        rates_at(cosine, *moment, iterations=10).factor for moment in ((1, 0), (1, 0.5), (2, 0.5))
+        rates_at(cosine, *time, iterations=10).learning_rate_factor
+        for time in ((1, 0), (1, 0.5), (2, 0.5))
     ]
     assert factors == pytest.approx([0, 0.25, 0.75])
-    assert rates_at(cosine, 3, iterations=10).factor == 1.0
-    assert rates_at(cosine, 7, iterations=10).factor == pytest.approx(0.55)
-    assert rates_at(cosine, 10, 1.0, iterations=10).factor == pytest.approx(0.1)
+    assert rates_at(cosine, 3, iterations=10).learning_rate_factor == 1.0
+    assert rates_at(cosine, 7, iterations=10).learning_rate_factor == pytest.approx(0.55)
+    assert rates_at(cosine, 10, 1.0, iterations=10).learning_rate_factor == pytest.approx(0.1)
     expected = 0.1 + 0.9 * (1 + math.cos(math.pi * 2.25 / 8)) / 2
-    assert rates_at(cosine, 5, 0.25, iterations=10).factor == pytest.approx(expected)
-    assert rates_at(RATE_SCHEDULES["cosine"](), 1).factor == 1.0
+    assert rates_at(cosine, 5, 0.25, iterations=10).learning_rate_factor == pytest.approx(expected)
+    assert rates_at(RATE_SCHEDULES["cosine"](), 1).learning_rate_factor == 1.0
 
 
 MISTAKES = [
@@ -249,7 +252,7 @@ def test_schedule_longer_than_the_run_is_refused(schedule, last):
 def test_cycle_without_annealing_fits_any_run():
     assignments = ["learn.schedule.name=cycle", "learn.schedule.annealed=1", "iterations=2"]
     schedule = resolve_settings("connect_four:4x4", "smoke", assignments).learn.schedule
-    assert {rates_at(schedule, i, 0.35).factor for i in (1, 2)} == {1.0}
+    assert {rates_at(schedule, i, 0.35).learning_rate_factor for i in (1, 2)} == {1.0}
 
 
 def test_run_with_cosine_schedule_cannot_be_extended(tmp_path):

@@ -8,7 +8,7 @@ from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
-from zerolab.training.optimization import Moment
+from zerolab.training.optimization import StepTime
 from zerolab.training.records import LearnRecord, SelfPlayRecord
 from zerolab.training.reporting import read_records
 from zerolab.training.shorthands import preset_names, preset_title
@@ -79,7 +79,7 @@ def small(tmp_path_factory):
     settings = shrunk_settings("connect4-small")
     run = RunFolder.create(tmp_path_factory.mktemp("runs") / "small", settings.model_dump())
     with run.locked():
-        run.save_network(0, weights_to_arrays(settings.network.network(GAME)), {})
+        run.save_network(0, weights_to_arrays(settings.network.new_network(GAME)), {})
         run.commit(run.progress, [])
     return run.path
 
@@ -153,8 +153,8 @@ def test_hongcharoen_preset_has_the_published_values():
 
 
 def learning_rate(settings, iteration, progress):
-    moment = Moment(iteration, progress, settings.iterations)
-    return settings.learn.learning_rate * settings.learn.schedule.rates(moment).factor
+    time = StepTime(iteration, progress, settings.iterations)
+    return settings.learn.learning_rate * settings.learn.schedule.rates(time).learning_rate_factor
 
 
 def test_extended_preset_differs_from_the_baseline_as_published():
@@ -163,11 +163,11 @@ def test_extended_preset_differs_from_the_baseline_as_published():
     )
     rates = [learning_rate(baseline, iteration, 0.5) for iteration in (6, 7, 13, 14)]
     assert rates == pytest.approx([0.2, 0.02, 0.02, 0.002])
-    assert baseline.learn.window.positions(1, 0) == 2_000_000
+    assert baseline.learn.window.max_positions(1, 0) == 2_000_000
     assert (baseline.network.squeeze_excite, extended.network.squeeze_excite) == (0, 16)
-    assert not baseline.learn.merging.is_on
+    assert not baseline.learn.merging.is_active
     assert extended.learn.merging.weight == 0.8
-    sizes = [extended.learn.window.positions(iteration, 0) for iteration in (1, 5, 10, 15, 60)]
+    sizes = [extended.learn.window.max_positions(iteration, 0) for iteration in (1, 5, 10, 15, 60)]
     assert sizes == [500_000, 500_000, 1_250_000, 2_000_000, 2_000_000]
     rates = [learning_rate(extended, 1, done) for done in (0.0, 0.35, 0.7, 1.0)]
     assert rates == pytest.approx([0.02, 0.2, 0.02, 0.003])

@@ -68,22 +68,22 @@ def test_threads_only_change_work_metrics(tmp_path, undisturbed):
 def test_unfinished_games_are_kept_and_games_record_their_networks(undisturbed):
     run = RunFolder.open(undisturbed)
     assert [path.name for path in (undisturbed / "unfinished").iterdir()] == ["0003.npz"]
-    assert len(run.load_unfinished(3).games) == 6
+    assert len(run.load_unfinished_games(3).games) == 6
     records = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
     assert [record.plies for record in records] == [6 * 8] * 3
     assert sum(record.positions for record in records) + len(
-        run.load_unfinished(3).moves.games
+        run.load_unfinished_games(3).moves.games
     ) == (3 * 6 * 8)
-    games = [game for number in (1, 2, 3) for game in run.games.games(number, "selfplay")]
+    games = [game for number in (1, 2, 3) for game in run.games.stage_games(number, "selfplay")]
     assert (
         len({game.number for game in games})
         == len(games)
         == sum(record.games for record in records)
     )
-    spanning_games = [game for game in games if game.movers]
-    assert any(game.movers[0] == (0, network_name(undisturbed, 0)) for game in spanning_games)
+    spanning_games = [game for game in games if game.agent_spans]
+    assert any(game.agent_spans[0] == (0, network_name(undisturbed, 0)) for game in spanning_games)
     for game in spanning_games:
-        networks = [int(name.rpartition("@")[2]) for _, name in game.movers]
+        networks = [int(name.rpartition("@")[2]) for _, name in game.agent_spans]
         assert networks == sorted(set(networks))
         assert game.last_mover == game.first == game.second
 
@@ -176,7 +176,7 @@ def test_damaged_unfinished_games_are_reported(tmp_path, undisturbed, damage, me
     run = RunFolder.open(shutil.copytree(undisturbed, tmp_path / "run"))
     damage(run.path / "unfinished" / "0003.npz")
     with pytest.raises(UserError, match=message):
-        run.load_unfinished(3)
+        run.load_unfinished_games(3)
 
 
 @pytest.mark.parametrize(

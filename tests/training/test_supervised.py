@@ -19,18 +19,18 @@ from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.oracles.solver import Solver, oracle_for
 from zerolab.play.pairings import random_opening
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.curves import draw_curves
-from zerolab.training.evaluation_stages import predict
-from zerolab.training.facts import label_facts, solved_window, split_by_game
-from zerolab.training.published_bugs import PublishedBugs
+from zerolab.training.evaluation_stages import predict_positions
+from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import LearnRecord, SupervisedRecord
-from zerolab.training.reporting import best_after, read_records
+from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.trainer import Trainer
+from zerolab.training.window_facts import solved_facts, solved_window, split_by_game
 
 GAME = parse_game("gobang:3x3:3")
 TINY = ["iterations=3", "network.blocks=1", "network.filters=8", "learn.batch_size=16",
@@ -69,11 +69,12 @@ def supervised_records(run):
 def test_games_stay_in_one_part_and_splits_do_not_depend_on_file_size(positions):
     parts = split_by_game(positions)
     assert sum(map(len, parts)) == len(positions)
-    games = [set(part.games.tolist()) for part in parts]
+    games = [set(part.game_numbers.tolist()) for part in parts]
     assert not (games[0] & games[1] or games[0] & games[2] or games[1] & games[2])
     half = split_by_game(positions.take(np.arange(len(positions) // 2)))
     assert all(
-        set(part.games.tolist()) <= all_games for part, all_games in zip(half, games, strict=True)
+        set(part.game_numbers.tolist()) <= all_games
+        for part, all_games in zip(half, games, strict=True)
     )
 
 
@@ -101,23 +102,23 @@ def position_with_values(moves, values):
 def test_labels_agree_with_hand_computed_values():
     no = ILLEGAL
     lost = position_with_values([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
-    facts = label_facts(lost, PublishedBugs())
+    facts = solved_facts(lost, EnabledBugs())
     assert facts.policies.tolist() == [[0, 0, 0.5, 0, 0, 0.5, 0, 0, 0]]
     known = facts.action_values[0]
     assert np.isnan(known[[0, 4]]).all()
     assert known[[1, 2, 3, 5, 6, 7, 8]].tolist() == [-1, 1, -1, 1, 0, -1, -1]
     assert (facts.values, facts.draws, facts.plies) == (1, 0, 2)
     assert np.isnan([facts.plies_left, facts.root_values]).all()
-    assert np.isnan(facts.replies).all()
+    assert np.isnan(facts.reply_policies).all()
 
 
 def test_bug_hides_only_losses_of_the_first_player():
-    no, bugs = ILLEGAL, PublishedBugs(["losses_as_draws"])
+    no, bugs = ILLEGAL, EnabledBugs(["losses_as_draws"])
     for moves, best, expected in (
         ([4, 0], -1, 0), ([4], -1, -1), ([4, 0], 1, 1), ([4], 1, 1), ([4], 0, 0)
     ):  # fmt: skip
         values = [no if action in moves else best for action in range(9)]
-        facts = label_facts(position_with_values(moves, values), bugs)
+        facts = solved_facts(position_with_values(moves, values), bugs)
         assert (facts.values, facts.draws) == (expected, 1 - abs(expected))
 
 
@@ -127,9 +128,9 @@ def test_win_labels_agree_with_another_solver():
     game, moves_by_state = parse_game("connect_four:6x7"), {}
     for number in itertools.count():
         moves = random_opening(game, 34, np.uint64(number))
-        states = [python.start(game)]
+        states = [compiled_rules.start(game)]
         for action in moves:
-            states.append(python.apply(game, states[-1], action))
+            states.append(compiled_rules.apply(game, states[-1], action))
         moves_by_state |= {
             tuple(states[ply].tolist()): moves[:ply] for ply in range(26, len(states))
         }
@@ -144,9 +145,9 @@ def test_win_labels_agree_with_another_solver():
     )  # fmt: skip
     solver = Solver(game)
     exact = np.sign([solver.value(state) for state in states])
-    assert np.array_equal(label_facts(positions, PublishedBugs()).values, exact)
+    assert np.array_equal(solved_facts(positions, EnabledBugs()).values, exact)
     assert min(np.bincount(exact + 1)) > 100
-    published = label_facts(positions, PublishedBugs(["losses_as_draws"])).values
+    published = solved_facts(positions, EnabledBugs(["losses_as_draws"])).values
     hidden = (np.array(lengths) % 2 == 0) & (exact == -1)
     assert np.array_equal(published, np.where(hidden, 0, exact))
 
@@ -158,7 +159,7 @@ def test_window_keeps_all_positions_and_applies_window_bugs():
     two = lost.take(np.array([0, 0]))
     learn = resolve_settings(None, "smoke", ["learn.merging=newest"]).learn
     for names, corners in (((), 4), (("mirrored_policy",), 1)):
-        window = solved_window(two, PublishedBugs(names), learn, ("policies",))
+        window = solved_window(two, EnabledBugs(names), learn, ("policies",))
         assert len(window) == 2
         (batch,) = window.batches(np.random.default_rng(0), 16, 1, "all")
         assert len({policy.tobytes() for policy in batch.facts.policies}) == corners
@@ -171,14 +172,14 @@ class ConstantEvaluator:
     def __init__(self, priors, value, draw):
         self.priors, self.value, self.draw = priors, value, draw
 
-    def evaluate_more(self, states, outputs):
+    def evaluate_with_extras(self, states, outputs):
         n = len(states)
         draws = np.full(n, self.draw, np.float32) if "draws" in outputs else None
         priors = np.tile(np.float32(self.priors), (n, 1))
         return priors, np.full(n, self.value, np.float32), draws, None
 
     def evaluate(self, states):
-        return self.evaluate_more(states, ())[:2]
+        return self.evaluate_with_extras(states, ())[:2]
 
 
 @pytest.mark.parametrize(
@@ -191,12 +192,16 @@ def test_predictions_use_the_outputs_of_the_network(
     no = ILLEGAL
     position = position_with_values([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
     priors = [0.5, 0.1, 0.2, 0, 0, 0.1, 0.05, 0.05, 0]
-    predictions = predict(ConstantEvaluator(priors, value, draw), position, predicts_draws=True)
+    predictions = predict_positions(
+        ConstantEvaluator(priors, value, draw), position, predicts_draws=True
+    )
     assert predictions.actions.tolist() == [2]  # the legal move with the highest prior
-    assert predictions.results.tolist() == [result_with_draws]
+    assert predictions.outcomes.tolist() == [result_with_draws]
     assert predictions.policy_errors == pytest.approx([-(np.log(0.2) + np.log(0.1)) / 2])
-    predictions = predict(ConstantEvaluator(priors, value, draw), position, predicts_draws=False)
-    assert predictions.results.tolist() == [result_without_draws]
+    predictions = predict_positions(
+        ConstantEvaluator(priors, value, draw), position, predicts_draws=False
+    )
+    assert predictions.outcomes.tolist() == [result_without_draws]
 
 
 def test_iterations_are_passes_over_the_training_part(fitted, positions):
@@ -214,7 +219,7 @@ def test_measurements_agree_with_evaluation(fitted, positions):
     for record in records[2:]:
         part = getattr(split_by_game(positions), record.part)
         agent = parse_agent(str(fitted.path), GAME)
-        report = accuracy_report("network", part, network_choices(agent.evaluator(), part))
+        report = accuracy_report("network", part, network_choices(agent.load_evaluator(), part))
         assert record.positions == len(part)
         assert (record.strong, record.strong_low) == report.all.strong.interval[:2]
         assert record.weak == report.all.weak.interval.value
@@ -233,7 +238,7 @@ def test_losses_decrease(fitted, positions):
 
 def test_fitted_network_works_like_any_run(fitted, capsys):
     assert fitted.progress.best == 3
-    assert best_after(read_records(fitted), 2) == 2
+    assert best_network_after(read_records(fitted), 2) == 2
     assert main(["match", str(fitted.path), f"{fitted.path}@0", "--games", "2"]) == 0
     assert main(["runs", str(fitted.path)]) == 0
     assert "finished" in capsys.readouterr().out
@@ -262,7 +267,7 @@ def test_stopped_fit_resumes_to_the_same_bytes(records, fitted, file, tmp_path):
     assert fit(file, folder) == 0
     resumed = RunFolder.open(folder)
     assert resumed._files.metrics_digest == fitted._files.metrics_digest
-    for network in fitted.networks():
+    for network in fitted.network_iterations():
         assert resumed.weights_digest(network) == fitted.weights_digest(network)
 
 

@@ -13,29 +13,29 @@ from zerolab.agents.kinds import baselines
 from zerolab.core import code_digests
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import best_device
+from zerolab.networks.inference import default_device
 from zerolab.oracles.solver import SolverBudget
 from zerolab.ratings.bayes import rate
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations
+from zerolab.replay.window_rules import IterationsWindow
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.games import outside_run
+from zerolab.store.games import full_name
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import context
 from zerolab.training.configure import resolve_settings
 from zerolab.training.criteria import WinRateGate
-from zerolab.training.facts import window_rows
 from zerolab.training.learner import Learner
 from zerolab.training.records import (
     BaselineRecord,
     GateRecord,
     LearnRecord,
     SelfPlayRecord,
-    UnplayedRecord,
+    UnplayedBaselineRecord,
 )
 from zerolab.training.reporting import NullReporter, read_records
 from zerolab.training.shorthands import preset_title
 from zerolab.training.trainer import Trainer
+from zerolab.training.window_facts import window_rows
 
 SHORT = ["final_evaluation.games=0", "selfplay.episodes=4"]
 
@@ -76,7 +76,7 @@ def test_learning_restarts_from_the_best_network_after_a_rejection(tmp_path, sec
             )
 
     run = train(tmp_path / "run", "iterations=3", "learn.window=9", on_record=save_states)
-    assert run.networks() == [0, 1, 3]
+    assert run.network_iterations() == [0, 1, 3]
     candidate = run.load_weights(3), run.load_optimizer(3)
     from_best, from_rejected = (_learn_third(run, *saved_states[n]) for n in (1, 2))
     assert all(map(are_equal, candidate, from_best))
@@ -87,11 +87,11 @@ def _learn_third(run, weights, optimizer):
     """Return weights and optimizer arrays after iteration 3, starting from the given ones."""
     game, settings = parse_game(run.config["game"]), resolve_settings(None, "smoke")
     network = build_network(settings.network, game, 0)
-    learner = Learner(network, settings.learn, settings.targets, best_device())
-    window = Window(game, Iterations(iterations=9))
+    learner = Learner(network, settings.learn, settings.target_options, default_device())
+    window = Window(game, IterationsWindow(iterations=9))
     for iteration in (1, 2, 3):
-        window.add(*window_rows(run.load_examples(iteration), 1.0, learner.columns))
-    learner.load(weights, optimizer)
+        window.add(*window_rows(run.load_examples(iteration), 1.0, learner.vector_columns))
+    learner.restore(weights, optimizer)
     torch.set_num_threads(available_cores())
     learner.learn(window, settings.seed, 3)
     return learner.weight_arrays(), learner.optimizer_arrays()
@@ -105,13 +105,13 @@ def test_rejected_candidates_leave_no_network_and_no_elo(tmp_path):
     for record in gates:
         assert record.candidate_elo_low < record.candidate_elo < record.candidate_elo_high
     assert run.progress.best == 0
-    assert run.networks() == [0]
+    assert run.network_iterations() == [0]
     assert run.load_optimizer(0) == {}
 
 
 def test_accepted_candidates_keep_their_optimizer(tmp_path):
     run = train(tmp_path / "run", "gate=always", "iterations=3")
-    assert run.networks() == [0, 1, 2, 3]
+    assert run.network_iterations() == [0, 1, 2, 3]
     samples = sum(record.examples_seen for record in records_of_kind(run, LearnRecord))
     steps = {float(v) for k, v in run.load_optimizer(3).items() if k.endswith("/step")}
     assert steps == {samples / 16}
@@ -142,7 +142,7 @@ def test_training_elo_adds_up_over_accepted_candidates(tmp_path):
     gates = records_of_kind(run, GateRecord)
     gained = []
     for iteration in (1, 2, 3):
-        games = run.games.games(iteration, "gate")
+        games = run.games.stage_games(iteration, "gate")
         gained.append(rate(games).difference(games[0].first, games[0].second).elo)
     assert gained[1] < 0 < min(gained[0], gained[2])
     candidates = [gained[0], gained[0] + gained[1], gained[0] + gained[2]]
@@ -187,7 +187,7 @@ def test_baseline_games_have_paired_openings_and_equal_settings(tmp_path):
     records = records_of_kind(run, BaselineRecord)
     assert [record.opponent for record in records] == ["random", "mcts:100?tie_break=random", "@0"]
     for record in records:
-        games = run.games.games(3, f"final_evaluation {record.opponent}")
+        games = run.games.stage_games(3, f"final_evaluation {record.opponent}")
         assert len(games) == 8
         for even, odd in zip(games[::2], games[1::2], strict=True):
             assert even.actions[:3] == odd.actions[:3]
@@ -195,8 +195,8 @@ def test_baseline_games_have_paired_openings_and_equal_settings(tmp_path):
         assert len({game.actions[:3] for game in games}) > 1
         assert "temperature_plies" not in record.opponent
         names = {
-            outside_run(f"@{record.network}", run.path),
-            outside_run(record.opponent, run.path),
+            full_name(f"@{record.network}", run.path),
+            full_name(record.opponent, run.path),
         }
         assert {game.first for game in games} == names
 
@@ -221,7 +221,7 @@ def test_failing_baseline_is_skipped_and_the_run_finishes(tmp_path, monkeypatch)
     )  # fmt: skip
     assert RunFolder.open(run.path).progress.finished
     (unplayed,), (played,) = (
-        records_of_kind(run, UnplayedRecord),
+        records_of_kind(run, UnplayedBaselineRecord),
         records_of_kind(run, BaselineRecord),
     )
     assert (unplayed.opponent, played.opponent) == ("perfect", "random")
@@ -231,7 +231,7 @@ def test_failing_baseline_is_skipped_and_the_run_finishes(tmp_path, monkeypatch)
 def test_self_play_record_agrees_with_the_games(tmp_path):
     run = train(tmp_path / "run", "iterations=1", "warm_start.ramp.iterations=1")
     (record,) = records_of_kind(run, SelfPlayRecord)
-    games = run.games.games(1, "selfplay")
+    games = run.games.stage_games(1, "selfplay")
     assert record.games == len(games) == 4
     assert record.positions == sum(len(game.actions) for game in games)
     assert record.simulations == 8 * record.positions

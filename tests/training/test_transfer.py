@@ -19,10 +19,10 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
 from zerolab.training import stages
 from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
-from zerolab.training.inputs import find_start
+from zerolab.training.inputs import read_initial_weights
 from zerolab.training.shorthands import start_assignments
 from zerolab.training.trainer import Trainer, check_new_run
-from zerolab.training.transfer import new_network, transfer_weights
+from zerolab.training.transfer import transfer_weights, untrained_side
 
 NETWORK = "network={name='fully_convolutional', blocks=1, filters=4, head_filters=2, hidden=3}"
 QUICK = ["selfplay.episodes=6", "final_evaluation.games=0", "gate=always", "iterations=2"]
@@ -78,7 +78,7 @@ def names_with_prefix(weights, prefix):
 def test_one_part_is_transferred_and_the_other_is_initialised(here, transfer, transferred, fresh):
     settings = settings_with_source(f"start.transfer={transfer}")
     run = train(here / "run", settings)
-    untrained = new_network(settings.network, parse_game(settings.game), settings.seed).weights
+    untrained = untrained_side(settings.network, parse_game(settings.game), settings.seed).weights
     former, first = RunFolder.open(here / "source").load_weights(2), run.load_weights(0)
     assert equal_names(first, former, transferred) == names_with_prefix(first, transferred)
     assert equal_names(first, untrained, fresh) == names_with_prefix(first, fresh)
@@ -116,7 +116,7 @@ def test_random_trunk_can_be_frozen_without_a_source(here):
     with run.locked():
         learner = Trainer(run, settings).context.learner
     heads = sum(np.size(first[name]) for name, _ in learner.network.heads.named_parameters("heads"))
-    assert learner.parameters == heads
+    assert learner.parameter_count == heads
 
 
 def test_transferred_run_learns_like_its_source(here):
@@ -130,12 +130,12 @@ def test_transferred_run_learns_like_its_source(here):
             if folder is run:
                 Trainer(folder, run_settings).prepare()
             best = folder.progress.best
-            context.learner.load(folder.load_weights(best), folder.load_optimizer(best))
+            context.learner.restore(folder.load_weights(best), folder.load_optimizer(best))
             for iteration in (1, 2):
                 examples = former.load_examples(iteration)
                 context._add_to_window(examples, None)
             with torch.inference_mode(False):
-                losses = context.learner.learn(context.window, 5, 3).losses
+                losses = context.learner.learn(context.window, 5, 3).last_epoch_losses
             results.append((losses, context.learner.weight_arrays()))
     assert results[0][0] == results[1][0]
     assert equal_names(results[0][1], results[1][1]) == list(results[0][1])
@@ -163,7 +163,7 @@ def test_optimizer_state_is_transferred_only_to_matching_settings(here, changes)
 def side(name, game, seed=0, **changes):
     defaults = {"blocks": 1, "filters": 3, "head_filters": 2, "hidden": 2}
     settings = NETWORKS["fully_convolutional"](**{**defaults, **changes})
-    return new_network(settings, parse_game(f"{name}:{game}"), seed)
+    return untrained_side(settings, parse_game(f"{name}:{game}"), seed)
 
 
 def test_planes_are_matched_by_name_and_new_planes_have_zero_weights():
@@ -175,10 +175,10 @@ def test_planes_are_matched_by_name_and_new_planes_have_zero_weights():
     )
     np.testing.assert_array_equal(first[:, :1], former)
     assert not first[:, 1].any()
-    assert (transferred.new, transferred.unused) == (('plane "edges to join"',), ())
+    assert (transferred.new_parts, transferred.unused_parts) == (('plane "edges to join"',), ())
     back = transfer_weights("channels", with_weights(here, transferred.weights), source_side)
     assert equal_names(back.weights, source_side.weights) == list(source_side.weights)
-    assert (back.new, back.unused) == ((), ('plane "edges to join"',))
+    assert (back.new_parts, back.unused_parts) == ((), ('plane "edges to join"',))
 
 
 def with_weights(side, weights):
@@ -198,7 +198,7 @@ def with_weights(side, weights):
 def test_action_weights_transfer_between_equal_layouts(source_side, here, new):
     former, fresh = side(*source_side, seed=1), side(*here)
     transferred = transfer_weights("channels", former, fresh)
-    assert transferred.new == new
+    assert transferred.new_parts == new
     is_new = {
         name
         for name in transferred.weights
@@ -229,7 +229,7 @@ def test_features_heads_are_not_transferred():
     here = side("gobang", "3x3:3", heads=("policy", "value"))
     for transfer in ("all", "heads", "channels"):
         transferred = transfer_weights(transfer, source_side, here)
-        assert transferred.unused == ("heads.features",)
+        assert transferred.unused_parts == ("heads.features",)
         assert equal_names(transferred.weights, source_side.weights, "heads") == names_with_prefix(
             here.weights, "heads"
         )
@@ -240,8 +240,8 @@ def test_heads_missing_from_the_source_are_new():
         side("gobang", "3x3:3", 1),
         side("gobang", "3x3:3", heads=("policy", "outcome")),
     )
-    assert transfer_weights("channels", source_side, here).new == ("heads.outcome",)
-    assert transfer_weights("trunk", source_side, here).new == ("heads",)
+    assert transfer_weights("channels", source_side, here).new_parts == ("heads.outcome",)
+    assert transfer_weights("trunk", source_side, here).new_parts == ("heads",)
 
 
 @pytest.mark.parametrize(
@@ -344,5 +344,5 @@ def test_command_line_options_for_transfer(here, capsys):
 def test_source_can_have_any_name(here):
     for name in ("7", "old@40"):
         shutil.copytree("source", name)
-        start = find_start(settings_with_source(*start_assignments(name, "trunk")))
+        start = read_initial_weights(settings_with_source(*start_assignments(name, "trunk")))
         assert f"starts from {name}@{RunFolder.open(here / name).progress.best}" in start.describe()

@@ -17,7 +17,7 @@ from zerolab.training.records import (
     LearnRecord,
     SelfPlayRecord,
 )
-from zerolab.training.reporting import EventFile, export_events, read_records
+from zerolab.training.reporting import TensorBoardFile, export_tensorboard, read_records
 from zerolab.training.trainer import Trainer
 
 LEARN = LearnRecord(
@@ -58,7 +58,7 @@ def scalars(file):
 
 
 def test_every_number_becomes_a_scalar(run):
-    (file,) = export_events(run).iterdir()
+    (file,) = export_tensorboard(run).iterdir()
     events = scalars(file)
     for expected in [
         (1, 2.5, "learn/wall_seconds", 2.5),
@@ -73,26 +73,26 @@ def test_every_number_becomes_a_scalar(run):
 
 
 def test_events_are_appended_to_the_same_file(run):
-    (file,) = export_events(run).iterdir()
+    (file,) = export_tensorboard(run).iterdir()
     first, node = file.read_bytes(), file.stat().st_ino
-    export_events(run)
+    export_tensorboard(run)
     assert file.read_bytes() == first
     run.commit(run.progress, [LEARN.line()])
-    export_events(run)
+    export_tensorboard(run)
     assert file.read_bytes().startswith(first)
     assert len(file.read_bytes()) > len(first)
     assert file.stat().st_ino == node
     whole = file.read_bytes()
     for damaged in (whole[:-3], whole + b"more", b"", b"something else"):
         file.write_bytes(damaged)
-        export_events(run)
+        export_tensorboard(run)
         assert file.read_bytes() == whole
 
 
 def test_unwritable_events_are_reported(run):
     (run.path / "tensorboard").write_text("a file in the way")
     with pytest.raises(UserError, match="cannot create the folder"):
-        export_events(run)
+        export_tensorboard(run)
 
 
 def test_event_file_grows_during_training(tmp_path):
@@ -101,7 +101,7 @@ def test_event_file_grows_during_training(tmp_path):
     sizes = []
 
     def measure(record):
-        (file,) = EventFile(run).folder.iterdir()
+        (file,) = TensorBoardFile(run).folder.iterdir()
         sizes.append(file.stat().st_size)
         assert (record.iteration, record.stage) == (
             scalars(file)[-1][0],
@@ -183,7 +183,7 @@ def test_invalid_plot_commands_get_one_line_errors(tmp_path, capsys):
     assert "has no finished iteration yet" in capsys.readouterr().err
     assert main(["plot"]) == 2
     assert main(["plot", str(run.path), "--output", str(tmp_path / "a.doc")]) == 2
-    assert "expected an ending such as .png" in capsys.readouterr().err
+    assert "expected an extension such as .png" in capsys.readouterr().err
 
 
 def test_unknown_records_are_reported(run):

@@ -9,7 +9,7 @@ import pytest
 
 from replay.example_facts import example_facts
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations
+from zerolab.replay.window_rules import IterationsWindow
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.reporting import NullReporter
@@ -68,7 +68,7 @@ def learn_lines(run):
 def small_window():
     """Return a window of four positions, each with one correct move and a result."""
     position = Position.start("gobang:3x3:3")
-    window = Window(position.game, Iterations())
+    window = Window(position.game, IterationsWindow())
     states, policies = [], []
     for action in (4, 0, 8, 2):
         states.append(position.state)

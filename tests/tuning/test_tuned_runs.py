@@ -16,10 +16,10 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import AccuracyRecord
 from zerolab.training.reporting import NullReporter, read_records
-from zerolab.tuning.plan import run_path
+from zerolab.tuning.plan import trial_run_path
 from zerolab.tuning.search import TrialDisplay, run_trial, tune, work_on_trials
 from zerolab.tuning.trials import TrialStore
-from zerolab.tuning.tuning_report import results_of
+from zerolab.tuning.tuning_report import trial_results
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def test_stopped_search_resumes_to_the_same_result(tmp_path, positions, capsys):
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
     assert all(each.state == "complete" for each in uninterrupted.results)
     for number in range(2):
-        records = read_records(RunFolder.open(run_path(tmp_path / "whole", number)))
+        records = read_records(RunFolder.open(trial_run_path(tmp_path / "whole", number)))
         last = [each for each in records if isinstance(each, AccuracyRecord)][-1]
-        assert last.search_strong == uninterrupted.results[number].value
+        assert last.search_strong == uninterrupted.results[number].objective_value
         assert last.iteration == 2
     folder = tmp_path / "whole"
     assert (folder / "tuning.png").read_bytes().startswith(b"\x89PNG")
@@ -73,7 +73,7 @@ def test_stopped_search_resumes_to_the_same_result(tmp_path, positions, capsys):
     best = str(folder / "best.toml")
     assert main(["train", GAME, "--preset", best, "--run", str(tmp_path / "run")]) == 0
     retrained = [x for x in read_records(RunFolder.open(tmp_path / "run")) if x.stage == "accuracy"]
-    assert retrained[-1].search_strong == uninterrupted.best.value
+    assert retrained[-1].search_strong == uninterrupted.best_result.objective_value
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_stopped_trial_with_a_source_network_is_resumed(tmp_path, source_run, le
 
 
 def outcome(result):
-    return (result.number, result.state, result.values, result.objective)
+    return (result.number, result.state, result.setting_values, result.objective)
 
 
 def test_trial_below_the_median_is_pruned(tmp_path, positions):
@@ -115,16 +115,16 @@ def test_trial_below_the_median_is_pruned(tmp_path, positions):
 
     def run(claimed):
         value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
-        behind = claimed.falls_behind(1, value)
-        assert claimed.falls_behind(1, value) == behind  # also after resuming
+        behind = claimed.should_prune(1, value)
+        assert claimed.should_prune(1, value) == behind  # also after resuming
         verdicts.append(behind)
-        claimed.prune({"hours": 0.1}) if behind else claimed.finish([value], {"hours": 1.0})
+        claimed.prune({"hours": 0.1}) if behind else claimed.complete([value], {"hours": 1.0})
 
     work_on_trials(store, 10, run)
     assert verdicts == [False] * 6 + [True, False, True, False]
-    pruned = [each for each in results_of(store) if each.state == "pruned"]
-    assert [(each.number, each.value) for each in pruned] == [(6, 0.4), (8, 0.4)]
-    assert not plan(*TINY, objective="accuracy", positions=positions, and_time=True).prunes
+    pruned = [each for each in trial_results(store) if each.state == "pruned"]
+    assert [(each.number, each.objective_value) for each in pruned] == [(6, 0.4), (8, 0.4)]
+    assert not plan(*TINY, objective="accuracy", positions=positions, and_time=True).has_pruning
 
 
 def test_divergence_is_an_outcome_but_a_full_disk_is_an_error(tmp_path, monkeypatch):
@@ -137,7 +137,7 @@ def test_divergence_is_an_outcome_but_a_full_disk_is_an_error(tmp_path, monkeypa
     work_on_trials(
         store, 1, lambda claimed: run_trial(claimed, chosen, tmp_path, display(NullReporter()))
     )
-    assert results_of(store)[0].reason == "a loss is not finite"
+    assert trial_results(store)[0].refusal_reason == "a loss is not finite"
 
     def is_full(self):
         raise UserError("the disk is full")
@@ -145,7 +145,7 @@ def test_divergence_is_an_outcome_but_a_full_disk_is_an_error(tmp_path, monkeypa
     monkeypatch.setattr("zerolab.training.trainer.Trainer.train", is_full)
     with pytest.raises(UserError, match="disk"):
         work_on_trials(store, 2, lambda claimed: run_trial(claimed, chosen, tmp_path, display()))
-    assert results_of(store)[1].state == "running"
+    assert trial_results(store)[1].state == "running"
 
 
 def test_elo_and_time_objectives_with_two_workers(tmp_path, capsys):
@@ -158,7 +158,7 @@ def test_elo_and_time_objectives_with_two_workers(tmp_path, capsys):
     assert [each["state"] for each in printed["trials"]] == ["complete"] * 2
     for each in printed["trials"]:
         assert each["low"] < each["objective"] < each["high"]
-        run = RunFolder.open(run_path(tmp_path / "t", each["number"]))
+        run = RunFolder.open(trial_run_path(tmp_path / "t", each["number"]))
         records = read_records(run)
         assert each["hours"] == pytest.approx(sum(x.wall_seconds for x in records) / 3600)
         assert run.config["seed"] == each["number"]

@@ -13,8 +13,14 @@ from zerolab.core.processes import fork_server_context
 from zerolab.report.interval import Interval
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.space import Alternatives, Range, SearchSpace
-from zerolab.tuning.trials import Journal, TrialStore
-from zerolab.tuning.tuning_report import TrialResult, TuningReport, best_of, front_of, results_of
+from zerolab.tuning.trials import TrialJournal, TrialStore
+from zerolab.tuning.tuning_report import (
+    TrialResult,
+    TuningReport,
+    best_result,
+    pareto_front_results,
+    trial_results,
+)
 
 # Search spaces
 
@@ -36,7 +42,7 @@ from zerolab.tuning.tuning_report import TrialResult, TuningReport, best_of, fro
     ],
 )
 def test_values_are_parsed_as_fixed_ranges_or_alternatives(text, domain):
-    assert SearchSpace.parse([text]).items[0].domain == domain
+    assert SearchSpace.parse([text]).all_settings[0].domain == domain
 
 
 def test_integer_ranges_give_integers_and_include_their_ends(tmp_path):
@@ -44,7 +50,7 @@ def test_integer_ranges_give_integers_and_include_their_ends(tmp_path):
 
     def run(claimed):
         seen.append(claimed.values["learn.epochs"])
-        claimed.finish([1.0], {})
+        claimed.complete([1.0], {})
 
     work_on_trials(store, 25, run)
     assert {type(each) for each in seen} == {int}
@@ -56,10 +62,10 @@ def test_settings_of_an_alternative_apply_only_with_it(tmp_path):
     networks = set()
 
     def run(claimed):
-        network = chosen.trial(claimed.values, claimed.number).network
+        network = chosen.trial_settings(claimed.values, claimed.number).network
         assert ("network.blocks" in claimed.values) == (network.name == "resnet")
         networks.add(network.name)
-        claimed.finish([1.0], {})
+        claimed.complete([1.0], {})
 
     work_on_trials(TrialStore(tmp_path, chosen), 12, run)
     assert networks == {"conv", "resnet"}
@@ -141,17 +147,20 @@ def test_known_optimum_is_found_reproducibly(tmp_path):
     for name in ("one", "two"):
         store = TrialStore(tmp_path / name, plan())
         work_on_trials(store, 50, distance)
-        reports.append(TuningReport.of(store, plan()))
+        reports.append(TuningReport.from_store(store, plan()))
     first, second = reports
-    assert [result.values for result in first.results] == [
-        result.values for result in second.results
+    assert [result.setting_values for result in first.results] == [
+        result.setting_values for result in second.results
     ]
-    assert abs(first.best.values["search.selection.c"] - 2) < 0.25
-    assert (first.best.values["learn.loss"], first.best.values["learn.epochs"]) == ("sum", 3)
+    assert abs(first.best_result.setting_values["search.selection.c"] - 2) < 0.25
+    assert (
+        first.best_result.setting_values["learn.loss"],
+        first.best_result.setting_values["learn.epochs"],
+    ) == ("sum", 3)
     assert sum(first.importance.values()) == pytest.approx(1)
     # A random trial is this close to c with probability 1/7 and has the other values with 1/10.
     late = first.results[30:]
-    assert sum(result.values["learn.loss"] == "sum" for result in late) > 0.75 * len(late)
+    assert sum(result.setting_values["learn.loss"] == "sum" for result in late) > 0.75 * len(late)
 
 
 def test_processes_share_trials_and_resume_those_of_killed_ones(tmp_path):
@@ -167,7 +176,7 @@ def test_processes_share_trials_and_resume_those_of_killed_ones(tmp_path):
     ran = sorted(int(path.name[1:].partition("-")[0]) for path in tmp_path.glob("runs/.*.ran"))
     store = TrialStore(tmp_path, plan())
     work_on_trials(store, 12, distance)
-    results = results_of(store)
+    results = trial_results(store)
     assert [each.number for each in results] == list(range(12))
     assert all(each.state == "complete" for each in results)
     assert {number for number in ran if ran.count(number) > 1} == {6}
@@ -190,19 +199,19 @@ def test_stopped_trial_is_resumed_with_its_values(tmp_path):
     ) as file:  # partial line of a process killed while writing
         file.write(b'{"schema": 1, "op_co')
     reopened = TrialStore(tmp_path, plan())
-    with reopened.claimed(4) as claimed, store.claimed(4) as other:
+    with reopened.claimed_trial(4) as claimed, store.claimed_trial(4) as other:
         assert (claimed.number, other.number) == (2, 3)
         assert claimed.values == seen[2]
-        with TrialStore(tmp_path, plan()).claimed(4) as unclaimed:
+        with TrialStore(tmp_path, plan()).claimed_trial(4) as unclaimed:
             assert unclaimed is None
         distance(claimed)
         distance(other)
-    assert [each.state for each in results_of(reopened)] == ["complete"] * 4
+    assert [each.state for each in trial_results(reopened)] == ["complete"] * 4
 
 
 def test_search_killed_before_any_journal_line_resumes_to_the_same_journal(tmp_path, monkeypatch):
     """This includes kills between two values of a trial, which use separate streams."""
-    trials, original_append = 2, Journal.append_logs
+    trials, original_append = 2, TrialJournal.append_logs
     work_on_trials(TrialStore(tmp_path / "whole", plan()), trials, distance)
     uninterrupted, moment = contents(tmp_path / "whole"), 0
     while True:
@@ -215,7 +224,7 @@ def test_search_killed_before_any_journal_line_resumes_to_the_same_journal(tmp_p
             lines += 1
             original_append(self, logs)
 
-        monkeypatch.setattr(Journal, "append_logs", append)
+        monkeypatch.setattr(TrialJournal, "append_logs", append)
         try:
             work_on_trials(TrialStore(folder, plan()), trials, distance)
             break
@@ -237,10 +246,10 @@ def test_refused_trials_are_never_best(tmp_path):
             distance(claimed)
 
     work_on_trials(store, 30, run)
-    results = results_of(store)
+    results = trial_results(store)
     refusals = [result for result in results if result.state == "refused"]
     assert refusals
-    assert {result.values["learn.loss"] for result in refusals} == {"product"}
+    assert {result.setting_values["learn.loss"] for result in refusals} == {"product"}
     assert refusals[0].summary("loss") == "refused: never that"
     assert sum(result.number >= 15 for result in refusals) < 6  # the sampler avoids them later
 
@@ -270,15 +279,15 @@ def test_damaged_journals_and_other_searches_are_refused(tmp_path):
 
 def test_front_contains_undominated_trials():
     def trial(number, objective, hours, state="complete"):
-        return TrialResult(number, state, {}, Interval.unknown(objective), hours, "")
+        return TrialResult(number, state, {}, Interval.unbounded(objective), hours, "")
 
     trials = [
         trial(0, 0.5, 1.0), trial(1, 0.4, 2.0), trial(2, 0.9, 5.0), trial(3, 0.7, 2.0),
         trial(4, 0.7, 3.0), trial(5, 1.0, 0.1, "pruned"), trial(6, 0.5, 1.0),
     ]  # fmt: skip
-    assert [each.number for each in front_of(trials, settings("elo"))] == [0, 3, 2]
-    assert best_of(trials, settings("loss")).number == 1
+    assert [each.number for each in pareto_front_results(trials, settings("elo"))] == [0, 3, 2]
+    assert best_result(trials, settings("loss")).number == 1
     tied = [trial(0, 0.5, 2.0), trial(1, 0.5, 1.0)]
-    assert best_of(tied, settings("elo")).number == 0
-    assert best_of(tied, settings("elo", and_time=True)).number == 1
-    assert [each.number for each in front_of(trials, settings("loss"))] == [0, 1]
+    assert best_result(tied, settings("elo")).number == 0
+    assert best_result(tied, settings("elo", and_time=True)).number == 1
+    assert [each.number for each in pareto_front_results(trials, settings("loss"))] == [0, 1]

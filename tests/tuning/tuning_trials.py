@@ -43,7 +43,7 @@ def distance(claimed: ClaimedTrial) -> None:
     c, loss, epochs = (
         claimed.values[key] for key in ("search.selection.c", "learn.loss", "learn.epochs")
     )
-    claimed.finish([(c - 2) ** 2 + (loss == "product") + 0.2 * abs(epochs - 3)], {"hours": 1.0})
+    claimed.complete([(c - 2) ** 2 + (loss == "product") + 0.2 * abs(epochs - 3)], {"hours": 1.0})
 
 
 def work_and_die(folder: Path, trials: int, dies_at: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from zerolab.web.search_process import serve_searches
+from zerolab.web.search_process import execute_commands
 
 _SECONDS = 60
 MARK = Path("respond")
@@ -28,7 +28,7 @@ def read_nothing(connection: Connection) -> None:
 def read_nothing_at_first(connection: Connection) -> None:
     """Serve searches if the file MARK exists, and sleep for a long time otherwise."""
     if MARK.exists():
-        serve_searches(connection)
+        execute_commands(connection)
     else:
         read_nothing(connection)
 
@@ -43,7 +43,7 @@ class SearchThread:
         self._thread = threading.Thread(target=self._serve, daemon=daemon)
 
     def _serve(self) -> None:
-        serve_searches(self._connection)
+        execute_commands(self._connection)
         with suppress(OSError):
             self._connection.close()
 

@@ -10,7 +10,7 @@ from tiny_laboratory import new_client
 
 from zerolab.cli.main import main
 from zerolab.oracles.solver import oracle_for
-from zerolab.play.game_files import read_pgn
+from zerolab.play.game_files import read_pgn_results
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
@@ -51,7 +51,7 @@ def test_facets_list_stages_and_players(client, folder):
 
 def test_games_are_filtered_and_paged(client, folder):
     query = {"source": "runs/demo", "stage": "selfplay", "iteration": 2, "limit": 3}
-    stored = RunFolder.open(folder / "runs/demo").games.games(2, "selfplay")
+    stored = RunFolder.open(folder / "runs/demo").games.stage_games(2, "selfplay")
     pages = [
         client.get(PLAYED, params={**query, "offset": offset}).json() for offset in (0, 3, 6, 9)
     ]
@@ -100,7 +100,7 @@ def test_exports_have_filtered_games(client):
     query = {"source": "tournaments/first", "player": "mcts:5"}
     response = client.get(f"{PLAYED}/export", params={**query, "format": "pgn"})
     assert "attachment" in response.headers["content-disposition"]
-    results = read_pgn(response.content, "export").results
+    results = read_pgn_results(response.content, "export").results
     games = client.get(PLAYED, params=query).json()["games"]
     sign = {"first": 1, "second": -1, "draw": 0}
     assert [tuple(each)[:3] for each in results] == [

@@ -142,13 +142,13 @@ def test_replaced_searches_are_stopped(client: TestClient) -> None:
             socket.send_json({"id": number, "agents": ["mcts:5", "mcts:5", "mcts:9"], **request})
         while socket.receive_json()["id"] < 19:
             pass
-        assert lab.searches.in_progress <= 2
+        assert lab.search_pool.active_count <= 2
     assert client.get("/api/v1/server").status_code == 200
     for _ in range(100):
-        if lab.searches.in_progress == 0:
+        if lab.search_pool.active_count == 0:
             break
         client.get("/api/v1/server")
-    assert lab.searches.in_progress == 0
+    assert lab.search_pool.active_count == 0
 
 
 def test_invalid_messages_leave_websocket_open(client: TestClient) -> None:

@@ -12,17 +12,17 @@ from zerolab.web import search_worker
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.requests import BusyError, Client
-from zerolab.web.search_process import Begin, Drop, Look
+from zerolab.web.search_process import BeginCommand, DropCommand, LookCommand
 from zerolab.web.search_worker import Outbox
 
 REQUEST = SearchRequest("random", Position.start(GAME), Folders())
 
 
-def begin(number: int) -> Begin:
-    return Begin(number, Client("a"), REQUEST, False)
+def begin(number: int) -> BeginCommand:
+    return BeginCommand(number, Client("a"), REQUEST, False)
 
 
-def drain(box: Outbox) -> list[Begin | Look | Drop | None]:
+def drain(box: Outbox) -> list[BeginCommand | LookCommand | DropCommand | None]:
     messages = []
     while not box.is_empty:
         messages.append(box.take())
@@ -30,25 +30,25 @@ def drain(box: Outbox) -> list[Begin | Look | Drop | None]:
 
 
 def test_messages_are_taken_in_order() -> None:
-    box, look = Outbox(), Look(2, 1, ())
+    box, look = Outbox(), LookCommand(2, 1, ())
     messages = [begin(1), look, begin(3)]
     for each in messages:
         box.put(each)
     assert drain(box) == messages
-    box.drop(3)
+    box.drop_search(3)
     box.put(begin(4))
-    box.drop(1)
-    assert drain(box) == [Drop(3), begin(4), Drop(1)]
+    box.drop_search(1)
+    assert drain(box) == [DropCommand(3), begin(4), DropCommand(1)]
 
 
 def test_searches_dropped_before_sending_are_forgotten() -> None:
     box = Outbox()
     for number in (1, 2, 3):
         box.put(begin(number))
-    box.put(Look(4, 1, ()))
-    box.drop(2)
-    box.withdraw(4)
-    box.withdraw(4)
+    box.put(LookCommand(4, 1, ()))
+    box.drop_search(2)
+    box.withdraw_look(4)
+    box.withdraw_look(4)
     assert drain(box) == [begin(1), begin(3)]
 
 
@@ -60,11 +60,11 @@ def test_full_outbox_accepts_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BusyError):
         box.put(begin(3))
     for number in (7, 8, 9, 9):  # sent earlier
-        box.drop(number)
+        box.drop_search(number)
     assert box.is_full
-    box.drop(2)
+    box.drop_search(2)
     box.put(begin(4))
-    assert drain(box) == [begin(1), Drop(7), Drop(8), Drop(9), begin(4)]
+    assert drain(box) == [begin(1), DropCommand(7), DropCommand(8), DropCommand(9), begin(4)]
     assert not box.is_full
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerolab.rules.position import Position
-from zerolab.web.routes.positions import PositionRequest, line_response, position_response
+from zerolab.web.routes.positions import PositionRequest, position_response, position_responses
 
 GAMES = ["othello:6x6", "connect_four:6x7", "gobang:5x5:4", "hex:4x4"]
 
@@ -38,7 +38,7 @@ def test_position_is_restored_from_its_moves(game: str, draws: list[int]) -> Non
 @given(st.sampled_from(GAMES), st.lists(st.integers(0, 1000), max_size=60))
 def test_last_cell_is_where_piece_was_placed(game: str, draws: list[int]) -> None:
     position = _position(game, draws)
-    for response in line_response(position):
+    for response in position_responses(position):
         if response.last is None or response.last == "pass":
             assert response.last_cell is None
             continue

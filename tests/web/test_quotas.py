@@ -12,7 +12,7 @@ from tiny_laboratory import GAME
 from zerolab.rules.position import Position
 from zerolab.web import solving
 from zerolab.web.requests import BusyError, Client, Quota
-from zerolab.web.solving import Solvers
+from zerolab.web.solving import SolverProcess
 
 
 def test_pages_share_quota_of_their_address() -> None:
@@ -35,10 +35,10 @@ def test_solutions_are_limited_per_address(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(solving, "_MAX_PER_ADDRESS", 2)
 
     async def solve_three() -> None:
-        solvers = Solvers()
+        solver = SolverProcess()
         positions = [Position.start(GAME).play(move) for move in ("1", "2", "3")]
         tasks = [
-            asyncio.create_task(solvers.solve(Client("a", at.name(at.history[-1])), at, 1.0))
+            asyncio.create_task(solver.solve(Client("a", at.name(at.history[-1])), at, 1.0))
             for at in positions
         ]
         with pytest.raises(BusyError, match="2 solutions"):
@@ -46,22 +46,22 @@ def test_solutions_are_limited_per_address(monkeypatch: pytest.MonkeyPatch) -> N
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.to_thread(solvers.close)
+        await asyncio.to_thread(solver.close)
 
     asyncio.run(solve_three())
 
 
 def test_dead_idle_solver_is_replaced() -> None:
     async def solve_twice() -> None:
-        solvers, before = Solvers(), multiprocessing.active_children()
+        solver, before = SolverProcess(), multiprocessing.active_children()
         start, client = Position.start(GAME), Client("a", "x")
-        await solvers.solve(client, start, 10.0)
+        await solver.solve(client, start, 10.0)
         (process,) = [each for each in multiprocessing.active_children() if each not in before]
         process.kill()
         await asyncio.to_thread(process.join)
         with suppress(BusyError):  # the pool may not have noticed the dead process yet
-            await solvers.solve(client, start.play("1"), 10.0)
-        assert await solvers.solve(client, start.play("2"), 10.0)
-        await asyncio.to_thread(solvers.close)
+            await solver.solve(client, start.play("1"), 10.0)
+        assert await solver.solve(client, start.play("2"), 10.0)
+        await asyncio.to_thread(solver.close)
 
     asyncio.run(solve_twice())

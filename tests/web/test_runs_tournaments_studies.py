@@ -19,17 +19,17 @@ from tiny_laboratory import new_client
 from zerolab.cli.main import main
 from zerolab.play.tournament import Tournament
 from zerolab.play.tournament_report import TournamentReport
-from zerolab.report.save import save
+from zerolab.report.save import save_document
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import registered_studies
-from zerolab.studies.work import StudyWork
 from zerolab.training.records import GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError
-from zerolab.web.searches import Searches
+from zerolab.web.searches import SearchPool
 
 API = "/api/v1"
 
@@ -45,9 +45,9 @@ def folder(tmp_path_factory):
                      "--set", "seed=3"]) == 0  # fmt: skip
         players = ["random", "mcts:5", "runs/one", "--games", "4", "--openings", "1"]
         assert main(["tournament", *players, "--folder", "tournaments/first"]) == 0
-        work = StudyWork.of(registered_studies()["warm-start"], "smoke", folder / "studies")
+        work = StudyExecution.plan(registered_studies()["warm-start"], "smoke", folder / "studies")
         work.begin()
-        save(work.document(), work.folder.report)
+        save_document(work.document(), work.folder.report_path)
         yield folder
 
 
@@ -79,7 +79,7 @@ def test_run_details_agree_with_folder(client, folder):
     run = RunFolder.open(folder / "runs/two")
     assert details["settings"]["learn.epochs"] == 1
     assert details["settings"]["search.simulations"] == run.config["search"]["simulations"]
-    assert [each["iteration"] for each in details["networks"]] == run.networks()
+    assert [each["iteration"] for each in details["networks"]] == run.network_iterations()
     (best,) = [each for each in details["networks"] if each["is_best"]]
     assert (best["iteration"], best["elo"]) == (run.progress.best, run.progress.elo)
     assert details["games"] == run.games.count()
@@ -169,7 +169,7 @@ def test_tournament_ratings_agree_with_report(client, folder):
     assert (listed["tournament"], listed["players"]) == ("tournaments/first", 3)
     assert listed["games"] == listed["games_planned"] == 12
     details = get(client, "/tournaments/one", tournament="tournaments/first")
-    tournament = Tournament.saved(folder / "tournaments/first")
+    tournament = Tournament.load(folder / "tournaments/first")
     assert tournament is not None
     report = TournamentReport.of(tournament)
     assert [each["player"] for each in details["ratings"]] == report.players
@@ -256,7 +256,7 @@ def test_server_warms_up_with_most_recent_run(folder, monkeypatch):
         is_warming_up.set()
         raise BusyError("pages work even if the warm-up fails")
 
-    monkeypatch.setattr(Searches, "warm_up", warm_up)
+    monkeypatch.setattr(SearchPool, "warm_up", warm_up)
     laboratory = Laboratory(Folders(), workers=1, warm_up=True)
     with TestClient(make_app(laboratory), base_url="http://localhost") as client:
         assert is_warming_up.wait(60)

@@ -13,17 +13,19 @@ from zerolab.web import live_search, search_process
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest, find_agent, search_bytes
 from zerolab.web.requests import BusyError, Client
-from zerolab.web.search_process import Begin, Look, Update
+from zerolab.web.search_process import BeginCommand, LookCommand, TaskUpdate
 
 START = Position.start(GAME)
 
 
-def begin(number: int, simulations: int, *, is_patient: bool = False) -> Begin:
-    return begin_agent(number, f"mcts:{simulations}", is_patient=is_patient)
+def begin(number: int, simulations: int, *, is_low_priority: bool = False) -> BeginCommand:
+    return begin_agent(number, f"mcts:{simulations}", is_low_priority=is_low_priority)
 
 
-def begin_agent(number: int, agent: str, *, is_patient: bool = False) -> Begin:
-    return Begin(number, Client("a"), SearchRequest(agent, START, Folders()), is_patient)
+def begin_agent(number: int, agent: str, *, is_low_priority: bool = False) -> BeginCommand:
+    return BeginCommand(
+        number, Client("a"), SearchRequest(agent, START, Folders()), is_low_priority
+    )
 
 
 def test_trees_share_memory_of_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,18 +37,18 @@ def test_trees_share_memory_of_process(monkeypatch: pytest.MonkeyPatch) -> None:
     searcher = search_process._Searcher(updates.append)
 
     def step_until_done(number: int) -> Exception | None:
-        while not any(each.number == number and each.is_done for each in updates):
+        while not any(each.task_number == number and each.is_done for each in updates):
             searcher.step()
-        return next(each.error for each in updates if each.number == number and each.is_done)
+        return next(each.error for each in updates if each.task_number == number and each.is_done)
 
     for number in (1, 2):
         searcher.execute(begin(number, 50))
         assert step_until_done(number) is None
-    searcher.execute(begin(3, 20_000, is_patient=True))  # urgent requests run first
+    searcher.execute(begin(3, 20_000, is_low_priority=True))  # urgent requests run first
     searcher.step()
-    searcher.execute(Look(4, 1, ()))
-    searcher.execute(Look(5, 2, ()))
-    errors = {each.number: each.error for each in updates if each.number in (4, 5)}
+    searcher.execute(LookCommand(4, 1, ()))
+    searcher.execute(LookCommand(5, 2, ()))
+    errors = {each.task_number: each.error for each in updates if each.task_number in (4, 5)}
     assert "analyse the position again" in str(errors[4])  # evicted for search 3
     assert errors[5] is None
     searcher.execute(begin(6, 20_000))
@@ -66,7 +68,7 @@ def test_estimated_memory_matches_allocation(options: str) -> None:
     cache = {id(each.base): each.base for each in memory.cache if each.base is not None}
     own = sum(each.nbytes for each in memory.cache if each.base is None)
     assert agent.bytes_per_player == own + sum(each.nbytes for each in cache.values())
-    forest, used = memory.forest, memory.forest.used[0]
+    forest, used = memory.forest, memory.forest.node_count[0]
     trees = sum(each[0, :used].nbytes for each in (forest.nodes, forest.statistics, forest.states))
     assert 0.2 * agent.bytes_per_game <= trees <= agent.bytes_per_game
 
@@ -88,11 +90,13 @@ def test_evaluation_caches_count_toward_process_memory(
     agent = f"{RUN}?simulations=20000&cache=1048576"
     needed = search_bytes(find_agent(agent, START.game, Folders()))
     monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", 2 * needed - 1)
-    updates: list[Update] = []
+    updates: list[TaskUpdate] = []
     searcher = search_process._Searcher(updates.append)
-    searcher.execute(begin_agent(1, agent, is_patient=True))  # urgent requests run first
+    searcher.execute(begin_agent(1, agent, is_low_priority=True))  # urgent requests run first
     searcher.step()
     searcher.execute(begin_agent(2, agent))
     while not any(each.is_done for each in updates):
         searcher.step()
-    assert [(each.number, type(each.error)) for each in updates if each.is_done] == [(2, BusyError)]
+    assert [(each.task_number, type(each.error)) for each in updates if each.is_done] == [
+        (2, BusyError)
+    ]

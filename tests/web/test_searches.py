@@ -17,7 +17,7 @@ import other_processes
 import pytest
 from tiny_laboratory import GAME, RUN
 
-from zerolab.agents.analysis import Analysis, analyse_unfinished
+from zerolab.agents.analysis import Analysis, analyse_running_search
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web import live_search, search_process, search_worker
@@ -25,9 +25,9 @@ from zerolab.web import searches as searches_module
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.requests import BusyError, Client, ForbiddenError
-from zerolab.web.search_process import TaskQueue, Update
+from zerolab.web.search_process import TaskQueue, TaskUpdate
 from zerolab.web.search_worker import SearchWorker
-from zerolab.web.searches import MAX_PER_PAGE, Search, Searches
+from zerolab.web.searches import MAX_PER_PAGE, SearchHandle, SearchPool
 
 START = Position.start(GAME)
 LONG = SearchRequest("mcts:100000", START, Folders(), shows_progress=True)
@@ -42,7 +42,7 @@ def _steps(count: int, log: list[str], name: str, seconds: float = 0.0) -> Itera
         yield number
 
 
-def _until_done(queue: TaskQueue) -> list[Update]:
+def _until_done(queue: TaskQueue) -> list[TaskUpdate]:
     updates = []
     while len(queue):
         updates.append(queue.step())
@@ -55,15 +55,15 @@ def test_last_result_is_reported() -> None:
     updates = _until_done(queue)
     assert updates[-1].is_done
     assert [each.result for each in updates if each.result is not None][-1] == 49
-    assert {each.number for each in updates} == {7}
+    assert {each.task_number for each in updates} == {7}
 
 
 def test_short_work_precedes_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_process, "_MOMENT", 0.025)
+    monkeypatch.setattr(search_process, "_FIRST_LEVEL_SECONDS", 0.025)
     queue, log = TaskQueue(), []
     for number in range(6):
         queue.add(number, Client(f"client {number}"), _steps(40, log, "long", 0.001))
-    for _ in range(6 * 30):  # each has exceeded `_MOMENT`
+    for _ in range(6 * 30):  # each has exceeded `_FIRST_LEVEL_SECONDS`
         queue.step()
     before = len(log)
     queue.add(9, Client("late"), _steps(5, log, "short", 0.0005))
@@ -72,25 +72,26 @@ def test_short_work_precedes_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(log) - before <= 5 + 2  # every fourth turn ignores levels
 
 
-def test_short_work_does_not_starve_patient_work() -> None:
+def test_short_work_does_not_starve_low_priority_work() -> None:
     queue, log = TaskQueue(), []
-    queue.add(0, Client("patient"), _steps(1000, log, "patient", 0.001), is_patient=True)
+    queue.add(0, Client("low"), _steps(1000, log, "low", 0.001), is_low_priority=True)
     for number in range(1, 200):
         queue.add(number, Client("busy"), _steps(2, log, "busy", 0.001))
         queue.step()
         queue.step()
-    assert log.count("patient") >= 50
+    assert log.count("low") >= 50
 
 
-def test_patient_work_waits_for_urgent_work() -> None:
+def test_low_priority_work_waits_for_urgent_work() -> None:
     queue, log = TaskQueue(), []
     for number in range(5):
-        queue.add(number, Client(f"client {number}"), _steps(20, log, "patient"), is_patient=True)
+        steps = _steps(20, log, "low")
+        queue.add(number, Client(f"client {number}"), steps, is_low_priority=True)
     queue.step()
     queue.add(9, Client("late"), _steps(10, log, "urgent"))
     while log.count("urgent") < 10:
         queue.step()
-    assert log.count("patient") <= 1 + 4
+    assert log.count("low") <= 1 + 4
 
 
 def _log_with_modest_client(queue: TaskQueue, log: list[str]) -> list[str]:
@@ -129,7 +130,7 @@ def test_error_ends_only_its_own_work() -> None:
     queue = TaskQueue()
     queue.add(1, Client("a"), failing())
     queue.add(2, Client("b"), _steps(3, [], "b"))
-    updates = {each.number: each for each in _until_done(queue) if each.is_done}
+    updates = {each.task_number: each for each in _until_done(queue) if each.is_done}
     assert str(updates[1].error) == "not that"
     assert updates[2].error is None
 
@@ -151,14 +152,14 @@ def _request(agent: str) -> SearchRequest:
 @pytest.mark.usefixtures("here", "search_threads")
 def test_searches_are_limited_per_page_until_dropped() -> None:
     async def search() -> None:
-        searches = Searches(1)
-        started = [searches.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
+        pool = SearchPool(1)
+        started = [pool.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
         with pytest.raises(BusyError, match="16 searches"):
-            searches.begin(Client("a"), LONG)
-        assert (await searches.analyse(Client("b"), _request("mcts:9"))).best is not None
+            pool.begin(Client("a"), LONG)
+        assert (await pool.analyse(Client("b"), _request("mcts:9"))).best is not None
         started[0].drop()
-        assert (await searches.analyse(Client("a"), _request("random"))).best is not None
-        searches.close()
+        assert (await pool.analyse(Client("a"), _request("random"))).best is not None
+        pool.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))
 
@@ -166,12 +167,12 @@ def test_searches_are_limited_per_page_until_dropped() -> None:
 @pytest.mark.usefixtures("here", "search_threads")
 def test_search_errors_keep_their_type() -> None:
     async def search() -> None:
-        searches = Searches(1)
+        pool = SearchPool(1)
         with pytest.raises(ForbiddenError, match="/etc"):
-            await searches.analyse(Client("a"), _request("/etc"))
+            await pool.analyse(Client("a"), _request("/etc"))
         with pytest.raises(UserError, match='did you mean "mcts"'):
-            await searches.analyse(Client("a"), _request("mtcs:100"))
-        searches.close()
+            await pool.analyse(Client("a"), _request("mtcs:100"))
+        pool.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))
 
@@ -184,15 +185,15 @@ def test_only_watched_searches_build_more_than_one_analysis(
 
     def count(*arguments: Any) -> Analysis:
         calls.append(arguments)
-        return analyse_unfinished(*arguments)
+        return analyse_running_search(*arguments)
 
-    monkeypatch.setattr(live_search, "analyse_unfinished", count)
+    monkeypatch.setattr(live_search, "analyse_running_search", count)
     monkeypatch.setattr(live_search, "_TURN_SECONDS", 1e-4)
 
     async def search(request: SearchRequest) -> Analysis:
-        searches = Searches(1)
-        analysis = await searches.analyse(Client("a"), request)
-        searches.close()
+        pool = SearchPool(1)
+        analysis = await pool.analyse(Client("a"), request)
+        pool.close()
         return analysis
 
     unwatched = asyncio.run(search(_request("mcts:50")))
@@ -206,7 +207,7 @@ def test_only_watched_searches_build_more_than_one_analysis(
 def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     simulations: dict[int, list[int]] = {}  # per process
 
-    def record(worker: SearchWorker, update: Update) -> None:
+    def record(worker: SearchWorker, update: TaskUpdate) -> None:
         if update.result is not None:
             counts = [each.visits for each in update.result.moves]
             simulations.setdefault(id(worker), []).append(sum(counts))
@@ -216,12 +217,12 @@ def test_every_process_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchWorker, "_put", record)
 
     async def search() -> None:
-        searches = Searches(2)
-        await searches.warm_up(_request(f"{RUN}?simulations=9"))
-        assert searches.in_progress == 0
+        pool = SearchPool(2)
+        await pool.warm_up(_request(f"{RUN}?simulations=9"))
+        assert pool.active_count == 0
         with pytest.raises(ForbiddenError):
-            await searches.warm_up(_request("/etc"))
-        searches.close()
+            await pool.warm_up(_request("/etc"))
+        pool.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))
     assert [len(simulations), *(counts[-1] for counts in simulations.values())] == [2, 9, 9]
@@ -236,17 +237,17 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("here", "processes")
 def test_killed_search_process_is_replaced() -> None:
     async def search() -> str:
-        searches = Searches(1)
-        killed = searches.begin(Client("a"), LONG)
+        pool = SearchPool(1)
+        killed = pool.begin(Client("a"), LONG)
         async for _ in killed.results():
             break
-        os.kill(searches._workers[0]._process.pid, signal.SIGKILL)
+        os.kill(pool._workers[0]._process.pid, signal.SIGKILL)
         with pytest.raises(BusyError, match="try again"):
             async for _ in killed.results():
                 pass
         killed.drop()
-        analysis = await searches.analyse(Client("a"), _request("mcts:9"))
-        searches.close()
+        analysis = await pool.analyse(Client("a"), _request("mcts:9"))
+        pool.close()
         return analysis.agent
 
     assert asyncio.run(asyncio.wait_for(search(), 120)) == "mcts:9"
@@ -260,13 +261,13 @@ def test_searches_are_limited_per_address_across_pages(
     monkeypatch.setattr(search_worker, "run_search_process", other_processes.read_nothing)
 
     async def search() -> None:
-        searches = Searches(1)
+        pool = SearchPool(1)
         for number in range(20):
-            searches.begin(Client("a", str(number)), LONG)
+            pool.begin(Client("a", str(number)), LONG)
         with pytest.raises(BusyError, match="20 searches"):
-            searches.begin(Client("a", "another name"), LONG)
-        searches.begin(Client("b"), LONG)
-        searches.close()
+            pool.begin(Client("a", "another name"), LONG)
+        pool.begin(Client("b"), LONG)
+        pool.close()
 
     asyncio.run(search())
 
@@ -283,20 +284,20 @@ def test_unresponsive_process_does_not_block_server(
     large = _request("x" * 100_000)  # a few requests fill a pipe
 
     async def search() -> None:
-        searches = Searches(1)
-        searches.start()
+        pool = SearchPool(1)
+        pool.start()
         started, refused = [], 0
         for number in range(40):
             try:
-                started.append(searches.begin(Client(str(number)), large))
+                started.append(pool.begin(Client(str(number)), large))
             except BusyError as error:
                 refused += "busy" in str(error)
         assert refused >= 20
         for each in started[-4:]:
             each.drop()
-        searches.begin(Client("later"), large)  # takes the place of a dropped search
+        pool.begin(Client("later"), large)  # takes the place of a dropped search
         waiting = [asyncio.create_task(_outcome(each)) for each in started[:-4]]
-        while (process := searches._workers[0]._process) is None:
+        while (process := pool._workers[0]._process) is None:
             await asyncio.sleep(0.01)
         monkeypatch.setattr(search_worker, "_SILENT_SECONDS", 0.0)
         # This wait blocks the event loop, but the process must end nevertheless.
@@ -305,14 +306,14 @@ def test_unresponsive_process_does_not_block_server(
         outcomes = set(await asyncio.gather(*waiting))
         assert len(outcomes) == 1 and "try again" in outcomes.pop()
         other_processes.MARK.touch()
-        analysis = await searches.analyse(Client("a"), _request("mcts:9"))
+        analysis = await pool.analyse(Client("a"), _request("mcts:9"))
         assert sum(each.visits for each in analysis.moves) == 9
-        searches.close()
+        pool.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))
 
 
-async def _outcome(search: Search) -> str:
+async def _outcome(search: SearchHandle) -> str:
     try:
         async for _ in search.results():
             pass

@@ -9,7 +9,7 @@ import pytest
 from starlette.websockets import WebSocketState
 
 from zerolab.web import sockets
-from zerolab.web.sockets import Socket
+from zerolab.web.sockets import JsonWebSocket
 
 
 class Unread:
@@ -33,7 +33,7 @@ def test_unread_websocket_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     unread: Any = Unread()
 
     async def send_three() -> None:
-        socket = Socket(unread)
+        socket = JsonWebSocket(unread)
         await asyncio.gather(*(socket.send({"id": number}) for number in range(3)))
 
     asyncio.run(asyncio.wait_for(send_three(), 20))

@@ -46,18 +46,18 @@ def client(tmp_path, monkeypatch):
     with server() as client:
         yield client
     for record in tmp_path.glob("runs/.server/*.json"):
-        training_routes.terminate(record)
+        training_routes.terminate_process(record)
 
 
 def record_launches(monkeypatch):
     """Replace launched commands with one that ends immediately; return the list of them."""
-    commands, launch = [], training_routes.launch
+    commands, launch_process = [], training_routes.launch_process
 
     def launch_nothing(command, *rest):
         commands.append(command[3:])
-        launch([sys.executable, "-c", "pass"], *rest)
+        launch_process([sys.executable, "-c", "pass"], *rest)
 
-    monkeypatch.setattr(training_routes, "launch", launch_nothing)
+    monkeypatch.setattr(training_routes, "launch_process", launch_nothing)
     return commands
 
 
@@ -187,16 +187,16 @@ def test_process_started_elsewhere_is_not_stopped(client, tmp_path):
 
 def test_reused_process_number_is_recognised(tmp_path):
     record = tmp_path / "known.json"
-    training_routes.launch(
+    training_routes.launch_process(
         [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "out", record
     )
-    assert training_routes.is_alive(record)
+    assert training_routes.is_process_alive(record)
     other = tmp_path / "other.json"
     other.write_text(json.dumps({**json.loads(record.read_text()), "began": "1"}))
-    assert not training_routes.is_alive(other)
-    assert not training_routes.terminate(other)
-    assert training_routes.terminate(record)
-    wait_for(lambda: not training_routes.is_alive(record), 20)
+    assert not training_routes.is_process_alive(other)
+    assert not training_routes.terminate_process(other)
+    assert training_routes.terminate_process(record)
+    wait_for(lambda: not training_routes.is_process_alive(record), 20)
 
 
 def test_damaged_process_record_is_ignored(tmp_path):
@@ -205,8 +205,8 @@ def test_damaged_process_record_is_ignored(tmp_path):
     ):
         record = tmp_path / str(number)
         record.write_text(content)
-        assert not training_routes.is_alive(record)
-        assert not training_routes.terminate(record)
+        assert not training_routes.is_process_alive(record)
+        assert not training_routes.terminate_process(record)
 
 
 def test_module_runs_command_line():

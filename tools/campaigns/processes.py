@@ -52,8 +52,8 @@ def family(root: int) -> list[Process]:
 def leftovers(session: int, folder: Path, mark: str) -> list[str]:
     """Return the command lines of processes left behind by an attempt.
 
-    These are in its session, have its folder as working directory or in their command line, or
-    have its mark in their environment.
+    These are processes in the attempt's session, with its folder as their working directory or in
+    their command line, or with its mark in their environment.
     """
     remaining = []
     for each in processes():

@@ -39,7 +39,7 @@ class Player(Protocol):
     name: str
 
     def start(self, games: int) -> None:
-        """Drop all games and begin `games` new ones in slots 0 to games - 1."""
+        """Drop all games and begin `games` new ones in slots 0 to `games` - 1."""
         ...
 
     def reset(self, slots: Slots) -> None:
@@ -67,7 +67,7 @@ class AsyncPlayer(Player, Protocol):
     """
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """Start to search for moves in the given slots; see `choose` for the arguments."""
+        """Begin to search for moves in the given slots; see `choose` for the arguments."""
         ...
 
     def step(self) -> tuple[Slots, Actions]:
@@ -93,24 +93,24 @@ class LeafPlayer(AsyncPlayer, Protocol):
         ...
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
-        """End a step with the evaluations of its states; see `step` for the result."""
+        """End a step with the evaluations of the selected leaves; see `step` for the result."""
         ...
 
 
 @runtime_checkable
-class SeatedPlayer(Player, Protocol):
-    """Player with different settings in each game, such as a league player."""
+class PerGamePlayer(Player, Protocol):
+    """Player whose settings differ between games, such as a league player."""
 
-    def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
-        """Assign games to slots by their numbers, int64[n]; called before `reset`."""
+    def assign_games(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
+        """Assign the games with the given numbers, int64[n], to slots; called before `reset`."""
         ...
 
 
 @runtime_checkable
-class PlacedPlayer(Player, Protocol):
-    """Player whose games can begin at any position."""
+class CustomStartPlayer(Player, Protocol):
+    """Player whose games can start from any position."""
 
-    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         """Begin new games from ongoing states uint64[n, words] in the given slots."""
         ...
 
@@ -120,7 +120,7 @@ class ProgramPlayer(Protocol):
     """Player that runs an external program."""
 
     def interrupt(self) -> None:
-        """Terminate the program and any call waiting for it; called from another thread."""
+        """Terminate the program and any call that waits for it; called from another thread."""
         ...
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class StatelessPlayer:
     def reset(self, slots: Slots) -> None:
         """Do nothing, because no game data is stored."""
 
-    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         """Do nothing, because no game data is stored."""
 
     def advance(self, slots: Slots, actions: Actions) -> None:
@@ -158,50 +158,50 @@ class Agent:
     """Canonical spec, from which `specs.parse_agent` creates an equal agent."""
     new_player: Callable[[], Player] = field(compare=False, repr=False)
     bytes_per_game: int = field(default=0, compare=False)
-    """Approximate memory per game slot of a player, in bytes."""
+    """Approximate memory per game slot of a player in bytes."""
     bytes_per_player: int = field(default=0, compare=False)
-    """Memory per player in addition to its game slots, such as cached evaluations, in bytes."""
-    settings: Settings | None = field(default=None, compare=False, repr=False)
-    """Resolved search settings, or None without a search. Web pages check them against bounds."""
-    max_games: int = field(default=1 << 30, compare=False)
-    """Maximum number of parallel games per player."""
+    """Memory per player in bytes, without game slots: for example, cached evaluations."""
+    search_settings: Settings | None = field(default=None, compare=False, repr=False)
+    """Resolved search settings, or None without a search. Web pages check their bounds."""
+    max_games_per_player: int = field(default=1 << 30, compare=False)
+    """Maximum number of games in progress per player."""
     game: Game = None
     identity: str = ""
     """Identifier that is equal for equal agents and differs between networks with the same name but
     different weights."""
-    evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
+    load_evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
     """Function that loads the network, or None without a network."""
-    network: NetworkSettings | None = field(default=None, compare=False, repr=False)
+    network_settings: NetworkSettings | None = field(default=None, compare=False, repr=False)
     """Network settings, or None without a network."""
-    varies: bool = field(default=True, compare=False)
-    """True if moves or playouts are random, so that games differ even without openings."""
+    is_stochastic: bool = field(default=True, compare=False)
+    """True if moves or playouts are random, so that games can differ even without openings."""
 
 
-Access = Literal["nothing", "path", "program"]
+ExternalAccess = Literal["nothing", "path", "program"]
 
 
 class AgentKind:
     """A kind of agent, registered under the first word of its specs.
 
-    `argument` is the part of a spec after the name and colon, or the whole spec if the kind
-    recognises it with `claims`.
+    `argument` is the part of a spec after the name and colon, or the whole spec if it is one that
+    `recognises` accepts.
     """
 
-    form: str
-    """Form of its specs for help texts, such as ``mcts:N``."""
-    access: Access = "nothing"
-    """External resources of its agents: nothing, the file or folder named by the argument, or a
-    program. Web pages must not name programs, and can only name paths served to them."""
+    spec_form: str
+    """Form of specs of this kind for help texts, such as ``mcts:N``."""
+    external_access: ExternalAccess = "nothing"
+    """External resource that the agents use: nothing, the file or folder named by the argument, or
+    a program. Web pages must not name programs, and can only name paths that the server offers."""
 
-    def claims(self, spec: str) -> bool:
-        """Return whether a spec without a kind name, such as a path, is of this kind."""
+    def recognises(self, spec: str) -> bool:
+        """Return whether a spec without the name of a kind, such as a path, is of this kind."""
         return False
 
-    def game(self, argument: str) -> Game | None:
-        """Return the only game that the agent plays, or None if it plays any game."""
+    def fixed_game(self, argument: str) -> Game | None:
+        """Return the only game that the agent can play, or None if it can play any game."""
         return None
 
-    def agent(self, argument: str, game: Game) -> Agent:
+    def new_agent(self, argument: str, game: Game) -> Agent:
         """Return the agent; raise UserError for any error in `argument`."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Position analysis by agents: moves with visits, values and priors, and the best line."""
+"""Analysis of positions by agents: moves with visits, values and priors, and the best line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Agent, PlacedPlayer, Player, ProgramPlayer
+from zerolab.agents.agent import FORFEIT, Agent, CustomStartPlayer, Player, ProgramPlayer
 from zerolab.agents.kinds.baselines import PerfectPlayer
-from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, for_one_game
+from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
@@ -41,7 +41,7 @@ class Analysis(NamedTuple):
     """Canonical name of the agent."""
     position: Position
     best: MoveAnalysis
-    """Move that the agent plays."""
+    """Move that the agent plays, not necessarily the first in `moves`."""
     moves: list[MoveAnalysis]
     """All legal moves in descending order of visits, exact values or priors."""
     value: float | None
@@ -51,7 +51,7 @@ class Analysis(NamedTuple):
 
 
 def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
-    """Return an agent's analysis of a position, taking its move history into account.
+    """Return an agent's analysis of a position, taking the move history into account.
 
     Random streams depend only on (seed, ply). Raises UserError for a finished game, for a position
     of a different game, and if the agent forfeits.
@@ -63,18 +63,18 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
         )
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
-    player = for_one_game(agent.new_player())
+    player = prepare_for_one_game(agent.new_player())
     try:
         replay_moves(player, position)
-        return analyse_as_player(player, position, move_keys(position, seed))
+        return analyse_with_player(player, position, move_stream_keys(position, seed))
     finally:
         if isinstance(player, ProgramPlayer):
             player.close()
 
 
-def move_keys(position: Position, seed: int) -> NDArray[np.uint64]:
-    """Return the random stream of a move, uint64[1], which depends only on (seed, ply)."""
-    return np.array([streams.stream(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
+def move_stream_keys(position: Position, seed: int) -> NDArray[np.uint64]:
+    """Return the key of the random stream of a move, uint64[1]; it depends only on (seed, ply)."""
+    return np.array([streams.stream_key(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
 
 
 def replay_moves(player: Player, position: Position) -> None:
@@ -83,22 +83,22 @@ def replay_moves(player: Player, position: Position) -> None:
     Raises UserError if the game has a custom start position and the player does not support it.
     """
     player.start(1)
-    if position.origin is not None:
-        if not isinstance(player, PlacedPlayer):
+    if position.custom_start is not None:
+        if not isinstance(player, CustomStartPlayer):
             raise UserError(
                 f"{player.name} cannot start from a custom position: expected a position reached by"
                 " moves from the start"
             )
-        player.place(_SLOT, position.origin.state[None])
+        player.begin_at(_SLOT, position.custom_start.state[None])
     for action in position.history:
         player.advance(_SLOT, np.array([action]))
 
 
-def analyse_as_player(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
+def analyse_with_player(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
     """Return a player's analysis of an ongoing position.
 
-    Slot 0 must contain the game that led to the position (see `replay_moves`). `keys` is the random
-    stream, uint64[1]. Raises UserError if the player forfeits.
+    Slot 0 must contain the game that led to the position (see `replay_moves`). `keys`, uint64[1],
+    is the random stream of the move. Raises UserError if the player forfeits.
     """
     chosen, moves, value, line = _view(player, position, keys)
     if chosen == FORFEIT:
@@ -107,8 +107,8 @@ def analyse_as_player(player: Player, position: Position, keys: NDArray[np.uint6
     return Analysis(player.name, position, best, moves, value, line)
 
 
-def analyse_unfinished(player: SearchPlayer, position: Position) -> Analysis:
-    """Return an intermediate analysis by the search still running in slot 0 of a player.
+def analyse_running_search(player: SearchPlayer, position: Position) -> Analysis:
+    """Return an interim analysis by the search that is still running in slot 0 of a player.
 
     The best move is the first move of the principal variation, or the move with the highest prior
     before the first simulation.
@@ -134,10 +134,10 @@ def _view(player: Player, position: Position, keys: NDArray[np.uint64]) -> _View
     if isinstance(player, PerfectPlayer):
         exact = player.oracle.action_values(states)
         moves = [_move(position, a, value=int(exact[0, a])) for a in _ranked(position, exact[0])]
-        return _View(int(player.choose_by(exact, keys)[0]), moves, moves[0].value)
+        return _View(int(player.choose_by_values(exact, keys)[0]), moves, moves[0].value)
     if isinstance(player, PolicyPlayer):
         priors, values = player.evaluator.evaluate(states)
-        chosen = int(player.choose_by(priors, _SLOT, states, keys)[0])
+        chosen = int(player.choose_by_priors(priors, _SLOT, states, keys)[0])
         moves = [
             _move(position, a, prior=float(priors[0, a])) for a in _ranked(position, priors[0])
         ]
@@ -154,7 +154,7 @@ def _search_view(chosen: int, result: SearchResult, position: Position) -> _View
     for action in _ranked(position, result.visits):
         statistics = {
             "visits": result.visits[action].item(),
-            "value": result.values[action].item(),
+            "value": result.action_values[action].item(),
             "prior": result.priors[action].item(),
         }
         moves.append(_move(position, action, **statistics))
@@ -162,7 +162,7 @@ def _search_view(chosen: int, result: SearchResult, position: Position) -> _View
     for action in result.principal_variation:
         line.append(current.name(action))
         current = current.play(action)
-    return _View(chosen, moves, float(result.value), tuple(line))
+    return _View(chosen, moves, float(result.root_value), tuple(line))
 
 
 def _move(position: Position, action: int, **statistics: Any) -> MoveAnalysis:

@@ -1,4 +1,4 @@
-"""Players that search for every move, or play a network's policy without search."""
+"""Players that search for every move, or play by a network's policy without search."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import Actions, Player, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import Game
-from zerolab.search.budgets import BudgetSettings, FixedSettings
+from zerolab.search.budgets import BudgetSettings, FixedBudgetSettings
 from zerolab.search.evaluator import Evaluation, Evaluator, cache_bytes
-from zerolab.search.methods import plans_ahead, playouts, statistics_width
+from zerolab.search.methods import plans_ahead, playouts_per_leaf, statistics_width
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.tree import FIRST_NODES, node_bytes
+from zerolab.search.tree import INITIAL_NODES, node_bytes
 
-_FIXED = FixedSettings()
+_FIXED = FixedBudgetSettings()
 
-_MIN_SIMULATIONS = 1000  # per move, for virtual loss in a single game
+_MIN_SIMULATIONS = 1000  # per move, below which virtual loss is not used
 _SIMULATIONS_PER_LEAF = 40  # ratio at which play is as strong as with one leaf (docs/results)
 _MAX_LEAVES = 256  # per step
 _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 
 
 class SearchPlayer:
-    """Player of the most visited action of a search, with random tie-breaking.
+    """Player that searches and chooses the most visited action, breaking ties at random.
 
     In the first `temperature_plies` plies, moves are sampled in proportion to visits, which adds
     variety. Root noise is disabled unless `noise` is set, as in self-play. Up to `threads` threads
@@ -56,8 +56,8 @@ class SearchPlayer:
         self._noise = noise
         self.start(0)
 
-    def search_with_virtual_loss(self) -> None:
-        """Use virtual loss to fill the batches of a single game, beginning with the next `start`.
+    def use_virtual_loss(self) -> None:
+        """Use virtual loss to fill the batches of a single game, from the next `start` on.
 
         This applies to searches with at least 1,000 simulations, one leaf per step in their
         settings, and a root rule that does not plan ahead. Results change but stay deterministic.
@@ -65,15 +65,15 @@ class SearchPlayer:
         settings = self._settings
         applies = settings.simulations >= _MIN_SIMULATIONS and settings.leaves_per_step == 1
         if applies and not plans_ahead(settings.root.build()):
-            playouts_per_leaf = max(1, playouts(settings.leaf_evaluator.build()))
-            limit = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // playouts_per_leaf))
+            playouts = max(1, playouts_per_leaf(settings.leaf_evaluator.build()))
+            limit = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // playouts))
             leaves = min(limit, settings.simulations // _SIMULATIONS_PER_LEAF)
             self._settings = settings.model_copy(update={"leaves_per_step": leaves})
 
     def start(self, games: int) -> None:
         self.search = self.new_search(games)
         self.extra_outputs = self.search.extra_outputs
-        actions = rules.actions(self._game)
+        actions = rules.action_count(self._game)
         self.budget = self._budget_settings.new_budget(self._settings, games, actions)
         self._plies = np.zeros(games, np.int64)
         self._keys = np.zeros(games, np.uint64)
@@ -87,9 +87,9 @@ class SearchPlayer:
         self._begin(slots)
 
     def _begin(self, slots: Slots) -> None:
-        self.place(slots, np.repeat(python.start(self._game)[None], len(slots), axis=0))
+        self.begin_at(slots, np.repeat(compiled_rules.start(self._game)[None], len(slots), axis=0))
 
-    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         self._plies[slots] = 0
         self.search.set_root(slots, states)
 
@@ -101,7 +101,7 @@ class SearchPlayer:
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         self._keys[slots] = keys
-        simulations, _ = self.budget.begin(slots, keys)
+        simulations, _ = self.budget.allow_initial(slots, keys)
         noise = np.full(len(slots), self._noise)
         self.search.start_search(slots, keys, keys, simulations, noise)
 
@@ -115,7 +115,7 @@ class SearchPlayer:
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
         if len(evaluation.values):
             self.search.expand_and_backup(evaluation)
-        slots = self._without_extended(self.search.finish())
+        slots = self._without_extended(self.search.finish_step())
         return slots, self.decide(slots)
 
     def _without_extended(self, slots: Slots) -> Slots:
@@ -130,15 +130,15 @@ class SearchPlayer:
 
     def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
         """Return the number of additional simulations for finished searches, int32[n]."""
-        return self.budget.more(slots, self.search)
+        return self.budget.allow_more(slots, self.search)
 
     def decide(self, slots: Slots) -> Actions:
         """Return the actions chosen by finished searches."""
         if not slots.size:
             return slots
-        return self.search.choose(slots, self._keys[slots], self.sampled(slots))
+        return self.search.choose(slots, self._keys[slots], self.is_sampled(slots))
 
-    def sampled(self, slots: Slots) -> NDArray[np.bool_]:
+    def is_sampled(self, slots: Slots) -> NDArray[np.bool_]:
         """Return whether to sample the next move in proportion to visits, bool[n]."""
         return self._plies[slots] < self._temperature_plies
 
@@ -147,27 +147,27 @@ class SearchPlayer:
         self._plies[slots] += 1
 
 
-def for_one_game(player: Player) -> Player:
-    """Prepare a player for one game at a time, such as against a human, and return it."""
+def prepare_for_one_game(player: Player) -> Player:
+    """Return a player, prepared to play one game at a time, such as against a human."""
     if isinstance(player, SearchPlayer):
-        player.search_with_virtual_loss()
+        player.use_virtual_loss()
     return player
 
 
-def search_bytes(game: Game, settings: SearchSettings) -> int:
-    """Estimate the size of a tree in bytes; every simulation adds the children of one node."""
-    node = node_bytes(rules.words(game), statistics_width(settings.selection.build()))
-    return node * max(FIRST_NODES, settings.simulations * rules.actions(game))
+def tree_bytes(game: Game, settings: SearchSettings) -> int:
+    """Estimate the size of a tree in bytes; each simulation adds the children of one node."""
+    node = node_bytes(rules.word_count(game), statistics_width(settings.selection.build()))
+    return node * max(INITIAL_NODES, settings.simulations * rules.action_count(game))
 
 
 def evaluation_cache_bytes(game: Game, settings: SearchSettings) -> int:
     """Return the size in bytes of the evaluation cache shared by all trees of a search."""
-    words, actions = rules.words(game), rules.actions(game)
+    words, actions = rules.word_count(game), rules.action_count(game)
     return cache_bytes(settings.cache, words, actions, settings.extra_outputs)
 
 
 class PolicyPlayer:
-    """Player of the legal action with the highest prior, with random tie-breaking.
+    """Player that chooses the legal action with the highest prior, breaking ties at random.
 
     In the first `temperature_plies` plies, moves are sampled in proportion to the priors.
     """
@@ -187,21 +187,21 @@ class PolicyPlayer:
     def reset(self, slots: Slots) -> None:
         self._plies[slots] = 0
 
-    def place(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         self.reset(slots)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         priors, _ = self.evaluator.evaluate(states)
-        return self.choose_by(priors, slots, states, keys)
+        return self.choose_by_priors(priors, slots, states, keys)
 
-    def choose_by(
+    def choose_by_priors(
         self,
         priors: NDArray[np.float32],
         slots: Slots,
         states: NDArray[np.uint64],
         keys: NDArray[np.uint64],
     ) -> Actions:
-        """Choose actions based on the network's priors, float32[n, actions]."""
+        """Choose actions by the network's priors, float32[n, actions]."""
         chosen = np.empty(len(slots), np.int64)
         sample = self._plies[slots] < self._temperature_plies
         _choose_by_priors(self._game, states, priors, keys, sample, chosen)
@@ -213,7 +213,7 @@ class PolicyPlayer:
 
 @kernel
 def _choose_by_priors(game, states, priors, keys, sample, chosen):
-    """Choose legal actions; all have equal weight if their priors are all zero."""
+    """Choose legal actions, uniformly if the priors of all legal actions are zero."""
     weights = np.empty(priors.shape[1], np.float64)
     mask = np.empty(priors.shape[1], np.bool_)
     for i in range(states.shape[0]):

@@ -10,7 +10,7 @@ from pydantic import Field
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import assign, flatten, parse_assignments
-from zerolab.networks.head import missing_output
+from zerolab.networks.head import missing_output_message
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.search.search_settings import SearchSettings
 
@@ -19,8 +19,8 @@ class SearchOptions(SearchSettings):
     """Options of an agent that searches."""
 
     temperature_plies: int = Field(default=0, ge=0)
-    """Number of plies at the start of a game with moves sampled in proportion to visits, for
-    variety; later moves are the most visited ones."""
+    """Number of initial plies whose moves are sampled in proportion to visits, for variety; later
+    moves are the most visited ones."""
 
     @property
     def search(self) -> SearchSettings:
@@ -29,7 +29,7 @@ class SearchOptions(SearchSettings):
 
 
 class NetworkOptions(SearchOptions):
-    """Options of a network; with 0 simulations, its policy plays without search."""
+    """Options of a network; with 0 simulations, the agent plays by the policy, without search."""
 
     simulations: int = Field(default=100, ge=0, le=1_000_000)
 
@@ -39,27 +39,27 @@ _Options = TypeVar("_Options", bound=SearchOptions)
 
 
 def split_options(argument: str) -> tuple[str, str | None]:
-    """Split ``100?a=1`` at the question mark; without one, the options are None."""
+    """Split ``100?a=1`` at the question mark; without a question mark, the options are None."""
     head, mark, options = argument.partition("?")
     return head, options if mark else None
 
 
-def refuse_options(argument: str, name: str) -> None:
-    """Raise UserError if an agent without options has an argument."""
+def reject_options(argument: str, name: str) -> None:
+    """Raise UserError if the spec of an agent without options has an argument."""
     if argument:
         raise UserError(f"expected {name} alone: it has no options")
 
 
-def parse_settings(model: type[_Settings], text: str | None, base: Settings) -> _Settings:
-    """Return `base` updated by ``a.b=c&d=e``; raise UserError for invalid options.
+def parse_options(model: type[_Settings], text: str | None, base: Settings) -> _Settings:
+    """Return `base` with the changes ``a.b=c&d=e``; raise UserError for invalid options.
 
     `model` must have all fields of `base` and can have more. `base` itself is not validated.
     """
     return _updated(model, base, _assignments(model, text))
 
 
-def parse_options(model: type[_Options], text: str | None, base: SearchSettings) -> _Options:
-    """Return search settings updated by options; see `parse_settings`."""
+def parse_search_options(model: type[_Options], text: str | None, base: SearchSettings) -> _Options:
+    """Return search settings changed by options; see `parse_options`."""
     assignments = _assignments(model, text)
     for path, _ in assignments:
         if path[0] == "noise":
@@ -77,8 +77,8 @@ def require_network_outputs(search: SearchSettings, network: NetworkSettings) ->
         "action_values": f"fpu = {quoted(search.fpu.name)}",
     }
     for output in sorted(search.extra_outputs):
-        if not any(output in head.outputs for head in network.heads):
-            raise UserError(f"{reasons[output]}: {missing_output(output, network.heads)}")
+        if not any(output in head.search_outputs for head in network.heads):
+            raise UserError(f"{reasons[output]}: {missing_output_message(output, network.heads)}")
 
 
 def _assignments(model: type[Settings], text: str | None) -> list[tuple[list[str], Any]]:
@@ -112,7 +112,7 @@ def _check_without_search(options: SearchOptions, base: SearchSettings) -> None:
 
 
 def options_text(options: Settings, base: Settings) -> str:
-    """Return the options that differ from `base` in canonical form, with a question mark."""
+    """Return the options that differ from `base`, after a question mark, in canonical form."""
     texts = [
         f"{key}={str(value).lower() if isinstance(value, bool) else value}"
         for key, value in changed_options(options, base).items()
@@ -121,7 +121,7 @@ def options_text(options: Settings, base: Settings) -> str:
 
 
 def changed_options(options: Settings, base: Settings) -> dict[str, Any]:
-    """Return settings that differ from `base`, or from their default if new, sorted by key."""
+    """Return the options that differ from `base`, or from their default if new, sorted by key."""
     fields = type(options).model_fields
     original = {name: field.default for name, field in fields.items()} | dict(
         flatten(base.model_dump())

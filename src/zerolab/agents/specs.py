@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind
 from zerolab.agents.options import split_options
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.registry import import_modules, load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
@@ -43,9 +43,9 @@ class _Spec(NamedTuple):
     """Number after #, if any."""
 
 
-def agent_forms() -> str:
-    """Return the forms of all specs other than runs, for help texts and messages."""
-    return ", ".join(kind.form for name, kind in AGENT_KINDS.items() if name != "run")
+def spec_forms() -> str:
+    """Return the forms of all specs other than runs, for help texts and error messages."""
+    return ", ".join(kind.spec_form for name, kind in AGENT_KINDS.items() if name != "run")
 
 
 def parse_agent(spec: str, game: Game | None = None) -> Agent:
@@ -58,19 +58,19 @@ def parse_agents(
 ) -> list[Agent]:
     """Return the agents named by specs, all for the same game, with unique names.
 
-    Runs determine the game. If no agent does, `game` is required, and the error message suggests
-    `game_example`. Repeated agents are named "NAME", "NAME #2" and so on. Raises UserError for
-    invalid specs.
+    Runs determine the game. If no agent determines it, `game` is required, and the error message
+    suggests `game_example`. Repeated agents are named "NAME", "NAME #2" and so on. Raises UserError
+    for invalid specs.
     """
     parsed = [_parse(spec.strip()) for spec in specs]
     common = _common_game(parsed, game, game_example)
     return with_unique_names([_new_agent(each, common) for each in parsed])
 
 
-def own_game(spec: str) -> Game | None:
-    """Return the game determined by the agent of a spec, such as a run; None if it plays any."""
+def fixed_game(spec: str) -> Game | None:
+    """Return the game that a spec determines, or None if its agent can play any game."""
     parsed = _parse(spec.strip())
-    return parsed.kind.game(parsed.argument)
+    return parsed.kind.fixed_game(parsed.argument)
 
 
 def named_path(spec: str) -> str | None:
@@ -81,18 +81,18 @@ def named_path(spec: str) -> str | None:
     if runs_program(spec):
         raise UserError(f"{quoted(spec)} runs a program: expected a different kind of agent")
     kind, argument = _kind_by_name(spec)
-    is_path = kind is None or kind.access == "path"
+    is_path = kind is None or kind.external_access == "path"
     return split_options(argument)[0] if is_path else None
 
 
 def runs_program(spec: str) -> bool:
-    """Return whether the agent of a spec runs a program with the user's permissions."""
+    """Return whether the agent named by a spec runs a program with the user's permissions."""
     kind, _ = _kind_by_name(spec)
-    return kind is not None and kind.access == "program"
+    return kind is not None and kind.external_access == "program"
 
 
 def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
-    """Return the kind named in a spec and its argument; for a path, None and the whole spec."""
+    """Return the kind and argument in a spec; for a path, return None and the whole spec."""
     text, _ = _without_ordinal(spec.strip())
     head = _HEAD.match(text)
     if not head or head[1] not in AGENT_KINDS:
@@ -101,13 +101,13 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
 
 
 def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
-    """Return the kind of agent named by a spec, and its argument."""
+    """Return the kind of agent and the argument in a spec."""
     parsed = _parse(spec.strip())
     return parsed.kind, parsed.argument
 
 
 def agent_of_game(name: str, game: str) -> Agent:
-    """Return the agent with a canonical name, for the game with the given name."""
+    """Return the agent with a canonical name, for the game with a name."""
     return parse_agent(name, parse_game(game))
 
 
@@ -116,7 +116,7 @@ copyreg.pickle(Agent, lambda agent: (agent_of_game, (agent.name, game_name(agent
 
 
 def with_unique_names(agents: Sequence[Agent]) -> list[Agent]:
-    """Return the agents with repeated names numbered: "NAME", "NAME #2", "NAME #3", ..."""
+    """Return the agents, with repeated names numbered: "NAME", "NAME #2", "NAME #3" and so on."""
     used_names: set[str] = set()
     renamed = []
     for agent in agents:
@@ -135,13 +135,13 @@ def _parse(text: str) -> _Spec:
     if head and head[1] in AGENT_KINDS:
         return _Spec(text, AGENT_KINDS[head[1]], text[head.end() :], ordinal)
     for kind in AGENT_KINDS.values():
-        if kind.claims(text):
+        if kind.recognises(text):
             return _Spec(text, kind, text, ordinal)
     runs = [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
     known = [*(name for name in AGENT_KINDS if name != "run"), *runs]
-    hint = nearest(text.partition(":")[0], known) or nearest(text, known)
+    hint = did_you_mean(text.partition(":")[0], known) or did_you_mean(text, known)
     raise UserError(
-        f'"{text}" is neither a run nor one of {agent_forms()}{hint or "; see zerolab runs"}'
+        f'"{text}" is neither a run nor one of {spec_forms()}{hint or "; see zerolab runs"}'
     )
 
 
@@ -154,10 +154,10 @@ def _without_ordinal(text: str) -> tuple[str, int | None]:
 
 
 def _common_game(specs: Sequence[_Spec], game: Game | None, game_example: str) -> Game:
-    """Return the common game of all agents; raise UserError for a conflict or without any game."""
+    """Return the common game of all agents; raise UserError if games differ or none is known."""
     common, source = game, "the requested game is"
     for each in specs:
-        own = each.kind.game(each.argument)
+        own = each.kind.fixed_game(each.argument)
         if own is None:
             continue
         if common is not None and game_name(own) != game_name(common):
@@ -169,13 +169,13 @@ def _common_game(specs: Sequence[_Spec], game: Game | None, game_example: str) -
             common, source = own, f"{each.text} plays"
     if common is None:
         agent = specs[0].text if specs else "no agent"
-        raise UserError(f"{agent} plays any game: expected {game_example}")
+        raise UserError(f"{agent} can play any game: expected {game_example}")
     return common
 
 
 def _new_agent(spec: _Spec, game: Game) -> Agent:
     try:
-        agent = spec.kind.agent(spec.argument, game)
+        agent = spec.kind.new_agent(spec.argument, game)
     except UserError as error:
         lines = str(error).splitlines()
         prefixed = (line if spec.text in line else f"{spec.text}: {line}" for line in lines)

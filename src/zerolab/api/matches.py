@@ -12,16 +12,16 @@ from zerolab.agents.agent import Agent
 from zerolab.api.arguments import (
     GAME_EXAMPLE,
     agents_of,
+    checked_specs,
     game_of,
     require_function,
     require_path,
-    specs_of,
 )
 from zerolab.core.config import validate
-from zerolab.core.errors import UserError, quoted, require
+from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.play.match import Match
 from zerolab.play.match import play_match as play_match_of
-from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
+from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.ratings.bayes import Ratings
 from zerolab.ratings.bayes import rate as rate_games
@@ -43,11 +43,11 @@ def play_match(
     game: str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Match:
-    """Play a match between two agents on all cores, with half of the games for each colour.
+    """Play a match between two agents on all cores; each agent moves first in half of the games.
 
-    Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is required if neither
-    agent is a run. `progress` is called with the number of finished games. Raises UserError for
-    invalid specs, an odd number of games, or openings longer than games.
+    Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is required unless an
+    agent determines it, as runs do. `progress` is called with the number of finished games. Raises
+    UserError for invalid specs, an odd number of games, or openings longer than games.
     """
     require_function("progress", progress)
     first, second = agents_of([a, b], game)
@@ -70,23 +70,25 @@ def play_tournament(
 ) -> TournamentReport:
     """Play a round robin with `games` games per pair, and return ratings and tables.
 
-    If a `folder` is given, the games are saved there and an interrupted tournament is resumed.
-    Agents can be added later; those of the folder take part without being listed again. Raises
-    UserError for invalid specs, fewer than two agents, or a folder with other content.
+    If `folder` is given, the games are saved there, and an interrupted tournament is resumed. You
+    can add agents when you resume it; the agents of the saved tournament need not be listed again.
+    Raises UserError for invalid specs, fewer than two agents, or a folder with other content.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')
     if folder is not None:
         require_path("folder", folder)
     require_function("progress", progress)
-    saved = Tournament.saved(Path(folder)) if folder is not None else None
+    saved = Tournament.load(Path(folder)) if folder is not None else None
     names = [] if saved is None else list(saved.settings.players)
     parsed_game = game_of(saved.settings.game if game is None and saved is not None else game)
-    parsed = gather_agents(names, specs_of(agents), parsed_game, game_example=GAME_EXAMPLE)
+    parsed = parse_tournament_agents(
+        names, checked_specs(agents), parsed_game, game_example=GAME_EXAMPLE
+    )
     settings = _settings(parsed, games, openings, seed)
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
         path = Path(temporary) / "tournament" if folder is None else Path(folder)
-        with Tournament.locked(path, settings) as tournament:
+        with Tournament.open_locked(path, settings) as tournament:
             tournament.play(parsed[0].game, parsed, lambda done, _: progress(done))
             return TournamentReport.of(tournament)
 
@@ -97,17 +99,17 @@ def rate(
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> Ratings:
-    """Rate players with Bayesian Elo [BayesElo] from games, such as those of matches.
+    """Rate players from games, such as those of matches, with Bayesian Elo [BayesElo].
 
-    A game can also be a tuple (first player, second player, result) with the result 1, 0 or -1 for
-    the first player. Repeated games count once if their moves are known. `advantage` and `draw_elo`
-    are fitted unless given. Raises UserError for invalid games, an empty list, or groups of players
-    without games between them.
+    A game can also be a tuple (first player, second player, result), where the result is 1, 0 or -1
+    for the first player. Repeated games count once if their moves are known. The parameters
+    `advantage` and `draw_elo`, in Elo, are fitted unless given. Raises UserError for invalid games,
+    an empty list, or groups of players that have not played each other.
     """
     if isinstance(games, str) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")
-    require("advantage", advantage, Real | None, "a number of Elo")
-    require("draw_elo", draw_elo, Real | None, "a number of Elo")
+    require_type("advantage", advantage, Real | None, "a number of Elo")
+    require_type("draw_elo", draw_elo, Real | None, "a number of Elo")
     rated_games = [_as_rated(game) for game in games]
     return rate_games(rated_games, advantage=advantage, draw_elo=draw_elo)
 
@@ -120,7 +122,7 @@ def _settings(agents: Sequence[Agent], games: int, openings: int, seed: int) -> 
 
 
 def _as_rated(game: object) -> RatedGame:
-    """Return a game, converting tuples to objects; raise UserError unless it is finished."""
+    """Return a game, converted if it is a tuple; raise UserError unless it is a finished game."""
     if isinstance(game, tuple) and not hasattr(game, "result") and len(game) == 3:
         game = GameResult(*game)
     names = [getattr(game, field, None) for field in ("first", "second")]

@@ -1,4 +1,4 @@
-"""Analysis, exact values and network evaluation of positions, and files of solved positions."""
+"""Analyses, exact values and network evaluations of positions; files of solved positions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import Agent
 from zerolab.agents.analysis import Analysis, MoveAnalysis
 from zerolab.agents.analysis import analyse as analyse_with
-from zerolab.agents.specs import own_game, parse_agent
-from zerolab.api.arguments import require_path, require_position, whole_number
-from zerolab.core.errors import UserError, quoted, require
+from zerolab.agents.specs import fixed_game, parse_agent
+from zerolab.api.arguments import checked_whole_number, require_path, require_position
+from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
@@ -37,38 +37,42 @@ def analyse(position: Position, agent: str | Agent, *, seed: int = 0) -> Analysi
     Raises UserError for an invalid argument, a finished game, or an agent for another game.
     """
     require_position(position)
-    require("agent", agent, (str, Agent), 'an agent, such as "mcts:1000"')
+    require_type("agent", agent, (str, Agent), 'an agent, such as "mcts:1000"')
     parsed = parse_agent(agent, position.game) if isinstance(agent, str) else agent
-    return analyse_with(parsed, position, whole_number("seed", seed, 0))
+    return analyse_with(parsed, position, checked_whole_number("seed", seed, 0))
 
 
 def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
-    """Return the exact value of every legal move for the side to move, best first.
+    """Return the exact value of every legal move for the side to move, best move first.
 
-    Values are disc differences in Othello. In other games they are positive for a win, 0 for a draw
-    and negative for a loss, and larger for faster wins and slower losses. Raises NotSolvedError, a
-    UserError, if `nodes` positions are not enough, and UserError for a finished game.
+    In Othello, values are disc differences. In other games they are positive for a win, 0 for a
+    draw and negative for a loss; faster wins and slower losses have higher values. Raises
+    NotSolvedError, a kind of UserError, if searching `nodes` positions is not enough, and UserError
+    for a finished game.
     """
     require_position(position)
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
-    budget = UNLIMITED if nodes is None else SolverBudget(nodes=whole_number("nodes", nodes, 1))
+    budget = (
+        UNLIMITED if nodes is None else SolverBudget(nodes=checked_whole_number("nodes", nodes, 1))
+    )
     values = oracle_for(position.game, budget).action_values(position.state[None])[0]
     ranked = sorted(position.legal_actions, key=lambda action: -values[action])
     return {position.name(action): int(values[action]) for action in ranked}
 
 
 def list_games() -> list[str]:
-    """Return the names of all games, including those from installed plug-ins."""
+    """Return the names of all games, including those of installed plug-ins."""
     return sorted(registered_games())
 
 
 def read_positions(path: Path | str, game: str | None = None) -> Positions:
     """Return the solved positions in a file written by `zerolab dataset`.
 
-    They have arrays of states uint64[n, words], exact values int32[n, actions] of all moves, and
-    the moves leading to each position. Every position is replayed and checked. Raises UserError if
-    the file is missing, damaged or newer, or if it is for another game than `game`.
+    The result contains arrays of states, uint64[n, words], of the exact values of all moves,
+    int32[n, actions], and of the moves that lead to each position. Every position is replayed and
+    checked. Raises UserError if the file is missing or damaged, was written by a newer version, or
+    is for another game than `game`.
     """
     from zerolab.evaluation.positions import read_positions as read  # noqa: PLC0415  pyarrow is slow
 
@@ -78,9 +82,9 @@ def read_positions(path: Path | str, game: str | None = None) -> Positions:
 
 
 class Network:
-    """A network from a run or an agent file.
+    """A network of a run or in an agent file.
 
-    `name` is its canonical spec, and `game` the game that it plays.
+    `name` is its canonical spec, and `game` is the game that it plays.
     """
 
     def __init__(self, name: str, game: Game, evaluator: Evaluator) -> None:
@@ -93,11 +97,11 @@ class Network:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return priors float32[N, actions] and values float32[N] of N positions.
 
-        Priors are the network's policy over all actions, including illegal ones. Values, in
-        [-1, 1], are the expected outcomes for the side to move. Raises UserError for a position of
+        Priors are the network's policy over all actions, including illegal actions. Values are the
+        expected outcomes for the side to move, in [-1, 1]. Raises UserError for a position of
         another game.
         """
-        require("positions", positions, Sequence, "a list of positions")
+        require_type("positions", positions, Sequence, "a list of positions")
         for position in positions:
             require_position(position)
             if game_name(position.game) != game_name(self.game):
@@ -106,22 +110,22 @@ class Network:
                     f" not of {game_name(position.game)}"
                 )
         states = np.array([position.state for position in positions], np.uint64)
-        return self.evaluate_states(states.reshape(len(positions), rules.words(self.game)))
+        return self.evaluate_states(states.reshape(len(positions), rules.word_count(self.game)))
 
     def evaluate_states(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Evaluate states uint64[N, words], such as those of `read_positions`; see `evaluate`.
+        """Return priors and values of states uint64[N, words], such as those of `read_positions`.
 
-        Raises UserError for an array of another type or shape.
+        Otherwise like `evaluate`. Raises UserError for an array of another type or shape.
         """
-        words = rules.words(self.game)
+        words = rules.word_count(self.game)
         is_array = isinstance(states, np.ndarray)
         if not is_array or states.dtype != np.uint64 or states.shape[1:] != (words,):
             description = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
             raise UserError(f"states = {description}: expected an array uint64[N, {words}]")
         if not len(states):
-            return np.empty((0, rules.actions(self.game)), np.float32), np.empty(0, np.float32)
+            return np.empty((0, rules.action_count(self.game)), np.float32), np.empty(0, np.float32)
         return self._evaluator.evaluate(states)
 
     def __repr__(self) -> str:
@@ -131,14 +135,14 @@ class Network:
 def load_network(spec: str) -> Network:
     """Return the network of ``runs/demo`` (the best one), ``runs/demo@12`` or ``agent.zerolab``.
 
-    Raises UserError if the run, network or file is missing or damaged.
+    Raises UserError if the run, the network or the file is missing or damaged.
     """
     missing_network = UserError(
         f"{quoted(spec)} has no network: expected a run, such as runs/demo@12"
     )
-    if not isinstance(spec, str) or own_game(spec) is None:
+    if not isinstance(spec, str) or fixed_game(spec) is None:
         raise missing_network
     agent = parse_agent(spec)
-    if agent.evaluator is None:
+    if agent.load_evaluator is None:
         raise missing_network
-    return Network(agent.name, agent.game, agent.evaluator())
+    return Network(agent.name, agent.game, agent.load_evaluator())

@@ -1,4 +1,4 @@
-"""Training runs with their metrics, networks, exports and costs."""
+"""Training runs: metrics, networks, exports and costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from zerolab.agents import exporting
 from zerolab.api.arguments import require_function, require_path
 from zerolab.api.positions import Network, load_network
-from zerolab.core.errors import UserError, quoted, require
+from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training import costs, move_times
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Run:
-    """A run on disk, which is read again on every access."""
+    """A run on disk; every access reads the files again."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -41,16 +41,16 @@ class Run:
         return RunFolder.open(self.path).config
 
     def metrics(self, stage: str | None = None) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl, optionally of one stage (docs/metrics.md)."""
+        """Return the lines of metrics.jsonl, of one stage or of all stages (docs/metrics.md)."""
         lines = RunFolder.open(self.path).metrics()
         return [line for line in lines if stage in (None, line["stage"])]
 
     def networks(self) -> list[int]:
         """Return the iterations with saved networks; 0 is the untrained network."""
-        return RunFolder.open(self.path).networks()
+        return RunFolder.open(self.path).network_iterations()
 
     def network(self, iteration: int | None = None) -> Network:
-        """Return the network of an iteration, or the best network by default."""
+        """Return the network of an iteration; by default, the best network."""
         folder = self.path.as_posix()
         return load_network(folder if iteration is None else f"{folder}@{iteration}")
 
@@ -76,21 +76,22 @@ def train(
 ) -> Run:
     """Train an agent in the folder `run`, or resume the run there, and return the run.
 
-    `settings` overrides settings of the preset (a name or a .toml file). Its keys can be nested or
-    dotted, as in ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
-    record of each stage after the stage is saved (docs/metrics.md). If it raises an exception, such
-    as KeyboardInterrupt, training stops, and the next call resumes it. Programs that are named in
-    the resumed run or the preset file, but not in `settings`, require `allow_programs`.
+    `settings` overrides settings of the preset, which is a name or a .toml file. Keys can be nested
+    or dotted, as in ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
+    record of each stage (docs/metrics.md) once the stage is saved. If it raises an exception, such
+    as KeyboardInterrupt, training stops, and the next call resumes the run. Programs that are named
+    in the resumed run or the preset file, but not in `settings`, require `allow_programs`.
 
-    Raises UserError for such programs, invalid settings, settings that differ from those of the
-    resumed run (only iterations can be increased), or if another process is training the run.
+    Raises UserError for programs that are not allowed, for invalid settings, for settings that
+    differ from those of the resumed run (except more iterations), and if another process is
+    training the run.
     """
-    require("game", game, str | None, 'a name, such as "othello:6x6"')
+    require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
-    require("preset", preset, str, 'a name or a .toml file, such as "mini"')
-    require("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
+    require_type("preset", preset, str, 'a name or a .toml file, such as "mini"')
+    require_type("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
     require_function("on_stage", on_stage)
-    require("allow_programs", allow_programs, bool, "True or False")
+    require_type("allow_programs", allow_programs, bool, "True or False")
     folder = Path(run)
     assignments = list(flatten(settings or {}))
     if is_run(folder):
@@ -112,31 +113,31 @@ def train(
 def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Path:
     """Export the network of ``runs/demo`` or ``runs/demo@12`` to a file, and return its path.
 
-    ``FILE.zerolab`` can be used as an agent. ``FILE.onnx`` is a model for other programs; its
-    outputs are checked against the network's (docs/sharing.md). An existing file with different
-    content is replaced only with `overwrite`. Raises UserError for any mistake, without writing a
-    file.
+    ``FILE.zerolab`` can be used as an agent. ``FILE.onnx`` is a model for other programs, whose
+    outputs are compared with those of the network (docs/sharing.md). An existing file with
+    different content is replaced only with `overwrite`. Raises UserError, without writing a file,
+    if an argument is invalid or the outputs differ.
     """
-    require("run", run, str, 'a run, such as "runs/demo@12"')
+    require_type("run", run, str, 'a run, such as "runs/demo@12"')
     require_path("file", file)
     return exporting.export(run, Path(file), overwrite=overwrite).path
 
 
 def read_reference(path: Path | str) -> CostReference:
-    """Return the move times in a file written by `zerolab cost --measure`."""
+    """Return the move times of a reference machine, from a file of `zerolab cost --measure`."""
     require_path("path", path)
-    return move_times.read_reference(Path(path))
+    return move_times.read_cost_reference(Path(path))
 
 
 def run_costs(path: Path | str, reference: CostReference | None = None) -> list[IterationCost]:
     """Return the cumulative costs of a run after each iteration.
 
-    With a reference, they include hours on the reference machine. Raises UserError if there is no
-    run, if it has no finished stage, or if the reference has no measurement for one of its
-    networks.
+    With a reference, the costs include hours on the reference machine. Raises UserError if there is
+    no run, if the run has no finished stage, or if the reference lacks a measurement for one of the
+    run's networks.
     """
     require_path("path", path)
-    require("reference", reference, CostReference | None, "a result of read_reference")
+    require_type("reference", reference, CostReference | None, "a result of read_reference")
     return costs.run_costs(RunFolder.open(Path(path)), reference)
 
 
@@ -145,8 +146,9 @@ def cost_to_reach(
 ) -> dict[float, IterationCost | None]:
     """Return the cost of reaching each level of strong accuracy, in [0, 1], with search.
 
-    `iterations` is the result of `run_costs`. The cost is that of the first iteration with at least
-    this accuracy, or None if no iteration reached it.
+    Strong accuracy is the fraction of solved positions in which the agent chooses a best move.
+    `iterations` is the result of `run_costs`. The cost of a level is that of the first iteration
+    with at least this accuracy, or None if no iteration has reached it.
     """
     checked_levels = list(levels)
     for level in checked_levels:

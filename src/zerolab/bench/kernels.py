@@ -1,9 +1,9 @@
 """Speed of tree search, random playouts and the exact solver, without a network.
 
-`Trees` need no batches, so each tree is searched to completion while it fits in the processor
-caches. `BatchedTrees` are searched as with a network: every step touches each tree once. Each tree
-starts from a different position, with deduplication and caching off, so every simulation requests
-an evaluation unless it reaches a finished game.
+`TreeSearches` need no batches: each tree is searched to completion, while it is in the processor
+caches. `BatchedTreeSearches` search as with a network: every step visits each tree once. In these,
+each tree starts from a different position, with deduplication and caching off, so that every
+simulation requests an evaluation unless it reaches a finished game.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.bench.measurement import GAMES, Measurement, in_turns
+from zerolab.bench.speed_benchmark import GAMES, BenchmarkResult, alternating_rates
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
 from zerolab.oracles.solver import Solver
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, Rules, State, playout_bits
+from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, Rules, State, random_bits_for_ply
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
@@ -37,41 +37,45 @@ _OPENING_PLIES = 6
 _POSITIONS = 200_000
 
 
-def measure_trees(rounds: int) -> Iterator[Measurement]:
-    """Measure tree search on each game against the rules without a tree."""
+def measure_tree_search(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure tree search against the rules alone, and batched search against unbatched search."""
     for name in GAMES:
-        subject, limit = Trees(name), RulesWalk(name)
-        rate, best = in_turns(subject.search_all, limit.walk, 5 * rounds)
-        yield Measurement(f"tree/{name}", "simulations/s", rate, best, "rules without a tree")
+        subject, limit = TreeSearches(name), RulesWalk(name)
+        rate, limit_rate = alternating_rates(subject.search_all, limit.walk, 5 * rounds)
+        yield BenchmarkResult(
+            f"tree/{name}", "simulations/s", rate, limit_rate, "rules without a tree"
+        )
     for name in _BATCHED_GAMES:
-        unbatched = Trees(name)
+        unbatched = TreeSearches(name)
         for trees in _BATCHES:
-            batched = BatchedTrees(name, trees)
-            rate, best = in_turns(batched.search_all, unbatched.search_all, 2 * rounds)
-            yield Measurement(
+            batched = BatchedTreeSearches(name, trees)
+            rate, limit_rate = alternating_rates(
+                batched.search_all, unbatched.search_all, 2 * rounds
+            )
+            yield BenchmarkResult(
                 f"tree/{name}/batched/{trees}",
                 "simulations/s",
                 rate,
-                best,
+                limit_rate,
                 "the same without batches",
-                batched.shares(),
+                batched.time_shares(),
             )
 
 
-class Trees:
-    """Trees searched from the initial position with a constant evaluator."""
+class TreeSearches:
+    """Searches of many trees from the initial position, with equal priors and values of 0."""
 
     def __init__(self, name: str, selection: str = "puct") -> None:
         game = parse_game(name)
-        evaluator = UniformEvaluator(rules.actions(game))
+        evaluator = UniformEvaluator(rules.action_count(game))
         settings = {"simulations": _SIMULATIONS, "selection": selection}
         self._search = Search(game, SearchSettings.model_validate(settings), evaluator, _TREES)
         self._slots = np.arange(_TREES)
         self._keys = np.zeros(_TREES, np.uint64)
-        self._states = np.repeat(python.start(game)[None], _TREES, axis=0)
+        self._states = np.repeat(compiled_rules.start(game)[None], _TREES, axis=0)
 
     def search_all(self) -> float:
-        """Search all trees from the start; return the number of simulations."""
+        """Search all trees from the initial position; return the number of simulations."""
         for _ in range(_REPEATS):
             self._search.set_root(self._slots, self._states)
             self._search.start_search(self._slots, self._keys, self._keys)
@@ -80,7 +84,7 @@ class Trees:
 
 
 class ConstantEvaluator:
-    """Equal priors and values for every position, as views of preallocated arrays."""
+    """Evaluator with equal priors and values of 0, which are views of preallocated arrays."""
 
     def __init__(self, positions: int, actions: int) -> None:
         self._priors = np.full((positions, actions), 1 / actions, np.float32)
@@ -93,31 +97,31 @@ class ConstantEvaluator:
         return self._priors[: len(states)], self._values[: len(states)]
 
 
-class BatchedTrees:
-    """Trees searched from random openings with a batch evaluator."""
+class BatchedTreeSearches:
+    """Searches of many trees from random openings, with evaluations in batches."""
 
     def __init__(self, name: str, trees: int) -> None:
         game = parse_game(name)
-        evaluator = ConstantEvaluator(trees, rules.actions(game))
+        evaluator = ConstantEvaluator(trees, rules.action_count(game))
         settings = SearchSettings(simulations=_SIMULATIONS, deduplicate=False, cache=0)
         self._search = Search(game, settings, evaluator, trees)
         self._slots = np.arange(trees)
         self._keys = np.zeros(trees, np.uint64)
-        self._states = np.repeat(python.start(game)[None], trees, axis=0)
+        self._states = np.repeat(compiled_rules.start(game)[None], trees, axis=0)
         _open(game, self._states, np.empty(self._states.shape[1], np.uint64), _OPENING_PLIES)
 
     def search_all(self) -> float:
         """Search all trees from their openings; return the number of simulations."""
-        self._search.seconds = dict.fromkeys(self._search.seconds, 0.0)
+        self._search.seconds_by_part = dict.fromkeys(self._search.seconds_by_part, 0.0)
         self._search.set_root(self._slots, self._states)
         self._search.start_search(self._slots, self._keys, self._keys)
         self._search.run()
         return float(len(self._slots) * _SIMULATIONS)
 
-    def shares(self) -> dict[str, float]:
-        """Return each part's share of the time, between 0 and 1."""
-        total = sum(self._search.seconds.values())
-        return {part: seconds / total for part, seconds in self._search.seconds.items()}
+    def time_shares(self) -> dict[str, float]:
+        """Return each part's share of the time, in [0, 1]."""
+        total = sum(self._search.seconds_by_part.values())
+        return {part: seconds / total for part, seconds in self._search.seconds_by_part.items()}
 
 
 @kernel
@@ -125,7 +129,7 @@ def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
     """Play random plies from each state, stopping before the game ends."""
     for i in range(states.shape[0]):
         for ply in range(plies):
-            action = rules.random_action(game, states[i], streams.bits(np.uint64(i), ply))
+            action = rules.random_action(game, states[i], streams.random_bits(np.uint64(i), ply))
             rules.apply(game, states[i], action, next_state)
             if rules.outcome(game, next_state) != ONGOING:
                 break
@@ -133,15 +137,15 @@ def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
 
 
 class RulesWalk:
-    """Random games played with the rules alone, an upper bound for any search."""
+    """Random games played with the rules alone: an upper bound on the speed of any search."""
 
     def __init__(self, name: str) -> None:
         self._game: Game = parse_game(name)
-        self._start = python.start(self._game)
-        self._mask = np.empty(rules.actions(self._game), np.bool_)
+        self._start = compiled_rules.start(self._game)
+        self._mask = np.empty(rules.action_count(self._game), np.bool_)
 
     def walk(self) -> float:
-        """Make random moves, computing the outcome and legal actions each time as a search does."""
+        """Make random moves, computing outcome and legal actions each time; return their number."""
         _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
         return float(_POSITIONS)
 
@@ -151,7 +155,7 @@ def _walk(game: Any, start: Any, state: Any, mask: Any, positions: int) -> None:
     copy_row(start, state)
     for position in range(positions):
         rules.legal(game, state, mask)
-        drawn = rules.random_action(game, state, streams.bits(np.uint64(1), position))
+        drawn = rules.random_action(game, state, streams.random_bits(np.uint64(1), position))
         rules.apply(game, state, drawn, state)
         if rules.outcome(game, state) != ONGOING:
             copy_row(start, state)
@@ -161,22 +165,24 @@ _STATES = 1024
 _COUNT = 256
 
 
-def measure_playouts(rounds: int) -> Iterator[Measurement]:
-    """Measure playouts against generating the same number of random values without playing."""
+def measure_playouts(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure playouts against generating the same random numbers without playing."""
     for name in GAMES:
         subject = _Playouts(name)
-        rate, best = in_turns(subject.play, subject.draw, 5 * rounds)
-        once, generic = in_turns(subject.play, subject.play_generic, rounds)
-        two, one = in_turns(subject.play_on_two_threads, subject.play, rounds)
+        rate, limit_rate = alternating_rates(subject.play, subject.draw, 5 * rounds)
+        once, generic = alternating_rates(subject.play, subject.play_generic, rounds)
+        two, one = alternating_rates(subject.play_on_two_threads, subject.play, rounds)
         note = f"{once / generic:.1f} of the generic playout, 2 threads {two / one:.2f} of one"
         limit_of = "random numbers alone, drawn and written down"
-        yield Measurement(f"playout/{name}", "playouts/s", rate, best, limit_of, note=note)
+        yield BenchmarkResult(
+            f"playout/{name}", "playouts/s", rate, limit_rate, limit_of, note=note
+        )
 
 
 class _Playouts:
     def __init__(self, name: str) -> None:
         self._game = parse_game(name)
-        self._states = np.repeat(python.start(self._game)[None], _STATES, axis=0)
+        self._states = np.repeat(compiled_rules.start(self._game)[None], _STATES, axis=0)
         self._out = self._states[0].copy()
         self._trace = np.empty(1 + MAX_PLIES, np.int32)
         self._lengths = np.empty(_STATES, np.int64)
@@ -184,11 +190,14 @@ class _Playouts:
         _measure_lengths(self._game, self._states, self._out, self._trace, self._lengths)
 
     def play(self, threads: int = 1) -> float:
-        """Play new games each time, because branch predictors learn repeated ones."""
+        """Play new games each time, since branch predictors learn repeated games.
+
+        Returns the number of playouts.
+        """
         self._seed += 1
         numbers = np.arange(_STATES)
-        keys = streams.streams(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
-        python.playout_batch(self._game, self._states, keys, _COUNT, threads)
+        keys = streams.stream_keys(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
+        compiled_rules.playout_batch(self._game, self._states, keys, _COUNT, threads)
         return float(_STATES * _COUNT)
 
     def play_on_two_threads(self) -> float:
@@ -196,14 +205,14 @@ class _Playouts:
         return self.play(threads=2)
 
     def play_generic(self) -> float:
-        """Play a quarter of the games with the generic playout for games without their own."""
+        """Play a quarter of the games with the playout for games that do not define one."""
         self._seed += 1
         key, start = np.uint64(self._seed), self._states[0]
         _play_generic(self._game, start, key, _STATES * _COUNT // 4, self._out, self._trace)
         return float(_STATES * _COUNT // 4)
 
     def draw(self) -> float:
-        """Generate and store the random numbers for the same playouts without playing them."""
+        """Generate and store the random numbers of the same playouts without playing them."""
         self._seed += 1
         _draw(self._lengths, np.uint64(self._seed), _COUNT, self._trace)
         return float(_STATES * _COUNT)
@@ -232,7 +241,7 @@ def _draw(lengths: Any, key: Any, count: Any, moves: Any) -> None:
             stream = streams.fold(key + np.uint64(i), number)
             random = np.uint64(0)
             for ply in range(lengths[i]):
-                random = playout_bits(stream, ply, random)
+                random = random_bits_for_ply(stream, ply, random)
                 moves[1 + ply] = streams.below(random, lengths[i])
             moves[0] = lengths[i]
 
@@ -242,26 +251,30 @@ _LATE = ("othello:6x6", 16, 20)
 """Game, number of empty cells in its random positions, and number of positions to solve."""
 
 
-def measure_solving(rounds: int) -> Iterator[Measurement]:
-    """Measure solving the initial position, and solving every move of late positions."""
+def measure_solving(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure solving the initial position, and solving every move in late positions."""
     for name in _STARTS:
         game = parse_game(name)
-        yield _measure(_Values(game), RulesWalk(name), f"solve/{name}", rounds)
+        yield _measure(_StartSolving(game), RulesWalk(name), f"solve/{name}", rounds)
     name, empty, count = _LATE
     states = _late_states(parse_game(name), empty, count)
-    subject = _Moves(parse_game(name), states)
+    subject = _MoveSolving(parse_game(name), states)
     yield _measure(subject, RulesWalk(name), f"solve/{name}, {empty} empty, every move", rounds)
 
 
-def _measure(subject: _Values | _Moves, limit: RulesWalk, name: str, rounds: int) -> Measurement:
-    rate, best = in_turns(subject.solve, limit.walk, rounds)
+def _measure(
+    subject: _StartSolving | _MoveSolving, limit: RulesWalk, name: str, rounds: int
+) -> BenchmarkResult:
+    rate, limit_rate = alternating_rates(subject.solve, limit.walk, rounds)
     seconds = statistics.median(subject.seconds[1:])
     note = f"{seconds:.3g} s each"
-    return Measurement(name, "positions/s", rate, best, "rules without a search", note=note)
+    return BenchmarkResult(
+        name, "positions/s", rate, limit_rate, "rules without a search", note=note
+    )
 
 
-class _Values:
-    """Value of a game's initial position, solved from an empty table."""
+class _StartSolving:
+    """Solving of a game's initial position, with an empty transposition table."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -271,13 +284,13 @@ class _Values:
         """Solve the position; return the number of visited positions."""
         began = perf_counter()
         solver = Solver(self._game)
-        solver.value(python.start(self._game))
+        solver.value(compiled_rules.start(self._game))
         self.seconds.append(perf_counter() - began)
-        return float(solver.nodes)
+        return float(solver.node_count)
 
 
-class _Moves:
-    """Values of all moves in several positions, each solved from an empty table."""
+class _MoveSolving:
+    """Solving of all moves in several positions, each with an empty transposition table."""
 
     def __init__(self, game: Game, states: list[State]) -> None:
         self._game = game
@@ -290,7 +303,7 @@ class _Moves:
         for state in self._states:
             solver = Solver(self._game)
             solver.action_values(state[None])
-            nodes += solver.nodes
+            nodes += solver.node_count
         self.seconds.append((perf_counter() - began) / len(self._states))
         return float(nodes)
 
@@ -300,10 +313,13 @@ def _late_states(game: Game, empty: int, count: int) -> list[State]:
     random = np.random.default_rng(1)
     states: list[State] = []
     while len(states) < count:
-        state = python.start(game)
-        while python.outcome(game, state) == ONGOING and python.empties(game, state) > empty:
-            legal = np.flatnonzero(python.legal(game, state))
-            state = python.apply(game, state, int(random.choice(legal)))
-        if python.outcome(game, state) == ONGOING:
+        state = compiled_rules.start(game)
+        while (
+            compiled_rules.outcome(game, state) == ONGOING
+            and compiled_rules.empties(game, state) > empty
+        ):
+            legal = np.flatnonzero(compiled_rules.legal(game, state))
+            state = compiled_rules.apply(game, state, int(random.choice(legal)))
+        if compiled_rules.outcome(game, state) == ONGOING:
             states.append(state)
     return states

@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
-from zerolab.bench.learning import Learning
-from zerolab.bench.measurement import GAMES, Measurement, in_turns
+from zerolab.bench.learning import LearningEpochs
 from zerolab.bench.selfplay import ContinuousSelfPlay
+from zerolab.bench.speed_benchmark import GAMES, BenchmarkResult, alternating_rates
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.inference import best_precision, torch_threads
+from zerolab.networks.inference import default_precision, limit_torch_threads
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
@@ -35,22 +35,24 @@ _LIMIT = {"name": "resnet", **_TRUNK}
 _SEARCH = SearchSettings(simulations=16, deduplicate=False, cache=0)
 _LANES, _PLIES = 512, 2
 _BATCH, _BATCHES = 64, 20
-_TURNS = 8
-"""Turns per requested round. Short turns make noise affect both networks equally."""
+_MEASUREMENTS_PER_ROUND = 8
+"""Measurements per requested round. Short ones let noise affect both networks equally."""
 
 
-def measure_heads(rounds: int) -> Iterator[Measurement]:
-    """Measure self-play and one learning epoch with both kinds of heads."""
+def measure_convolutional_heads(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure self-play and learning with fully convolutional heads against those of resnet."""
     for name in GAMES:
         players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)
-        rate, best = in_turns(subject, limit, _TURNS * rounds)
+        rate, limit_rate = alternating_rates(subject, limit, _MEASUREMENTS_PER_ROUND * rounds)
         label = f"heads/fully_convolutional4x32/{name}"
-        yield Measurement(f"{label}/selfplay", "positions/s", rate, best, "heads of resnet")
-        learners = (Learning(name, network, _BATCH, _BATCHES) for network in (_HEADS, _LIMIT))
+        yield BenchmarkResult(
+            f"{label}/selfplay", "positions/s", rate, limit_rate, "heads of resnet"
+        )
+        learners = (LearningEpochs(name, network, _BATCH, _BATCHES) for network in (_HEADS, _LIMIT))
         subject, limit = (learner.learn for learner in learners)
-        rate, best = in_turns(subject, limit, _TURNS * rounds)
-        yield Measurement(f"{label}/learn", "samples/s", rate, best, "heads of resnet")
+        rate, limit_rate = alternating_rates(subject, limit, _MEASUREMENTS_PER_ROUND * rounds)
+        yield BenchmarkResult(f"{label}/learn", "samples/s", rate, limit_rate, "heads of resnet")
 
 
 class _EqualSelfPlay(ContinuousSelfPlay):
@@ -58,11 +60,11 @@ class _EqualSelfPlay(ContinuousSelfPlay):
 
     def __init__(self, name: str, network: dict[str, Any]) -> None:
         super().__init__(name, network, _PLIES, _SEARCH, lanes=_LANES)
-        self._evaluator = _IgnoredNetwork(self._evaluator, rules.actions(self._game))
+        self._evaluator = _IgnoredNetwork(self._evaluator, rules.action_count(self._game))
 
 
 class _IgnoredNetwork:
-    """Evaluator that runs a network but returns equal priors."""
+    """Evaluator that runs a network but returns equal priors and values of 0."""
 
     def __init__(self, network: Evaluator, actions: int) -> None:
         self._network = network
@@ -80,7 +82,7 @@ _INT8_GAME = GAMES[0]
 _POSITIONS, _CALIBRATION, _INT8_BATCH = 4096, 2048, 256
 
 
-def measure_int8(rounds: int) -> Iterator[Measurement]:
+def measure_int8(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure a residual network on one core in int8 and in the processor's best precision.
 
     PyTorch quantises weights and activations for x86 processors, calibrated on positions from
@@ -91,24 +93,24 @@ def measure_int8(rounds: int) -> Iterator[Measurement]:
     network = build_network(settings, game, seed=0).eval()
     planes = _planes_of_random_games(game)
     plain = _PolicyAndValue(folded_copy(network)).eval()
-    with warnings.catch_warnings(), torch_threads(1):
+    with warnings.catch_warnings(), limit_torch_threads(1):
         warnings.simplefilter("ignore")  # PyTorch warns that this quantisation API is deprecated
         quantised = _quantised(plain, planes[:_CALIBRATION])
         tested = planes[_CALIBRATION:]
-        precision = best_precision(torch.device("cpu"))
+        precision = default_precision(torch.device("cpu"))
         best = copy.deepcopy(plain).to(precision)
-        rate, limit = in_turns(
+        rate, limit_rate = alternating_rates(
             lambda: _run(quantised, tested), lambda: _run(best, tested.to(precision)), rounds
         )
         change = _difference(plain, quantised, tested)
-    yield Measurement(
-        f"int8/resnet4x32/{_INT8_GAME}", "positions/s", rate, limit,
+    yield BenchmarkResult(
+        f"int8/resnet4x32/{_INT8_GAME}", "positions/s", rate, limit_rate,
         f"{str(precision).removeprefix('torch.')}", note=f"priors move by {change:.4f} on average",
     )  # fmt: skip
 
 
 class _PolicyAndValue(nn.Module):
-    """Policy and value of a network as plain tensors that PyTorch can trace."""
+    """Network that returns policy and value as plain tensors, which PyTorch can trace."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -124,11 +126,11 @@ class _PolicyAndValue(nn.Module):
 
 def _planes_of_random_games(game: Game) -> Tensor:
     """Return network inputs for positions from random games, float32[N, planes, rows, cols]."""
-    uniform = UniformEvaluator(rules.actions(game))
+    uniform = UniformEvaluator(rules.action_count(game))
     search = SearchSettings(simulations=1)
     played = play_episodes(game, SelfPlaySettings(episodes=512), search, uniform, 0, 0)
-    states = np.resize(played.examples.states, (_CALIBRATION + _POSITIONS, rules.words(game)))
-    planes = torch.from_numpy(python.encode_batch(game, states))
+    states = np.resize(played.examples.states, (_CALIBRATION + _POSITIONS, rules.word_count(game)))
+    planes = torch.from_numpy(compiled_rules.encode_batch(game, states))
     return planes.contiguous(memory_format=torch.channels_last)
 
 

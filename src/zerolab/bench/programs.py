@@ -1,4 +1,4 @@
-"""Speed and memory of complete programs: commands, runs, the web server, and study workers."""
+"""Speed and memory of complete programs: commands, runs, the web server and study workers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from pathlib import Path
 from typing import Any
 
-from zerolab.bench.measurement import Measurement, in_turns
+from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
 from zerolab.report.document import Document
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study
-from zerolab.studies.work import StudyWork
 from zerolab.studies.workers import LocalWorkers, Workers
 from zerolab.training.configure import resolve_settings
 from zerolab.training.records import Record
@@ -43,7 +43,7 @@ _COMMANDS = {
 }
 
 
-def measure_startup(rounds: int) -> Iterator[Measurement]:
+def measure_startup(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure commands from process start to exit."""
     python = [sys.executable, "-c", "pass"]
     for title, arguments in _COMMANDS.items():
@@ -51,7 +51,7 @@ def measure_startup(rounds: int) -> Iterator[Measurement]:
         _seconds_of(command)
         pairs = [(_seconds_of(command), _seconds_of(python)) for _ in range(rounds)]
         subject, limit = (statistics.median(column) for column in zip(*pairs, strict=True))
-        yield Measurement(f"startup/{title}", "seconds", subject, limit, "Python alone")
+        yield BenchmarkResult(f"startup/{title}", "seconds", subject, limit, "Python alone")
 
 
 def _seconds_of(command: list[str]) -> float:
@@ -62,22 +62,23 @@ def _seconds_of(command: list[str]) -> float:
 
 _GAME = "connect_four:6x7"
 _ITERATIONS = 100
-_WARM = 10
+_WARM_UP_ITERATIONS = 10
 """Iterations until a run has loaded everything it needs into memory."""
 
 
-def measure_memory(rounds: int) -> Iterator[Measurement]:
+def measure_memory(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure the memory of a process that trains for many iterations; ignore `rounds`."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         sizes, peak = pool.submit(_memory_of_training, _ITERATIONS).result()
-    yield Measurement(
-        f"memory/{_GAME}/smoke", "MiB", sizes[-1], sizes[_WARM - 1],
-        f"the same process after {_WARM} of {_ITERATIONS} iterations", note=f"peak {peak:.0f} MiB",
+    yield BenchmarkResult(
+        f"memory/{_GAME}/smoke", "MiB", sizes[-1], sizes[_WARM_UP_ITERATIONS - 1],
+        f"the same process after {_WARM_UP_ITERATIONS} of {_ITERATIONS} iterations",
+        note=f"peak {peak:.0f} MiB",
     )  # fmt: skip
 
 
 def _memory_of_training(iterations: int) -> tuple[list[float], float]:
-    """Train a run; return the process memory after each iteration and its peak, in MiB."""
+    """Train a run; return the memory of the process after each iteration and the peak, in MiB."""
     changes = [f"iterations={iterations}", "learn.window=20"]
     settings = resolve_settings(_GAME, "smoke", changes)
     reporter = _MemoryReporter()
@@ -89,14 +90,14 @@ def _memory_of_training(iterations: int) -> tuple[list[float], float]:
 
 
 class _MemoryReporter(NullReporter):
-    """Reporter that records the process memory after every iteration."""
+    """Reporter that records the memory of the process after every iteration."""
 
     def __init__(self) -> None:
         self.sizes: list[float] = []
-        """MiB."""
+        """Memory after each iteration, in MiB."""
 
     def stage_finished(self, record: Record) -> None:
-        """Record the memory if the iteration is finished."""
+        """Record the memory if the stage is the last of an iteration."""
         if record.stage == "gate":
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             self.sizes.append(pages * resource.getpagesize() / 2**20)
@@ -106,8 +107,8 @@ _SOCKETS, _SEARCHES = 200, 50
 _MOVES, _SIMULATIONS = 20, 100
 
 
-def measure_web(rounds: int) -> Iterator[Measurement]:
-    """Measure moves served for one run, unloaded and while many pages watch and search."""
+def measure_web_server(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure the server's time per move while many pages watch and search, against no load."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         settings = resolve_settings(_GAME, "smoke")
@@ -116,7 +117,7 @@ def measure_web(rounds: int) -> Iterator[Measurement]:
             Trainer(run_folder, settings).train()
         with _served(run) as address:
             alone, loaded, errors = asyncio.run(_moves_under_load(address, run, rounds))
-    yield Measurement(
+    yield BenchmarkResult(
         f"web/{_GAME}/move", "seconds", statistics.median(loaded), statistics.median(alone),
         f"a move without the {_SEARCHES} searches and {_SOCKETS} sockets",
         note=f"slowest {max(loaded):.2f} s, {errors} errors",
@@ -125,7 +126,7 @@ def measure_web(rounds: int) -> Iterator[Measurement]:
 
 @contextmanager
 def _served(run: Path) -> Iterator[str]:
-    """Serve a run for the duration of the context; yield the server's address."""
+    """Serve a run until the context is left; yield the address of the server."""
     command = [*_ZEROLAB, "serve", str(run.parent), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -162,7 +163,7 @@ async def _moves(client: Any, run: Path, count: int) -> list[float]:
 
 @asynccontextmanager
 async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
-    """Keep websockets open, some of them searching continuously; yield their list of errors."""
+    """Keep websockets open, of which some search all the time; yield the list of their errors."""
     connect = _import_development_module("websockets.asyncio.client").connect
     errors: list[str] = []
     async with AsyncExitStack() as stack:
@@ -180,11 +181,16 @@ async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
 
 
 async def _search(socket: Any, run: Path, errors: list[str]) -> None:
-    """Request analyses one after another."""
-    number = 0
+    """Request one analysis after another."""
+    request_number = 0
     while True:
-        number += 1
-        request = {"id": number, "do": "analyse", "position": {"game": _GAME}, "agents": [str(run)]}
+        request_number += 1
+        request = {
+            "id": request_number,
+            "do": "analyse",
+            "position": {"game": _GAME},
+            "agents": [str(run)],
+        }
         await socket.send(json.dumps({**request, "simulations": 2000}))
         message: dict[str, Any] = {}
         while not message.get("done"):
@@ -208,53 +214,57 @@ _TASKS = 100
 _RUN_ITERATIONS = 60  # about twenty seconds with the smoke preset
 
 
-def measure_studies(rounds: int) -> Iterator[Measurement]:
-    """Measure the share of worker time spent on runs, and the rate of small tasks.
+def measure_study_workers(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure the share of worker time spent on runs, and the rate of empty tasks.
 
-    The workers are processes and, if Ray is installed, a local Ray cluster including its startup.
-    Runs are trained once; `rounds` applies to small tasks only.
+    The workers are processes and, if Ray is installed, a local Ray cluster, whose startup counts.
+    Runs are trained once; `rounds` applies only to empty tasks.
     """
     count = available_cores()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        kinds: dict[str, Workers] = {"processes": LocalWorkers(count)}
+        workers_by_title: dict[str, Workers] = {"processes": LocalWorkers(count)}
         with suppress(MissingExtraError):
             from zerolab.studies.ray_workers import RayWorkers  # noqa: PLC0415  Ray is optional
 
-            kinds["ray"] = RayWorkers("local", folder, count)
+            workers_by_title["ray"] = RayWorkers("local", folder, count)
         _train_study(folder / "warm-up", _SameRuns(0, 1), LocalWorkers(1))
-        for title, workers in kinds.items():
+        for title, workers in workers_by_title.items():
             seconds, total = _train_study(folder / title, _SameRuns(1, _RUNS), workers)
-            yield Measurement(
+            yield BenchmarkResult(
                 f"studies/runs/{title}", "seconds of runs/s", total / seconds, float(count),
                 "the number of workers", note=f"{_RUNS} runs in {seconds:.0f} s",
             )  # fmt: skip
-        if "ray" in kinds:
+        if "ray" in workers_by_title:
             with LocalWorkers(count) as local, RayWorkers("local", folder, count) as ray:
-                rate, limit = in_turns(lambda: _perform(ray), lambda: _perform(local), rounds)
-            yield Measurement("studies/tasks/ray", "tasks/s", rate, limit, "worker processes")
+                rate, limit_rate = alternating_rates(
+                    lambda: _perform(ray), lambda: _perform(local), rounds
+                )
+            yield BenchmarkResult(
+                "studies/tasks/ray", "tasks/s", rate, limit_rate, "worker processes"
+            )
 
 
 class _EmptyTask:
-    """A task that does nothing."""
+    """Task that does nothing."""
 
     title = "nothing"
 
-    def run(self) -> None:
+    def perform(self) -> None:
         """Do nothing."""
 
 
 def _perform(workers: Workers) -> float:
-    """Run empty tasks one after another; return their number."""
+    """Perform empty tasks one after another; return their number."""
     for _ in range(_TASKS):
         workers.submit(_EmptyTask())
-        while not workers.finished(1.0):
+        while not workers.wait_for_outcomes(1.0):
             pass
     return float(_TASKS)
 
 
 class _SameRuns(Study):
-    """Runs that differ only in their seed."""
+    """Study whose runs differ only in their seeds."""
 
     name = "same-runs"
 
@@ -274,10 +284,10 @@ class _SameRuns(Study):
 
 def _train_study(root: Path, study: Study, workers: Workers) -> tuple[float, float]:
     """Return the wall time of a study and the total time of its runs, in seconds."""
-    work = StudyWork.of(study, "mini", root)
+    execution = StudyExecution.plan(study, "mini", root)
     began = time.perf_counter()
-    failures = work.work(workers, lambda _: None)
+    failures = execution.perform_all(workers, lambda _: None)
     seconds = time.perf_counter() - began
     if failures:
         raise UserError(f"benchmark runs failed: {failures}")
-    return seconds, sum(run.total_seconds for run in work.results())
+    return seconds, sum(run.total_seconds for run in execution.results())

@@ -1,4 +1,4 @@
-"""Strength benchmark of accuracy on solved positions against training hours."""
+"""Strength benchmark: accuracy on solved positions against hours of training."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from zerolab.bench import strength_report
 from zerolab.bench.strength_report import (
-    Checkpoint,
-    Measured,
-    Measurements,
-    measure,
-    search_at_test,
+    AccuracyLog,
+    NetworkAccuracy,
+    TimedCheckpoint,
+    evaluation_search_options,
+    measure_network,
 )
 from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
 from zerolab.core.config import validate
@@ -24,31 +24,31 @@ from zerolab.core.processes import available_cores
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.play.engine import Progress
+from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import save_figure
-from zerolab.report.markdown import titled_table
+from zerolab.report.markdown import titled_markdown_table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter, read_records
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
 
-_ENDLESS = 1_000_000  # iterations; the clock ends a run
-_SECONDS = 3600.0
+_MAX_ITERATIONS = 1_000_000  # never reached, because the clock ends the run
+_SECONDS_PER_HOUR = 3600.0
 _ROUNDING = 1e-9
 
 
-def train(
-    folder: Path, variant: str, seed: int, settings: StrengthSettings, show: Reporter
+def train_for_hours(
+    folder: Path, variant: str, seed: int, settings: StrengthSettings, reporter: Reporter
 ) -> None:
     """Train one run until its hours are used up, resuming it if it was interrupted.
 
-    Raise UserError if the settings do not fit the game or the folder cannot be written.
+    Raises UserError if the settings do not fit the game or the folder cannot be written.
     """
-    train_settings = run_settings(variant, seed, settings)
+    train_settings = variant_run_settings(variant, seed, settings)
     if is_run(folder):
         run = RunFolder.open(folder)
         train_settings, inputs = amend_settings(run, _changes(variant, seed, settings)), None
@@ -59,15 +59,15 @@ def train(
         clock = _Clock(settings.hours, read_records(run))
         if not clock.is_over:
             try:
-                Trainer(run, train_settings, show, clock.add, inputs=inputs).train()
+                Trainer(run, train_settings, reporter, clock.add, inputs=inputs).train()
             except _TimeIsUpError:
                 return
 
 
-def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
-    """Return one run's settings; raise UserError if they do not fit the game or the time limit.
+def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
+    """Return the settings of a run; raise UserError unless they fit the game and the time limit.
 
-    Runs end by time, so no schedule may depend on the number of iterations.
+    The clock ends a run, so no schedule may depend on the number of iterations.
     """
     train_settings = resolve_settings(settings.game, PRESET, _changes(variant, seed, settings))
     require_effects(train_settings, settings.changes)
@@ -81,29 +81,32 @@ def run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSe
 
 
 def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
-    run_changes = f"seed={seed}", f"iterations={_ENDLESS}"
+    run_changes = f"seed={seed}", f"iterations={_MAX_ITERATIONS}"
     return (*run_changes, *VARIANTS[variant].changes, *settings.changes)
 
 
-def checkpoints(run: RunFolder) -> list[Checkpoint]:
-    """Return the best network after each iteration of a run, with the hours spent until then."""
+def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
+    """Return the best network after each iteration of a run, and the hours spent until then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
-    hours = accumulate(each.wall_seconds / _SECONDS for each in records)
-    best_networks, best = [], 0
-    for record, spent in zip(records, hours, strict=True):
+    hours_spent = accumulate(each.wall_seconds / _SECONDS_PER_HOUR for each in records)
+    timed, best_network = [], 0
+    for record, hours in zip(records, hours_spent, strict=True):
         if isinstance(record, GateRecord):
-            best = record.iteration if record.accepted else best
-            best_networks.append(Checkpoint(best, spent))
-    return best_networks
+            best_network = record.iteration if record.accepted else best_network
+            timed.append(TimedCheckpoint(best_network, hours))
+    return timed
 
 
-def spaced(candidates: list[Checkpoint], every: float, hours: float) -> list[Checkpoint]:
-    """Return the first checkpoint at or after each multiple of `every` below `hours`, and `hours`.
+def spaced_checkpoints(
+    candidates: list[TimedCheckpoint], every: float, hours: float
+) -> list[TimedCheckpoint]:
+    """Return the first checkpoint at or after each due time, in hours.
 
-    A checkpoint that is first for several of these times is returned once, with the last of them.
+    The due times are the multiples of `every` below `hours`, and `hours`. A checkpoint that is
+    first for several due times is returned once, with the last due time.
     """
     steps = int(hours / every - _ROUNDING)
-    selected: dict[int, Checkpoint] = {}
+    selected: dict[int, TimedCheckpoint] = {}
     for due in (*(every * (step + 1) for step in range(steps)), hours):
         first = next((each for each in candidates if each.hours >= due), None)
         if first is not None:
@@ -112,24 +115,24 @@ def spaced(candidates: list[Checkpoint], every: float, hours: float) -> list[Che
 
 
 class _TimeIsUpError(Exception):
-    """Signal to end training between two iterations."""
+    """Signal to end training after an iteration."""
 
 
 class _Clock:
-    """Time limit that adds up stage durations and ends a run after a complete iteration."""
+    """Time limit that sums the times of stages and ends a run after a complete iteration."""
 
     def __init__(self, hours: float, records: list[Record]) -> None:
-        self._remaining_seconds = hours * _SECONDS
-        self._ends_iteration = False
+        self._remaining_seconds = hours * _SECONDS_PER_HOUR
+        self._is_after_iteration = False
         for record in records:
             self._spend(record)
 
     @property
     def is_over(self) -> bool:
-        return self._remaining_seconds <= 0 and self._ends_iteration
+        return self._remaining_seconds <= 0 and self._is_after_iteration
 
     def add(self, record: Record) -> None:
-        """Add a stage's time; raise _TimeIsUpError if an iteration ends and the time is used up."""
+        """Add the time of a stage; raise _TimeIsUpError if it ends an iteration and time is up."""
         self._spend(record)
         if self.is_over:
             raise _TimeIsUpError
@@ -137,7 +140,7 @@ class _Clock:
     def _spend(self, record: Record) -> None:
         if not isinstance(record, AccuracyRecord):
             self._remaining_seconds -= record.wall_seconds
-            self._ends_iteration = isinstance(record, GateRecord)
+            self._is_after_iteration = isinstance(record, GateRecord)
 
 
 FOLDER = FolderKind("benchmark", "strength.toml", "--folder")
@@ -146,48 +149,48 @@ _MAY_GROW = ("variants", "seeds", "hours")
 _POSITIONS_SEED = 1
 
 
-class Watcher(NamedTuple):
-    """Callbacks that show the benchmark's progress."""
+class BenchmarkDisplay(NamedTuple):
+    """Functions that display the progress of the benchmark."""
 
-    message: Callable[[str], None]
-    """Shows a line of text."""
-    training: Callable[[], AbstractContextManager[Reporter]]
-    """Creates a reporter for a training run."""
-    progress: Callable[[str, int, str], AbstractContextManager[Progress]]
-    """Creates a progress bar from a title, total and unit."""
+    show_message: Callable[[str], None]
+    """Function that displays a line of text."""
+    training_reporter: Callable[[], AbstractContextManager[Reporter]]
+    """Function that creates a reporter for a training run."""
+    progress_bar: Callable[[str, int, str], AbstractContextManager[ProgressCallback]]
+    """Function that creates a progress bar from a title, a total and a unit."""
 
 
-def run(
-    folder: Path, settings: StrengthSettings, watcher: Watcher
-) -> dict[str, list[strength_report.Point]]:
-    """Run the benchmark in `folder`, write a table and figure there, and return the points.
+def run_strength_benchmark(
+    folder: Path, settings: StrengthSettings, display: BenchmarkDisplay
+) -> dict[str, list[strength_report.StrengthPoint]]:
+    """Run the benchmark in `folder`, write a table and a figure there, and return the curves.
 
-    Later calls can add variants, seeds and hours. Raise UserError if the folder contains anything
-    else or other settings, or if the settings are inconsistent.
+    Later calls can add variants, seeds and hours. Raises UserError if the folder contains anything
+    else or a benchmark with other settings, or if the settings are inconsistent.
     """
-    for variant in settings.variants:  # report mistakes before solving positions
-        search_at_test(run_settings(variant, 0, settings).search, settings)
+    for variant in settings.variants:  # report errors before solving positions
+        evaluation_search_options(variant_run_settings(variant, 0, settings).search, settings)
     with FOLDER.locked(folder):
-        _keep_settings(folder, settings)
-        positions = _positions(folder, settings, watcher)
-        measurements = Measurements(folder / "accuracy.jsonl")
+        _save_settings(folder, settings)
+        positions = _positions(folder, settings, display)
+        accuracy_log = AccuracyLog(folder / "accuracy.jsonl")
         for seed in range(settings.seeds):
             for variant in settings.variants:
                 path = folder / "runs" / f"{variant}-{seed}"
-                watcher.message(f"{variant}, seed {seed}: {settings.hours:g} h")
-                with watcher.training() as reporter:
-                    train(path, variant, seed, settings, reporter)
-                _measure(path, variant, seed, settings, positions, measurements, watcher)
-        curves = strength_report.curves(measurements.all, settings)
+                display.show_message(f"{variant}, seed {seed}: {settings.hours:g} h")
+                with display.training_reporter() as reporter:
+                    train_for_hours(path, variant, seed, settings, reporter)
+                _measure(path, variant, seed, settings, positions, accuracy_log, display)
+        curves = strength_report.strength_curves(accuracy_log.entries, settings)
         _write(folder, curves, settings)
     return curves
 
 
-def _keep_settings(folder: Path, settings: StrengthSettings) -> None:
-    if FOLDER.is_in(folder):
+def _save_settings(folder: Path, settings: StrengthSettings) -> None:
+    if FOLDER.matches(folder):
         source = str(folder / FOLDER.settings_file)
         previous = validate(StrengthSettings, FOLDER.read_settings(folder), source=source)
-        FOLDER.require_equal(
+        FOLDER.require_equal_settings(
             folder, previous.model_dump(mode="json"), settings.model_dump(mode="json"),
             except_for=_MAY_GROW,
         )  # fmt: skip
@@ -198,18 +201,20 @@ def _keep_settings(folder: Path, settings: StrengthSettings) -> None:
     FOLDER.write_settings(folder, settings.model_dump(mode="json"))
 
 
-def _positions(folder: Path, settings: StrengthSettings, watcher: Watcher) -> Positions:
-    """Return the solved positions, generating them on the first call."""
+def _positions(folder: Path, settings: StrengthSettings, display: BenchmarkDisplay) -> Positions:
+    """Return the solved test positions, which the first call collects."""
     game, path = parse_game(settings.game), folder / "positions.parquet"
     if not path.exists():
         dataset_settings = DatasetSettings(seed=_POSITIONS_SEED, perfect=0.5, one_per_game=True)
         title = f"solving {settings.game}"
-        with watcher.progress(title, settings.positions, "positions") as update:
+        with display.progress_bar(title, settings.positions, "positions") as update:
 
-            def show(collected: CollectionProgress) -> None:
-                update(collected.positions, "")
+            def report(collected: CollectionProgress) -> None:
+                update(collected.position_count, "")
 
-            make_dataset(game, settings.positions, dataset_settings, path, available_cores(), show)
+            make_dataset(
+                game, settings.positions, dataset_settings, path, available_cores(), report
+            )
     positions, _ = read_positions(path, game)
     return positions
 
@@ -220,30 +225,30 @@ def _measure(
     seed: int,
     settings: StrengthSettings,
     positions: Positions,
-    measurements: Measurements,
-    watcher: Watcher,
+    accuracy_log: AccuracyLog,
+    display: BenchmarkDisplay,
 ) -> None:
     run = RunFolder.open(path)
-    for checkpoint in spaced(checkpoints(run), settings.every, settings.hours):
-        if measurements.has(variant, seed, checkpoint.network):
+    for checkpoint in spaced_checkpoints(timed_checkpoints(run), settings.every, settings.hours):
+        if accuracy_log.has_network(variant, seed, checkpoint.network):
             continue
         title = f"measuring {variant}-{seed}@{checkpoint.network}"
-        with watcher.progress(title, len(positions), "positions") as update:
-            shares = measure(run, checkpoint, positions, settings, update)
+        with display.progress_bar(title, len(positions), "positions") as update:
+            shares = measure_network(run, checkpoint, positions, settings, update)
         fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
-        measured = Measured.model_validate(fields)
-        measurements.add(measured)
-        watcher.message(
-            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {measured.strong.value:.1%} strong,"
-            f" {measured.weak.value:.1%} weak, network alone {measured.network_strong.value:.1%}"
+        accuracy = NetworkAccuracy.model_validate(fields)
+        accuracy_log.add(accuracy)
+        display.show_message(
+            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {accuracy.strong.value:.1%} strong,"
+            f" {accuracy.weak.value:.1%} weak, network alone {accuracy.network_strong.value:.1%}"
         )
 
 
 def _write(
-    folder: Path, curves: dict[str, list[strength_report.Point]], settings: StrengthSettings
+    folder: Path, curves: dict[str, list[strength_report.StrengthPoint]], settings: StrengthSettings
 ) -> None:
-    figure = strength_report.draw(curves, settings)
+    figure = strength_report.draw_strength(curves, settings)
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"strength.{ending}")
-    text = titled_table(strength_report.table(curves, settings))
+    text = titled_markdown_table(strength_report.strength_table(curves, settings))
     write_text(folder / "strength.md", f"{text}\n\n![Accuracy over hours](strength.png)\n")

@@ -1,4 +1,4 @@
-"""Measurements, table and figure of the strength benchmark."""
+"""Measurements of the strength benchmark, and their table and figure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from zerolab.agents.kinds.run import read_playable_run, run_agent
-from zerolab.agents.options import NetworkOptions, parse_options
+from zerolab.agents.kinds.run import agent_of_run, read_play_settings
+from zerolab.agents.options import NetworkOptions, parse_search_options
 from zerolab.bench.strength_settings import PUBLISHED, VARIANTS, StrengthSettings
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import read_text, write_text
-from zerolab.evaluation.accuracy import agent_accuracy
-from zerolab.evaluation.estimates import Estimate
+from zerolab.evaluation.accuracy import agent_accuracy_reports
+from zerolab.evaluation.estimates import MeanEstimate
 from zerolab.evaluation.positions import Positions
-from zerolab.play.engine import Progress
+from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure
-from zerolab.report.interval import Cell, Interval, wilson
+from zerolab.report.interval import Cell, Interval, wilson_interval
 from zerolab.report.table import Column, Table
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
@@ -31,88 +31,99 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_LARGEST = 1 << 26
-_SEED = 0  # same random numbers for all networks, so that only the networks differ
+_MAX_BYTES = 1 << 26
+_SEED = 0  # the same random numbers for all networks, so that only the networks differ
 
 
 def _share_dict(share: Interval) -> dict[str, float]:
-    """Return a share of moves as files have it."""
+    """Return a share of moves as a table for files."""
     return {"mean": share.value, "low": share.low, "high": share.high}
 
 
 def _parse_share(table: Any) -> Any:
-    """Return the fields of a share from a file."""
+    """Return the fields of a share of moves from a table in a file."""
     if not isinstance(table, Mapping):
         return table
     return {("value" if key == "mean" else key): number for key, number in table.items()}
 
 
 Share = Annotated[Interval, BeforeValidator(_parse_share), PlainSerializer(_share_dict)]
-"""A share of moves with its 95 % interval."""
+"""Share of moves with its 95 % interval."""
 
 
-class Measured(Settings):
-    """Accuracy of one network, with search and without."""
+class NetworkAccuracy(Settings):
+    """Accuracy of a network, with search and without."""
 
     variant: str
     seed: int
     network: int
+    """Iteration of the network."""
     due: float
-    """Hours for which this is the first network measured."""
+    """Due time in hours; the network is the first one finished at or after this time."""
     hours: float
     """Hours of self-play, learning and gates until the network was finished."""
     strong: Share
-    """Share of search moves that are optimal."""
+    """Share of moves of the search that are best moves."""
     weak: Share
-    """Share of search moves that preserve the result."""
+    """Share of moves of the search that preserve the result."""
     network_strong: Share
+    """Share of moves of the network alone that are best moves."""
     network_weak: Share
+    """Share of moves of the network alone that preserve the result."""
 
 
-class Measurements:
-    """Benchmark measurements, stored in a JSON Lines file."""
+class AccuracyLog:
+    """Measured accuracies of networks, stored in a JSON Lines file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.all = list(self._read()) if path.exists() else []
+        self.entries = list(self._read()) if path.exists() else []
 
-    def _read(self) -> Iterator[Measured]:
-        for line in read_text(self._path, _LARGEST).splitlines():
+    def _read(self) -> Iterator[NetworkAccuracy]:
+        for line in read_text(self._path, _MAX_BYTES).splitlines():
             try:
                 table = json.loads(line)
             except ValueError:
                 raise UserError(f"{self._path} is damaged: expected JSON lines") from None
-            yield validate(Measured, table, source=str(self._path))
+            yield validate(NetworkAccuracy, table, source=str(self._path))
 
-    def has(self, variant: str, seed: int, network: int) -> bool:
-        """Return whether a network has been measured."""
-        return any((m.variant, m.seed, m.network) == (variant, seed, network) for m in self.all)
+    def has_network(self, variant: str, seed: int, network: int) -> bool:
+        """Return True if a network has been measured."""
+        return any(
+            (each.variant, each.seed, each.network) == (variant, seed, network)
+            for each in self.entries
+        )
 
-    def add(self, measured: Measured) -> None:
-        """Add a measurement and replace the file atomically."""
-        self.all.append(measured)
-        lines = [json.dumps(each.model_dump()) for each in self.all]
+    def add(self, accuracy: NetworkAccuracy) -> None:
+        """Add an entry and replace the file atomically."""
+        self.entries.append(accuracy)
+        lines = [json.dumps(each.model_dump()) for each in self.entries]
         write_text(self._path, "\n".join([*lines, ""]))
 
 
-def search_at_test(trained: SearchSettings, settings: StrengthSettings) -> NetworkOptions:
-    """Return the test's search options; raise UserError if they are invalid."""
+def evaluation_search_options(
+    trained: SearchSettings, settings: StrengthSettings
+) -> NetworkOptions:
+    """Return the search options for measuring; raise UserError if they are invalid.
+
+    `trained` has the search settings used in training.
+    """
     text = "&".join((f"simulations={settings.simulations}", *settings.test_search))
-    return parse_options(NetworkOptions, text, trained)
+    return parse_search_options(NetworkOptions, text, trained)
 
 
-def measure(
+def measure_network(
     run: RunFolder,
-    checkpoint: Checkpoint,
+    checkpoint: TimedCheckpoint,
     positions: Positions,
     settings: StrengthSettings,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> dict[str, Interval]:
-    """Return the share fields of `Measured` for one network of a run."""
-    agent = run_agent(
-        run, checkpoint.network, search_at_test(read_playable_run(run).search, settings)
+    """Return the shares of `NetworkAccuracy` by field for one network of a run."""
+    agent = agent_of_run(
+        run, checkpoint.network, evaluation_search_options(read_play_settings(run).search, settings)
     )
-    alone, searched, _ = agent_accuracy(agent, positions, _SEED, progress)
+    alone, searched, _ = agent_accuracy_reports(agent, positions, _SEED, progress)
     return {
         "strong": _share(searched.all.strong),
         "weak": _share(searched.all.weak),
@@ -121,80 +132,88 @@ def measure(
     }
 
 
-def _share(estimate: Estimate | None) -> Interval:
+def _share(estimate: MeanEstimate | None) -> Interval:
     assert estimate is not None  # there are positions
     return estimate.interval
 
 
 _PUBLISHED_GAME = "connect_four:6x7"
-_LEAST_HOURS = 0.5  # published curves start at 3 hours and would compress shorter ones
+_MIN_HOURS = 0.5  # published curves start at 3 hours and would compress shorter ones
 _MARKERS = "os^Dv*"
-_KINDS = ("strong", "weak", "network_strong")
-_HEADINGS = ("strong", "weak", "network alone, strong")
+_SHARE_NAMES = ("strong", "weak", "network_strong")
+_SHARE_TITLES = ("strong", "weak", "network alone, strong")
 
 
-class Point(NamedTuple):
-    """Mean over a variant's runs measured at about the same time."""
+class StrengthPoint(NamedTuple):
+    """Mean accuracy over the runs of a variant at one due time."""
 
     hours: float
-    runs: int
+    """Mean hours of training."""
+    run_count: int
     shares: dict[str, Interval]
-    """Shares by field of `Measured`. Intervals cover variation between positions, not runs."""
-    by_run: tuple[float, ...]
-    """Strong accuracy with search for each run, which shows the variation between runs."""
+    """Shares by field of `NetworkAccuracy`. The intervals cover variation between positions, not
+    between runs."""
+    strong_by_run: tuple[float, ...]
+    """Strong accuracy with search of each run, which shows the variation between runs."""
 
 
-def curves(measured: Sequence[Measured], settings: StrengthSettings) -> dict[str, list[Point]]:
+def strength_curves(
+    accuracies: Sequence[NetworkAccuracy], settings: StrengthSettings
+) -> dict[str, list[StrengthPoint]]:
     """Return the points of each variant in chronological order."""
-    points: dict[str, list[Point]] = {}
+    points: dict[str, list[StrengthPoint]] = {}
     for variant in settings.variants:
-        by_time: dict[float, list[Measured]] = {}
-        for each in measured:
+        by_time: dict[float, list[NetworkAccuracy]] = {}
+        for each in accuracies:
             if each.variant == variant:
                 by_time.setdefault(each.due, []).append(each)
         points[variant] = [_point(by_time[due], settings.positions) for due in sorted(by_time)]
     return points
 
 
-def _point(runs: Sequence[Measured], positions: int) -> Point:
-    def mean(kind: str) -> Interval:
-        return wilson(statistics.mean(getattr(run, kind).value for run in runs), positions)
+def _point(runs: Sequence[NetworkAccuracy], positions: int) -> StrengthPoint:
+    def mean(share_name: str) -> Interval:
+        return wilson_interval(
+            statistics.mean(getattr(run, share_name).value for run in runs), positions
+        )
 
     hours = statistics.mean(run.hours for run in runs)
     strong = tuple(run.strong.value for run in sorted(runs, key=lambda run: run.seed))
-    return Point(hours, len(runs), {kind: mean(kind) for kind in _KINDS}, strong)
+    return StrengthPoint(
+        hours, len(runs), {share_name: mean(share_name) for share_name in _SHARE_NAMES}, strong
+    )
 
 
-def table(curves: dict[str, list[Point]], settings: StrengthSettings) -> Table:
-    """Return the last point of every variant."""
+def strength_table(curves: dict[str, list[StrengthPoint]], settings: StrengthSettings) -> Table:
+    """Return a table with the last point of every variant."""
     rows: list[list[Cell]] = []
     for variant, points in curves.items():
         if points:
             last = points[-1]
-            shares = [last.shares[kind] for kind in _KINDS]
-            runs = ", ".join(f"{100 * share:.1f}" for share in last.by_run)
-            rows.append([variant, VARIANTS[variant].about, last.hours, *shares, runs])
+            shares = [last.shares[share_name] for share_name in _SHARE_NAMES]
+            runs = ", ".join(f"{100 * share:.1f}" for share in last.strong_by_run)
+            rows.append([variant, VARIANTS[variant].description, last.hours, *shares, runs])
     return Table(
         "strength",
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
         " 95 % intervals of the positions",
         [
             "variant", "description", Column("hours", ".2f"),
-            *(Column(heading, ".1%") for heading in _HEADINGS), "strong, by run",
+            *(Column(title, ".1%") for title in _SHARE_TITLES), "strong, by run",
         ],
         rows,
     )  # fmt: skip
 
 
-def as_dict(curves: dict[str, list[Point]]) -> dict[str, Any]:
-    """Return the points in JSON-compatible form."""
+def curves_as_dict(curves: dict[str, list[StrengthPoint]]) -> dict[str, Any]:
+    """Return the points of each variant for JSON."""
     return {
         variant: [
             {
                 "hours": round(point.hours, 4),
-                "runs": point.runs,
-                "strong_by_run": list(point.by_run),
-                **{kind: _share_dict(share) for kind, share in point.shares.items()},
+                "runs": point.run_count,
+                "strong_by_run": list(point.strong_by_run),
+                **{share_name: _share_dict(share) for share_name, share in point.shares.items()},
             }
             for point in points
         ]
@@ -202,14 +221,14 @@ def as_dict(curves: dict[str, list[Point]]) -> dict[str, Any]:
     }
 
 
-def draw(curves: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
-    """Draw strong and weak accuracy with search against hours, with confidence intervals."""
+def draw_strength(curves: dict[str, list[StrengthPoint]], settings: StrengthSettings) -> Figure:
+    """Draw strong and weak accuracy with search against hours, with 95 % intervals."""
     figure = new_figure(10, 4.6)
     strong, weak = figure.subplots(1, 2)
     for number, (variant, points) in enumerate(curves.items()):
-        for axes, kind in ((strong, "strong"), (weak, "weak")):
-            _draw_points(axes, points, kind, variant, number)
-    if settings.game == _PUBLISHED_GAME and settings.hours >= _LEAST_HOURS:
+        for axes, share_name in ((strong, "strong"), (weak, "weak")):
+            _draw_points(axes, points, share_name, variant, number)
+    if settings.game == _PUBLISHED_GAME and settings.hours >= _MIN_HOURS:
         _draw_published(strong)
     for axes, title in ((strong, "strong accuracy"), (weak, "weak accuracy")):
         axes.set(title=title, xlabel="hours", xscale="log")
@@ -227,12 +246,14 @@ def draw(curves: dict[str, list[Point]], settings: StrengthSettings) -> Figure:
 
 
 def _hours(hours: float, _: int | None) -> str:
-    """Label 0.1, 0.2, 0.5, 1 and so on."""
+    """Return the label of 0.1, 0.2, 0.5, 1 and so on, and an empty string for other hours."""
     return f"{hours:g}" if f"{hours:e}"[0] in "125" else ""
 
 
-def _draw_points(axes: Axes, points: Sequence[Point], kind: str, label: str, number: int) -> None:
-    shares = [point.shares[kind] for point in points]
+def _draw_points(
+    axes: Axes, points: Sequence[StrengthPoint], share_name: str, label: str, number: int
+) -> None:
+    shares = [point.shares[share_name] for point in points]
     axes.errorbar(
         [point.hours for point in points],
         [share.value for share in shares],
@@ -248,10 +269,12 @@ def _draw_published(axes: Axes) -> None:
         axes.plot(hours, shares, f"{mark}:", color="0.55", markersize=4, linewidth=0.8, label=label)
 
 
-class Checkpoint(NamedTuple):
-    """Network of a run and the time spent training it."""
+class TimedCheckpoint(NamedTuple):
+    """Network of a run, and the time spent training it."""
 
     network: int
+    """Iteration of the network."""
     hours: float
+    """Hours of self-play, learning and gates until the network was finished."""
     due: float = 0.0
-    """Time at which the network is measured, in hours; 0 if none has been assigned."""
+    """Due time in hours, see `NetworkAccuracy`; 0 if none has been assigned."""

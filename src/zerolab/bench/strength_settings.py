@@ -1,6 +1,6 @@
 """Variants, settings and published curves of the strength benchmark.
 
-Every variant trains for the same time, so an expensive feature must make up for its cost.
+Every variant trains for the same time, so a feature that takes time must be worth its cost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import Field, field_validator
 
 from zerolab.core.config import Settings
-from zerolab.core.errors import nearest, quoted
+from zerolab.core.errors import did_you_mean, quoted
 from zerolab.rules.catalogue import canonical_game_name
 
 PUBLISHED: Mapping[str, tuple[tuple[float, float], ...]] = {
@@ -31,11 +31,10 @@ PRESET = "strong"
 """Preset on which all variants are based."""
 
 
-class Variant(NamedTuple):
-    """Training configuration."""
+class StrengthVariant(NamedTuple):
+    """Set of changes to the preset, with a description."""
 
-    about: str
-    """Short description."""
+    description: str
     changes: tuple[str, ...] = ()
     """Settings that differ from the preset, as ``a.b=c``."""
 
@@ -49,21 +48,21 @@ _PLAIN = (
     "learn.ema_decay=0.0",
     "learn.merging=none",
 )
-"""Settings that turn off the preset's individually measured features."""
+"""Settings that turn off the features of the preset that other variants measure one by one."""
 
 
-def _plain_and(about: str, *changes: str) -> Variant:
+def _plain_and(description: str, *changes: str) -> StrengthVariant:
     changed_keys = {change.partition("=")[0] for change in changes}
     unchanged = [each for each in _PLAIN if each.partition("=")[0] not in changed_keys]
-    return Variant(about, (*unchanged, *changes))
+    return StrengthVariant(description, (*unchanged, *changes))
 
 
-VARIANTS: Mapping[str, Variant] = {
-    "strong": Variant("the preset"),
-    "plain": _plain_and("the outcome as target, none of the pieces below"),
+VARIANTS: Mapping[str, StrengthVariant] = {
+    "strong": StrengthVariant("the preset"),
+    "plain": _plain_and("the outcome as value target, none of the features below"),
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
     "root-value": _plain_and(
-        "plain, targets half root value", "learn.value_target_search_weight=0.5"
+        "plain, value targets half root value", "learn.value_target_search_weight=0.5"
     ),
     "proven": _plain_and("plain, proven values", "search.proven_values=true"),
     "average": _plain_and("plain, weights averaged", "learn.ema_decay=0.9995"),
@@ -94,7 +93,7 @@ class StrengthSettings(Settings):
     """Game to learn."""
 
     variants: tuple[str, ...] = ("plain", "strong")
-    """Names of the variants to compare."""
+    """Variants to compare."""
 
     seeds: int = Field(default=2, ge=1, le=1000)
     """Runs per variant."""
@@ -103,17 +102,17 @@ class StrengthSettings(Settings):
     """Wall-clock hours per run, including self-play, learning and gates but not measurements."""
 
     every: float = Field(default=0.1, gt=0)
-    """Hours between measurements of a run."""
+    """Hours of training between measurements of a run."""
 
     positions: int = Field(default=1200, ge=10, le=10_000_000)
     """Number of solved test positions. Each is from a different game in which half of the moves
-    were perfect, as in the hard test set of [Clausen2021]."""
+    are perfect, as in the hard test set of [Clausen2021]."""
 
     simulations: int = Field(default=343, ge=1, le=1_000_000)
     """Simulations per move in the test. [Clausen2021]: 343."""
 
     test_search: tuple[str, ...] = ("root=puct", "selection.c=0.5")
-    """Changes to the training search settings for the test, as ``a.b=c``. A search for the best
+    """Changes to the search settings of training for the test, as ``a.b=c``. A search for the best
     move uses no noise and needs less exploration."""
 
     changes: tuple[str, ...] = ()
@@ -130,7 +129,7 @@ class StrengthSettings(Settings):
         for name in names:
             if name not in VARIANTS:
                 raise ValueError(
-                    f"unknown variant {quoted(name)}: expected any of {', '.join(VARIANTS)}"
-                    f"{nearest(name, VARIANTS)}"
+                    f"unknown variant {quoted(name)}: expected one of {', '.join(VARIANTS)}"
+                    f"{did_you_mean(name, VARIANTS)}"
                 )
         return tuple(dict.fromkeys(names))

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.network_players import SearchPlayer, search_bytes
-from zerolab.bench.measurement import Measurement, in_turns
-from zerolab.bench.selfplay import make_evaluator
+from zerolab.agents.network_players import SearchPlayer, tree_bytes
+from zerolab.bench.selfplay import untrained_evaluator
+from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.processes import available_cores
 from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings
@@ -24,42 +24,44 @@ from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.search_settings import SearchSettings
 
-_NAME = "connect_four:6x7"
+_GAME_NAME = "connect_four:6x7"
 _NETWORK = {"blocks": 4, "filters": 32}
 _NETWORKS = 4
 _GAMES_PER_PAIR = 340
 _SIMULATIONS = 8
-_SAMPLED_PLIES = 14  # the self-play default, so that games are similar
+_SAMPLED_PLIES = 14  # the default of self-play, so that games are similar
 
 
-def measure_tournament(rounds: int) -> Iterator[Measurement]:
-    """Measure a tournament without and with deduplication and cache."""
+def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure a tournament against self-play, without and with deduplication and a cache."""
     evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}
         search = SearchSettings(simulations=_SIMULATIONS, deduplicate=saving, **cache)
         subject = _Tournament(evaluators, search)
         limit = _SelfPlay(evaluators[0], search)
-        rate, best = in_turns(subject.play, limit.play, rounds)
-        label = f"tournament/resnet4x32/{_NAME}/{'deduplicated' if saving else 'plain'}"
-        yield Measurement(label, "simulations/s", rate, best, "self-play of one of the networks")
+        rate, limit_rate = alternating_rates(subject.play, limit.play, rounds)
+        label = f"tournament/resnet4x32/{_GAME_NAME}/{'deduplicated' if saving else 'plain'}"
+        yield BenchmarkResult(
+            label, "simulations/s", rate, limit_rate, "self-play of one of the networks"
+        )
 
 
 def _evaluator(seed: int) -> NetworkEvaluator:
-    game = parse_game(_NAME)
+    game = parse_game(_GAME_NAME)
     settings = NETWORKS["resnet"].model_validate(_NETWORK)
     return NetworkEvaluator(build_network(settings, game, seed), game)
 
 
 class _Tournament:
-    """A complete tournament, stored in a temporary folder."""
+    """Complete tournament, stored in a temporary folder."""
 
     def __init__(self, evaluators: Sequence[NetworkEvaluator], search: SearchSettings) -> None:
-        self._game = parse_game(_NAME)
+        self._game = parse_game(_GAME_NAME)
         self._players: list[SearchPlayer] = []
         self._agents = [self._agent(n, each, search) for n, each in enumerate(evaluators)]
         self._settings = TournamentSettings(
-            game=_NAME,
+            game=_GAME_NAME,
             games=_GAMES_PER_PAIR,
             players={agent.name: "" for agent in self._agents},
         )
@@ -72,7 +74,7 @@ class _Tournament:
             self._players.append(player)
             return player
 
-        return Agent(name, create_player, search_bytes(self._game, search))
+        return Agent(name, create_player, tree_bytes(self._game, search))
 
     def play(self) -> float:
         """Play all games; return the number of simulations."""
@@ -80,17 +82,17 @@ class _Tournament:
         self._players.clear()
         with (
             tempfile.TemporaryDirectory() as folder,
-            Tournament.locked(Path(folder), self._settings) as tournament,
+            Tournament.open_locked(Path(folder), self._settings) as tournament,
         ):
             tournament.play(self._game, self._agents)
         return float(sum(player.search.counts["simulations"] for player in self._players))
 
 
 class _SelfPlay:
-    """The same number of self-play games with one network."""
+    """As many self-play games as a `_Tournament` has games, with one network."""
 
     def __init__(self, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
-        self._game = parse_game(_NAME)
+        self._game = parse_game(_GAME_NAME)
         self._evaluator = evaluator
         self._search = search
         episodes = _GAMES_PER_PAIR * _NETWORKS * (_NETWORKS - 1) // 2
@@ -104,10 +106,10 @@ class _SelfPlay:
         played = play_episodes(
             self._game, self._settings, self._search, self._evaluator, 0, self._iteration
         )
-        return played.counts["simulations"]
+        return played.search_counts["simulations"]
 
 
-_NAMES = ("connect_four:6x7", "gobang:6x6")
+_LEAGUE_GAME_NAMES = ("connect_four:6x7", "gobang:6x6")
 _LEAGUE_NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
 _GAMES = 500
 _LEAGUE_SAMPLED_PLIES = 14
@@ -118,14 +120,17 @@ _SEARCH: dict[str, Any] = {
 }
 
 
-def measure_league(rounds: int) -> Iterator[Measurement]:
-    """Measure leagues whose players differ in c and first-play urgency, with equal simulations."""
-    for name in _NAMES:
-        evaluator = make_evaluator(name, _LEAGUE_NETWORK)
+def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure leagues against self-play with equal simulations.
+
+    The players of a league differ in the exploration constant c and in first-play urgency.
+    """
+    for name in _LEAGUE_GAME_NAMES:
+        evaluator = untrained_evaluator(name, _LEAGUE_NETWORK)
         subject, limit = _League(name, evaluator), _LeagueSelfPlay(name, evaluator)
-        rate, best = in_turns(subject.play, limit.play, rounds)
-        yield Measurement(
-            f"league/resnet4x32/{name}", "games/min", 60 * rate, 60 * best,
+        rate, limit_rate = alternating_rates(subject.play, limit.play, rounds)
+        yield BenchmarkResult(
+            f"league/resnet4x32/{name}", "games/min", 60 * rate, 60 * limit_rate,
             "self-play, one tree for both sides",
             note=f"{subject.plies:.1f} plies a game, self-play {limit.plies:.1f}",
         )  # fmt: skip
@@ -153,17 +158,20 @@ class _League:
         moves: list[int] = []
         with (
             tempfile.TemporaryDirectory() as folder,
-            League.locked(Path(folder), settings) as league,
+            League.open_locked(Path(folder), settings) as league,
         ):
             league.play(
-                self._game, self._evaluator, _GAMES, watch=lambda each: moves.append(each.moves)
+                self._game,
+                self._evaluator,
+                _GAMES,
+                on_batch=lambda each: moves.append(each.searched_move_count),
             )
         self.plies = sum(moves) / _GAMES
         return float(_GAMES)
 
 
 class _LeagueSelfPlay:
-    """The same number of self-play games with one player."""
+    """As many self-play games as a `_League` has games, with one player."""
 
     def __init__(self, name: str, evaluator: NetworkEvaluator) -> None:
         self._game = parse_game(name)
@@ -183,5 +191,5 @@ class _LeagueSelfPlay:
         played = play_episodes(
             self._game, self._settings, self._search, self._evaluator, 0, self._iteration
         )
-        self.plies = played.moves / _GAMES
+        self.plies = played.searched_move_count / _GAMES
         return float(_GAMES)

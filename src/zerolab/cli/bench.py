@@ -1,4 +1,4 @@
-"""`zerolab bench`: speed relative to hardware limits, and strength by training time."""
+"""`zerolab bench`: speed relative to hardware limits, and strength against training time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import tyro
 
-from zerolab.bench.measurement import SUITES, Measurement, run_suite
+from zerolab.bench.speed_benchmark import SUITES, BenchmarkResult, run_suite
 from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.parse import Assignments
-from zerolab.cli.process import resumable
+from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
@@ -32,9 +32,9 @@ def strength(
     set: Assignments = (),
     json: bool = False,
 ) -> None:
-    """Train variants of a preset for equal times and measure them on solved positions.
+    """Train variants of a preset for equal lengths of time and measure them on solved positions.
 
-    The command writes a table and a figure that includes the curves published by [Clausen2021].
+    The command writes a table and a figure, which includes the curves published by [Clausen2021].
     Repeat the command to resume it; you can add variants, seeds and hours.
 
     Variants:
@@ -49,16 +49,16 @@ def strength(
         game: Game to learn.
         folder: Folder for runs and results.
         hours: Wall-clock hours of self-play and learning per run.
-        seeds: Runs per variant.
+        seeds: Number of runs per variant, each with its own seed.
         every: Hours between measurements of a run.
         positions: Number of solved test positions, which are collected first.
-        simulations: Simulations per move in the test.
+        simulations: Number of simulations per move in the test.
         test_search: Search setting to change in the test; can be repeated.
         set: Setting to change in all variants, such as network.blocks=6; can be repeated.
-        json: Print the points as JSON instead of a table.
+        json: Print the measurements as JSON instead of a table.
     """
     from zerolab.bench import strength_report
-    from zerolab.bench.strength_benchmark import Watcher, run
+    from zerolab.bench.strength_benchmark import BenchmarkDisplay, run_strength_benchmark
     from zerolab.bench.strength_settings import StrengthSettings
     from zerolab.core.config import validate
 
@@ -69,13 +69,13 @@ def strength(
     settings = validate(StrengthSettings, options | ({"variants": variants} if variants else {}))
     console = Console(stderr=True)
     reporter = TerminalReporter if console.is_terminal else PlainReporter
-    watcher = Watcher(console.print, lambda: reporter(console, None), progress_bar)
-    with resumable("finished stages are saved", "the same command"):
-        curves = run(folder, settings, watcher)
+    display = BenchmarkDisplay(console.print, lambda: reporter(console, None), progress_bar)
+    with resume_advice("finished stages are saved", "the same command"):
+        curves = run_strength_benchmark(folder, settings, display)
     if json:
-        print_json(strength_report.as_dict(curves))
+        print_json(strength_report.curves_as_dict(curves))
     else:
-        print_table(table_console(), strength_report.table(curves, settings))
+        print_table(table_console(), strength_report.strength_table(curves, settings))
         say("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
@@ -84,21 +84,23 @@ def bench(
 ) -> None:
     """Measure speed, comparing every rate with a limit measured in the same run.
 
-    The suites are {suites}. Running them all takes about 45 minutes.
-    The command zerolab bench strength measures strength by training time; it has its own help.
+    The suites are {suites}. All suites together take about 45 minutes.
+    To measure strength against training time, use zerolab bench strength, which has its own --help.
 
     Example: zerolab bench tree selfplay --json
 
     Args:
         suites: Suites to run; all by default.
-        rounds: Number of alternating measurements of subject and limit. Medians are reported.
+        rounds: Number of measurements of each rate, alternating with measurements of its limit;
+            medians are reported.
         json: Print a JSON list.
     """
     for suite in suites:
         if suite not in SUITES:
             known = ", ".join(SUITES)
             raise UserError(
-                f"unknown suite {quoted(suite)}: expected one of {known}{nearest(suite, SUITES)}"
+                f"unknown suite {quoted(suite)}: expected one of {known}"
+                f"{did_you_mean(suite, SUITES)}"
             )
     if rounds < 1:
         raise UserError(f"rounds = {quoted(rounds)}: expected at least 1")
@@ -115,10 +117,10 @@ def bench(
         print_table(table_console(), _table(measured))
 
 
-def _table(measured: Sequence[Measurement]) -> Table:
+def _table(measured: Sequence[BenchmarkResult]) -> Table:
     rows: list[list[Cell]] = []
     for each in measured:
-        shares = ", ".join(f"{part} {share:.0%}" for part, share in each.shares.items())
+        shares = ", ".join(f"{part} {share:.0%}" for part, share in each.time_shares.items())
         remarks = ", ".join(filter(None, (shares, each.note)))
         rows.append([each.name, each.median, each.unit, each.limit, each.ratio, remarks])
     columns: list[str | Column] = [
@@ -128,8 +130,8 @@ def _table(measured: Sequence[Measurement]) -> Table:
     return Table("bench", "", columns, rows)
 
 
-def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function for speed or strength, its command name, and its arguments."""
+def find_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+    """Return the function for speed or strength, the command's full name, and the arguments."""
     if arguments[:1] == ["strength"]:
         return strength, "bench strength", arguments[1:]
     return bench, "bench", arguments

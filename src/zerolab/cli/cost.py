@@ -33,12 +33,14 @@ def cost(
     levels: str = "88,90,91",
     json: bool = False,
 ) -> None:
-    """Show the moves, evaluations, floating-point operations and hours that runs took.
+    """Show the costs of runs: moves, evaluations, floating-point operations and hours.
 
     To compare runs from different machines, estimate the hours that a reference machine would take
-    to play their moves [Clausen2021]: the number of moves times each network's milliseconds per
-    move, measured there with --measure. Learning has separate columns. A single run is shown by
-    iteration. If accuracy was measured, a second table shows the cost of reaching given levels.
+    to play the moves [Clausen2021]: the number of moves times each network's milliseconds per move,
+    measured on the reference machine with --measure. Learning has separate columns. If only one run
+    is given, its costs are shown by iteration. Strong accuracy is the share of solved positions in
+    which the agent chooses a best move. If it was measured, a second table shows the cost of
+    reaching the given levels.
 
     Examples:
       zerolab cost runs/demo
@@ -48,10 +50,10 @@ def cost(
     Args:
         runs: Run folders; with --measure also networks, such as runs/demo@12.
         reference: File with measurements from a reference machine. With --measure, the file is
-            created or extended; its default is cost-reference.json.
-        measure: Measure the move times of these networks on this machine.
-        plies: Moves per game in a round of --measure.
-        levels: Strong accuracies in percent, separated by commas.
+            created or extended, and the default is cost-reference.json.
+        measure: Measure the move times of the networks on this machine instead of showing costs.
+        plies: Number of moves per game in a round of --measure.
+        levels: Levels of strong accuracy in percent, separated by commas.
         json: Print JSON instead of tables.
     """
     if not runs:
@@ -80,9 +82,9 @@ def _show_costs(
 ) -> None:
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.costs import cost_to_reach, run_costs
-    from zerolab.training.move_times import read_reference
+    from zerolab.training.move_times import read_cost_reference
 
-    reference = None if path is None else read_reference(path)
+    reference = None if path is None else read_cost_reference(path)
     costs_by_run = {name: run_costs(RunFolder.open(Path(name)), reference) for name in runs}
     reached = {name: cost_to_reach(costs, levels) for name, costs in costs_by_run.items()}
     if json:
@@ -109,7 +111,7 @@ def _best(costs: Iterable[IterationCost]) -> float | None:
 def _thinned(costs: Sequence[IterationCost]) -> list[IterationCost]:
     """Return at most `_MOST_ROWS` evenly spaced iterations, including the last.
 
-    If accuracy was measured, only iterations with accuracy are returned before the last.
+    If accuracy was measured, all iterations before the last are iterations with accuracy.
     """
     candidates = [each for each in costs if each.strong is not None or each is costs[-1]]
     candidates = candidates if len(candidates) > 1 else list(costs)
@@ -132,14 +134,14 @@ _COLUMNS: dict[Column, Callable[[IterationCost], float | None]] = {
 
 
 def _other_seconds(cost: IterationCost) -> float:
-    """Return the seconds spent on gates and measurements."""
+    """Return the seconds spent on stages other than self-play and learning."""
     return sum(cost.seconds.values()) - sum(cost.seconds.get(k, 0.0) for k in (_LEARN, _SELF_PLAY))
 
 
 def _table(
     first: str, last: str, rows: Iterable[tuple[str | int, IterationCost, float | None]]
 ) -> Table:
-    """Return a table of names, costs and strong accuracies."""
+    """Return a table of costs, with a name in the first column and strong accuracy in the last."""
     cells: list[list[Cell]] = [
         [name, *(value(each) for value in _COLUMNS.values()), strong] for name, each, strong in rows
     ]
@@ -199,26 +201,26 @@ def _as_dict(
 def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> None:
     from zerolab.agents.kinds.run import find_network
     from zerolab.cli.progress import progress_bar
-    from zerolab.core.files import check_target
+    from zerolab.core.files import check_output_path
     from zerolab.training.move_times import (
         ROUNDS,
-        Subject,
-        measure_moves,
-        reference_to_extend,
-        this_machine,
-        write_reference,
+        MeasurementSubject,
+        cost_reference_to_extend,
+        current_machine,
+        measure_move_times,
+        write_cost_reference,
     )
 
     if not 1 <= plies <= _MOST_PLIES:
         raise UserError(f"plies = {quoted(plies)}: expected from 1 to {_MOST_PLIES}")
-    check_target(path)
-    reference = reference_to_extend(path, this_machine())
-    subjects = [Subject.of(*find_network(each)) for each in networks]
+    check_output_path(path)
+    reference = cost_reference_to_extend(path, current_machine())
+    subjects = [MeasurementSubject.from_run(*find_network(each)) for each in networks]
     with progress_bar("measuring moves", len(subjects) * (ROUNDS + 1), "rounds") as update:
-        measured = measure_moves(subjects, plies, lambda done: update(done, ""))
+        measured = measure_move_times(subjects, plies, lambda done: update(done, ""))
     for each in measured:
-        reference = reference.extended(each)
-    write_reference(path, reference)
+        reference = reference.with_measurement(each)
+    write_cost_reference(path, reference)
     if json:
         print_json([each.model_dump(mode="json") for each in measured])
     else:

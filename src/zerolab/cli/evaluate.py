@@ -13,8 +13,8 @@ from zerolab.cli.output import Console
 from zerolab.cli.parse import AgentSpec
 from zerolab.cli.progress import progress_bar
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_target
-from zerolab.evaluation.accuracy import agent_accuracy
+from zerolab.core.files import check_output_path
+from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.collecting import Collection, DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.opponents import (
@@ -26,16 +26,16 @@ from zerolab.evaluation.opponents import (
 )
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.evaluation.tables import (
-    as_plain,
     describe_score,
+    json_value,
     perfect_play_dict,
-    save_accuracy,
-    show_accuracy,
-    show_perfect_play,
+    print_accuracy,
+    print_perfect_play,
+    save_accuracy_figure,
 )
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import SolverBudget, oracle_for
-from zerolab.report.figures import check_ending
+from zerolab.report.figures import check_figure_path
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 
@@ -61,8 +61,8 @@ def evaluate(
 ) -> None:
     """Measure an agent's accuracy on solved positions or its score against opponents.
 
-    With --positions, compare its moves in solved positions with the exact value of every move.
-    With --against perfect, play against perfect play. With neither, play against baseline
+    With --positions, compare the agent's moves in solved positions with the exact values of all
+    moves. With --against perfect, play against perfect play. With neither, play against baseline
     opponents, and measure accuracy on a few positions if the game can be solved quickly.
 
     Examples:
@@ -73,19 +73,20 @@ def evaluate(
     Args:
         player: Run such as runs/demo or runs/demo@12, or one of {agents}.
         positions: File written by zerolab dataset.
-        against: Play against perfect play and count blunders.
+        against: Play against perfect play and count blunders, which are moves that worsen the
+            result.
         game: Game to play, for agents that can play any game.
-        games: Number of games, half of them as first player.
-        openings: Number of random opening plies, which are the same for both colours.
-        nodes: Maximum number of nodes that perfect play searches per position.
+        games: Number of games per opponent; the agent moves first in half of them.
+        openings: Number of random opening plies; each opening is played with both colours.
+        nodes: Maximum number of nodes that the solver searches per position for perfect play.
         seed: Seed of all random streams.
         figure: File for a plot of accuracy by ply, such as accuracy.png.
         json: Print JSON instead of tables.
     """
-    _check(games, openings, nodes, seed)
+    _check_limits(games, openings, nodes, seed)
     if figure is not None:
-        check_ending(figure)
-        check_target(figure)
+        check_figure_path(figure)
+        check_output_path(figure)
     solved = None if positions is None else _read_positions(positions, player, game)
     agent = parse_agent(player, parse_game(game) if game is not None else solved and solved.game)
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
@@ -108,7 +109,7 @@ def evaluate(
         print()
 
 
-def _check(games: int, openings: int, nodes: int, seed: int) -> None:
+def _check_limits(games: int, openings: int, nodes: int, seed: int) -> None:
     if not 2 <= games <= _MOST_GAMES or games % 2:
         raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MOST_GAMES}")
     if not 0 <= openings <= _MOST_OPENINGS:
@@ -122,7 +123,7 @@ def _check(games: int, openings: int, nodes: int, seed: int) -> None:
 
 
 def _read_positions(path: Path, player: str, game: str | None) -> Positions:
-    """Read a file's positions, requiring `game` or the player's own game if it has one."""
+    """Return the positions in a file, which must be for `game`, or else for the player's game."""
     solved, _ = read_positions(path, parse_game(game) if game is not None else _game_of(player))
     if not len(solved):
         raise UserError(f"{quoted(path)} contains no positions: expected at least one")
@@ -133,7 +134,7 @@ def _game_of(player: str) -> Game | None:
     """Return the game of a run or other player with a fixed game, or None."""
     try:
         return parse_agent(player).game
-    except UserError:  # other mistakes are raised again when the agent is parsed with a game
+    except UserError:  # other errors are raised again when the agent is parsed with a game
         return None
 
 
@@ -145,7 +146,7 @@ def _against_perfect(
             agent.game, agent, oracle, games, openings, seed, update
         )
     report = perfect_play_report(played, moves)
-    show_perfect_play(console, report)
+    print_perfect_play(console, report)
     return {"games": games, "openings": openings, **perfect_play_dict(report)}
 
 
@@ -162,7 +163,7 @@ def _against_baselines(
 
 
 def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collection | None:
-    """Collect a few solved positions if that is fast, and print the number of unsolved ones."""
+    """Return a few solved positions if solving is fast, and print the number of unsolved ones."""
     try:
         oracle = oracle_for(game, _QUICK_BUDGET)
         settings = DatasetSettings(seed=seed, one_per_game=True)
@@ -187,11 +188,11 @@ def _accuracy(
     console: Console, agent: Agent, solved: Positions, seed: int, figure: Path | None
 ) -> dict[str, Any]:
     with progress_bar("choosing moves", len(solved), "positions") as update:
-        reports = agent_accuracy(agent, solved, seed, update)
-    games = len(set(solved.games.tolist()))
+        reports = agent_accuracy_reports(agent, solved, seed, update)
+    games = len(set(solved.game_numbers.tolist()))
     console.print(f"{len(solved)} solved positions of {games} games, 95 % intervals")
-    show_accuracy(console, reports)
+    print_accuracy(console, reports)
     if figure is not None:
-        save_accuracy(figure, f"{agent.name}, {game_name(agent.game)}", reports)
+        save_accuracy_figure(figure, f"{agent.name}, {game_name(agent.game)}", reports)
         console.print(str(figure))
-    return {"positions": len(solved), "games": games, "players": as_plain(reports)}
+    return {"positions": len(solved), "games": games, "players": json_value(reports)}

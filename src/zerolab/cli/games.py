@@ -1,4 +1,4 @@
-"""`zerolab games` and `zerolab perft`: registered games and checks of their rules."""
+"""`zerolab games` and `zerolab perft`: a list of games, and checks of the rules of a game."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from zerolab.report.interval import Cell
 from zerolab.report.table import Table
 from zerolab.report.terminal import print_table
 from zerolab.rules import encoding, rules
-from zerolab.rules.catalogue import Registration, parse_game, registered_games
-from zerolab.rules.python import perft
+from zerolab.rules.catalogue import GameRegistration, parse_game, registered_games
+from zerolab.rules.compiled_rules import perft
 
 
 def games(*, json: bool = False) -> None:
-    """List the registered games with their sizes, actions, symmetries and an example.
+    """List the games with their sizes, and with the actions and symmetries of an example.
 
     Example: zerolab games --json
 
@@ -33,20 +33,20 @@ def games(*, json: bool = False) -> None:
         print_table(table_console(), _table(rows))
 
 
-def _describe(name: str, entry: Registration) -> dict[str, Any]:
-    """Return a game's name pattern and sizes, with facts about an example of medium size."""
-    sizes = entry.sizes()
+def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:
+    """Return the name pattern and sizes of a game, and facts about an example of medium size."""
+    sizes = entry.field_bounds()
     optional = [f"[:{field.upper()}]" for field in list(sizes)[2:]]
-    example = entry.kind(*(min(max(6, low), high) for low, high in list(sizes.values())[:2]))
+    example = entry.game_type(*(min(max(6, low), high) for low, high in list(sizes.values())[:2]))
     return {
         "name": name,
         "form": f"{name}:ROWSxCOLUMNS{''.join(optional)}",
         "sizes": {field: list(bounds) for field, bounds in sizes.items()},
-        "defaults": dict(entry.kind._field_defaults),
+        "defaults": dict(entry.game_type._field_defaults),
         "example": f"{name}:{example.rows}x{example.columns}",
-        "actions": int(rules.actions(example)),
-        "symmetries": int(encoding.symmetries(example)),
-        "planes": int(encoding.planes(example)),
+        "actions": int(rules.action_count(example)),
+        "symmetries": int(encoding.symmetry_count(example)),
+        "planes": int(encoding.plane_count(example)),
     }
 
 
@@ -65,16 +65,16 @@ def _table(entries: list[dict[str, Any]]) -> Table:
 _DEEPEST = 1000
 
 
-def count_sequences(
+def count_move_sequences(
     game: tyro.conf.Positional[str], depth: tyro.conf.Positional[int], *, json: bool = False
 ) -> None:
-    """Count sequences of exactly 1..DEPTH plies, including passes, and games that end there.
+    """Count the move sequences of 1 to DEPTH plies, including passes, and the games that end there.
 
     Example: zerolab perft othello:6x6 8 --json
 
     Args:
         game: Game, such as othello:6x6 or connect_four:6x7.
-        depth: Maximum number of plies, at least 1.
+        depth: Maximum number of plies.
         json: Print [{"depth": d, "leaves": n, "ended": m}, ...].
     """
     if not 1 <= depth <= _DEEPEST:

@@ -1,8 +1,8 @@
-"""The `zerolab` command: dispatch to subcommands and one-line error messages.
+"""The `zerolab` command: dispatch to subcommands, and one-line error messages.
 
-Subcommands are imported when called and import slow libraries when run, so that help and messages
-appear immediately. This module imports almost nothing, because Python answers Ctrl-C with a
-traceback until `main` handles signals.
+Modules of subcommands are imported only when needed, and import slow libraries only when the
+subcommand runs, so that help and messages appear immediately. This module imports almost nothing,
+because Python responds to Ctrl-C with a traceback until `main` handles signals.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from zerolab.core import __version__
 
 USAGE_ERROR = 2
 
-_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # messages can quote very long words in full
+_LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # messages may quote very long words in full
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Command(NamedTuple):
     """Subcommand."""
 
-    place: str
+    function_path: str
     """Module in zerolab.cli and function, such as ``train:fit``."""
     help: str
+    """Line in the list of commands."""
 
 
 COMMANDS = {
@@ -36,32 +37,43 @@ COMMANDS = {
     "serve": Command(
         "serve:serve", "open the laboratory in a browser: play, analyse, replay, watch, compare"
     ),
-    "match": Command("tournament:match", "play a match between two agents, optionally sequential"),
+    "match": Command(
+        "tournament:match", "play a match between two agents, optionally as a sequential test"
+    ),
     "tournament": Command("tournament:tournament", "play a round robin of agents and rate them"),
-    "league": Command("tune:league", "evolve search settings in games between them"),
+    "league": Command("tune:league", "evolve search settings in a league of players"),
     "gtp": Command("play:gtp", "run an agent as a Go Text Protocol engine"),
     "solve": Command("solve:solve", "find the exact value of every move in a position"),
-    "dataset": Command("solve:dataset", "collect solved positions to evaluate agents on"),
+    "dataset": Command("solve:dataset", "collect solved positions for evaluating agents"),
     "fit": Command("train:fit", "train a network on solved positions instead of games"),
     "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),
     "tune": Command("tune:tune", "search for good settings with trial runs proposed by Optuna"),
-    "study": Command("study:study", "reproduce a paper and compare with its published numbers"),
+    "study": Command(
+        "study:list_studies", "reproduce a paper and compare the results with published ones"
+    ),
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
-    "export": Command("export:export", "write a network to an agent file to share, or to ONNX"),
+    "export": Command(
+        "export:export", "write a network to a shareable agent file or an ONNX model"
+    ),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
     "cost": Command("cost:cost", "show the costs of runs: moves, evaluations, operations, hours"),
     "diversity": Command("runs:diversity", "count distinct self-play positions"),
     "plot": Command("runs:plot", "plot the training curves of runs"),
     "tensorboard": Command("runs:tensorboard", "export a run's metrics to TensorBoard"),
-    "settings": Command("settings:settings", "list run settings with bounds, defaults and papers"),
+    "settings": Command(
+        "settings:settings", "list run settings with bounds, defaults and published values"
+    ),
     "games": Command("games:games", "list games with their sizes, actions and symmetries"),
-    "perft": Command("games:count_sequences", "count move sequences to check the rules of a game"),
+    "perft": Command(
+        "games:count_move_sequences", "count move sequences to check the rules of a game"
+    ),
     "bench": Command("bench:bench", "measure speed relative to hardware limits"),
 }
 
 _GROUPS = ("bench", "study")
-"""Commands whose first argument selects another function; see `subcommand` in their modules."""
+"""Commands whose first argument can select another function, with `find_subcommand` in the module
+of the command."""
 
 _EXAMPLES = """examples:
   zerolab train connect_four:6x7 --preset mini --run runs/demo
@@ -73,9 +85,9 @@ _EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 2 for a user error, or 130 after Ctrl-C.
+    """Run one command and return the exit code: 0, 2 for a user error, or 130 after Ctrl-C.
 
-    If `arguments` is None, use this process's arguments and handle its signals and standard
+    If `arguments` is None, use the arguments of this process, and handle its signals and standard
     streams.
     """
     if arguments is not None:
@@ -87,22 +99,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return a command's function, full name and remaining arguments.
+    """Return the function of a command, the command's full name, and the remaining arguments.
 
     Raise UserError if the command is unknown.
     """
-    from zerolab.core.errors import UserError, nearest, quoted
+    from zerolab.core.errors import UserError, did_you_mean, quoted
 
     name, *rest = arguments
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
         raise UserError(
-            f"unknown command {quoted(name)}: expected one of {known}{nearest(name, COMMANDS)}"
+            f"unknown command {quoted(name)}: expected one of {known}{did_you_mean(name, COMMANDS)}"
         )
-    module_name, _, function = COMMANDS[name].place.partition(":")
+    module_name, _, function = COMMANDS[name].function_path.partition(":")
     module: Any = importlib.import_module(f"zerolab.cli.{module_name}")
     if name in _GROUPS:
-        command: tuple[Callable[..., None], str, list[str]] = module.subcommand(rest)
+        command: tuple[Callable[..., None], str, list[str]] = module.find_subcommand(rest)
         return command
     return getattr(module, function), name, rest
 
@@ -161,9 +173,9 @@ def _run(arguments: Sequence[str]) -> None:
     elif arguments[0] in ("-V", "--version"):
         print(f"zerolab {__version__}")
     else:
-        from zerolab.cli.parse import call
+        from zerolab.cli.parse import call_command
 
-        call(*find_command(arguments))
+        call_command(*find_command(arguments))
 
 
 def _help() -> str:

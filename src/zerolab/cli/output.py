@@ -1,4 +1,4 @@
-"""Command output: consoles and lines that escape control characters, data, and JSON."""
+"""Output of commands: consoles and lines that escape control characters, CSV, and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.segment import Segment
 from zerolab.core.errors import printable
 
 WIDTH = 160
-"""Width of tables on every terminal. Narrower tables would truncate names first."""
+"""Width of tables on every terminal. In narrower tables, names would be truncated."""
 
 
 class Console(rich.console.Console):
@@ -28,14 +28,14 @@ class Console(rich.console.Console):
         super().__init__(**{**plain, **options})
 
     def on_broken_pipe(self) -> None:
-        """Raise the current error again, because Rich would exit with code 1."""
+        """Raise the current error again; otherwise, Rich would exit with code 1."""
         raise  # noqa: PLE0704
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         """Return terminal text with unprintable characters escaped.
 
-        All output passes through here, including table cells and progress bars. Rich's own control
-        segments are preserved.
+        All output passes through this method, including table cells and progress bars. Rich's
+        control segments are preserved.
         """
         return super()._render_buffer(
             each if each.control else each._replace(text=printable(each.text, "\n"))
@@ -49,7 +49,7 @@ def table_console() -> Console:
 
 
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
-    """Print lines to standard output, or to standard error if `error` is true.
+    """Print lines on standard output, or on standard error if `error` is true.
 
     Unprintable characters, including line breaks, are escaped.
     """
@@ -57,8 +57,8 @@ def say(*lines: object, end: str = "\n", error: bool = False) -> None:
     print(text, end=end, file=sys.stderr if error else sys.stdout)
 
 
-def print_data(text: str) -> None:
-    """Print machine-readable data such as CSV, escaping it in a terminal."""
+def print_csv(text: str) -> None:
+    """Print CSV text; in a terminal, escape unprintable characters."""
     print(printable(text, "\n\t") if sys.stdout.isatty() else text, end="")
 
 

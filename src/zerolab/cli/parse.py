@@ -1,8 +1,8 @@
-"""Functions called with command-line arguments.
+"""Calls of command functions with command-line arguments.
 
-A function's parameters are its command's options, and its docstring is the help text. Placeholders
-such as ``{presets}`` are replaced by lists of registered names. These lists are read only to show
-help, because some take half a second to import.
+The parameters of a function are the options of the command, and the docstring is the help text.
+Placeholders such as ``{presets}`` are replaced by lists of registered names. These lists are read
+only to show help, because importing some of them takes half a second.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from zerolab.core.errors import UserError, one_line, quoted
 Assignments = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
 ]
-"""Repeatable --set option."""
+"""Type of the option --set, which can be repeated."""
 
 AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
-"""Positional argument for an agent."""
+"""Type of a positional argument for an agent."""
 
 _POSITIONAL: Any = tyro.conf.Positional
 _LONGEST_WORD = 80  # limit for words in Tyro's messages, which quote values in full
 
 
-def call(function: Callable[..., Any], command: str, arguments: Sequence[str]) -> None:
+def call_command(function: Callable[..., Any], command: str, arguments: Sequence[str]) -> None:
     """Call a function with the options in `arguments`.
 
-    Raise UserError with a one-line message for invalid options instead of Tyro's box.
+    For invalid options, raise UserError with a one-line message instead of printing Tyro's box.
     """
     _require_utf8(arguments)
     text = inspect.getdoc(function) or ""
     if not {"-h", "--help"}.isdisjoint(arguments):
-        text = with_lists(text)
+        text = expand_placeholders(text)
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
@@ -72,7 +72,7 @@ def _require_utf8(arguments: Sequence[str]) -> None:
 
 
 def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
-    """Return a function for Tyro that binds arguments to `function` without calling it."""
+    """Return a function for Tyro that binds arguments to `function` instead of calling it."""
 
     def bind(*positional: Any, **named: Any) -> Callable[[], Any]:
         return functools.partial(function, *positional, **named)
@@ -90,10 +90,10 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
 
 
 def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Return a type hint with a placeholder for the help text if it has none yet.
+    """Return a type hint with a placeholder for the help text, added if it has none.
 
-    Positional arguments and text options use the parameter name, such as GAME. Other options use
-    a placeholder for their type.
+    The placeholder of positional arguments and text options is the parameter name, such as GAME.
+    Other options have a placeholder for their type.
     """
     metadata = getattr(hint, "__metadata__", ())
     if any(hasattr(each, "metavar") for each in metadata):
@@ -123,8 +123,8 @@ def _without_none(hint: Any) -> Any:
     """Return T for ``T | None``, and any other type unchanged."""
     if get_origin(hint) not in (Union, UnionType):
         return hint
-    kinds = [each for each in get_args(hint) if each is not NoneType]
-    return kinds[0] if len(kinds) == 1 else hint
+    types = [each for each in get_args(hint) if each is not NoneType]
+    return types[0] if len(types) == 1 else hint
 
 
 _SCALARS: dict[Any, tuple[str, str]] = {
@@ -137,7 +137,7 @@ _SCALARS: dict[Any, tuple[str, str]] = {
 
 
 def _constructors() -> ConstructorRegistry:
-    """Return Tyro rules for readable placeholders and messages, with "None" not a valid value."""
+    """Return Tyro rules that give readable placeholders and messages and reject "None"."""
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
@@ -162,10 +162,10 @@ def _constructors() -> ConstructorRegistry:
 
     @registry.primitive_rule
     def optional(info: PrimitiveTypeInfo) -> Any:
-        kind = _without_none(info.type)
-        if kind is info.type:
+        inner = _without_none(info.type)
+        if inner is info.type:
             return None
-        spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kind, info.markers))
+        spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(inner, info.markers))
         if not isinstance(spec, PrimitiveConstructorSpec):
             return spec
         format_value = spec.str_from_instance
@@ -176,7 +176,7 @@ def _constructors() -> ConstructorRegistry:
     return registry
 
 
-def with_lists(text: str) -> str:
+def expand_placeholders(text: str) -> str:
     """Replace placeholders such as ``{agents}`` and ``{presets}`` with lists of names."""
     for name, names in _LISTS.items():
         if f"{{{name}}}" in text:
@@ -187,7 +187,7 @@ def with_lists(text: str) -> str:
 def _agents() -> list[str]:
     from zerolab.agents.agent import AGENT_KINDS
 
-    return [kind.form for name, kind in AGENT_KINDS.items() if name != "run"]
+    return [kind.spec_form for name, kind in AGENT_KINDS.items() if name != "run"]
 
 
 def _presets() -> list[str]:
@@ -199,11 +199,11 @@ def _presets() -> list[str]:
 def _strength_variants() -> list[str]:
     from zerolab.bench.strength_settings import VARIANTS
 
-    return _lines({name: variant.about for name, variant in VARIANTS.items()})
+    return _lines({name: variant.description for name, variant in VARIANTS.items()})
 
 
 def _lines(descriptions: Mapping[str, str]) -> list[str]:
-    """Return one text with aligned lines of names and descriptions, for an indented section."""
+    """Return one text with aligned names and descriptions, for an indented section of the help."""
     width = max(map(len, descriptions))
     return ["\n  ".join(f"{name:{width}}  {text}" for name, text in descriptions.items())]
 
@@ -215,7 +215,7 @@ def _games() -> list[str]:
 
 
 def _suites() -> list[str]:
-    from zerolab.bench.measurement import SUITES
+    from zerolab.bench.speed_benchmark import SUITES
 
     return list(SUITES)
 
@@ -233,9 +233,9 @@ _SECTIONS = ("Examples:", "Presets:", "Variants:")
 
 
 def _description(text: str) -> str:
-    """Return a docstring without its arguments, joining the lines of each paragraph.
+    """Return a docstring without the section "Args:", joining the lines of each paragraph.
 
-    Sections such as "Examples:", which Tyro would omit, keep their lines.
+    The lines of sections such as "Examples:", which Tyro would omit, are not joined.
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
     return "\n\n".join(
@@ -244,7 +244,7 @@ def _description(text: str) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Return a message without markup and with long quoted values truncated."""
+    """Return a message as one line, without markup and with long quoted values truncated."""
     message = re.sub(r"\[/?bold\]", "", message)
     shorter = re.sub(rf"(\S{{{_LONGEST_WORD // 2}}})\S{{{_LONGEST_WORD // 2},}}", r"\1...", message)
     return one_line(shorter)
@@ -253,8 +253,8 @@ def _shortened(message: str) -> str:
 def _first_paragraph(box: str) -> str:
     """Return the text between the first two horizontal lines of a box, as one line.
 
-    The title is in or above the first horizontal line. If the output encoding has no box-drawing
-    characters, horizontal lines are hyphens and there are no vertical lines.
+    The box's title is in or above the first horizontal line. If the output encoding has no
+    box-drawing characters, horizontal lines are hyphens and there are no vertical lines.
     """
     paragraphs: list[list[str]] = [[]]
     for line in box.splitlines():

@@ -1,4 +1,4 @@
-"""`zerolab play` and `zerolab gtp`: games against a person or a program."""
+"""`zerolab play` and `zerolab gtp`: agents that play against a person or a program."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from zerolab.agents.agent import FORFEIT, Player
-from zerolab.agents.network_players import SearchPlayer, for_one_game
+from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console
 from zerolab.cli.parse import AgentSpec
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.gtp.engine import Engine
+from zerolab.gtp.engine import GtpEngine
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
@@ -34,7 +34,7 @@ def play(
     game: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Play in the terminal against a trained run or another agent.
+    """Play in the terminal against the agent of a run or another agent.
 
     Type moves such as c2 or 3. Type hint to see the agent's analysis, or undo to take back your
     last move.
@@ -48,7 +48,7 @@ def play(
     Args:
         opponent: Run such as runs/demo or runs/demo@12, or one of {agents}.
         side: Side that you play.
-        game: Game to play, unless the opponent has a fixed game as runs do.
+        game: Game to play; not needed if the opponent determines it, as runs do.
         seed: Seed of the opponent's random choices.
     """
     if not 0 <= seed < 1 << 63:
@@ -56,7 +56,7 @@ def play(
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
     _GameInTerminal(
         Console(),
-        for_one_game(agent.new_player()),
+        prepare_for_one_game(agent.new_player()),
         Position.start(agent.game),
         side,
         seed,
@@ -64,7 +64,7 @@ def play(
 
 
 class _GameInTerminal:
-    """A game between a person and an agent, with its history."""
+    """Game between a person and an agent in a terminal."""
 
     def __init__(
         self, console: Console, opponent: Player, position: Position, side: str, seed: int
@@ -128,7 +128,7 @@ class _GameInTerminal:
 
     def _keys(self) -> np.ndarray:
         numbers, plies = np.array([self.games]), np.array([self.position.ply])
-        return streams.streams(self.seed, 0, numbers, plies, streams.ARENA_MOVE)
+        return streams.stream_keys(self.seed, 0, numbers, plies, streams.ARENA_MOVE)
 
     def _make_move(self, action: int) -> None:
         if self._forfeited:
@@ -138,7 +138,7 @@ class _GameInTerminal:
         self._show()
 
     def _undo(self) -> None:
-        """Take back the person's last move and everything after it."""
+        """Take back the person's last move and all later moves."""
         own_plies = [n for n in range(self.position.ply) if (n % 2 == 0) == self.human_first]
         if not own_plies:
             raise UserError("nothing to take back: you have not moved yet")
@@ -158,14 +158,14 @@ class _GameInTerminal:
         self._show()
 
     def _hint(self) -> None:
-        """Show the agent's priors, visit counts and values for the best moves."""
+        """Show the agent's priors, visit shares and values of the most visited moves."""
         if not isinstance(self.opponent, SearchPlayer):
             raise UserError(f"{self.opponent.name} has no hints: expected an agent that searches")
         if self.position.outcome is not None:
             raise UserError("the game is over")
         self.opponent.choose(_SLOT, self.position.state[None], self._keys())
         search = self.opponent.search
-        visits, values = (column[0] for column in search.root_actions(_SLOT))
+        visits, values = (column[0] for column in search.root_visits_and_values(_SLOT))
         priors = search.root_priors(_SLOT)[0]
         rows: list[list[Cell]] = []
         for action in np.argsort(-visits, kind="stable")[:_HINTS]:
@@ -192,7 +192,7 @@ class _GameInTerminal:
 
 
 def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
-    """Run an agent as a Go Text Protocol (version 2) engine on standard input and output.
+    """Run an agent as an engine for the Go Text Protocol, version 2, on standard input and output.
 
     Examples:
       zerolab gtp runs/demo
@@ -200,7 +200,7 @@ def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
 
     Args:
         player: Run such as runs/demo?simulations=400, or one of {agents}.
-        game: Initial game, unless the agent has a fixed game as runs do.
+        game: Initial game; not needed if the agent determines it, as runs do.
         seed: Seed of the agent's random choices.
     """
     if not 0 <= seed < 1 << 63:
@@ -210,6 +210,6 @@ def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
     def make_player(new_game: Game) -> Player:
         return (agent if new_game == agent.game else parse_agent(player, new_game)).new_player()
 
-    engine = Engine(agent.game, make_player, seed)
+    engine = GtpEngine(agent.game, make_player, seed)
     if sys.stdin is not None:
         engine.serve(sys.stdin.buffer, sys.stdout.buffer)

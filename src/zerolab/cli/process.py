@@ -1,6 +1,6 @@
-"""Signals and standard streams of a command's process.
+"""Signals and standard streams of the process that runs a command.
 
-Ctrl-C, SIGTERM and SIGHUP end every command and its child processes within seconds.
+Ctrl-C, SIGTERM and SIGHUP end every command and all child processes within seconds.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SECONDS_TO_CLEAN_UP = 1.0
 
 
 _INTERRUPTED = "interrupted"
-_advice = [_INTERRUPTED]  # the last one is shown on interruption
+_advice = [_INTERRUPTED]  # the last entry is printed on interruption
 
 
 @contextmanager
-def resumable(saved: str, command: str) -> Iterator[None]:
-    """Tell the user after an interruption what is saved and which command resumes the work.
+def resume_advice(saved: str, command: str) -> Iterator[None]:
+    """On interruption, tell the user what is saved and which command resumes the work.
 
-    KeyboardInterrupt is raised again with this advice as its message.
+    KeyboardInterrupt is raised again with this advice as the message.
     """
     from zerolab.core.errors import printable
 
@@ -47,7 +47,7 @@ def resumable(saved: str, command: str) -> Iterator[None]:
 
 
 def report_interruption(message: object = "") -> None:
-    """Print the message on one line, or a default if it is empty."""
+    """Print a message on one line, or a default message if it is empty."""
     print(f"zerolab: {str(message) or _INTERRUPTED}", file=sys.stderr)
 
 
@@ -55,9 +55,9 @@ def run_interruptibly(work: Callable[[], int]) -> int:
     """Run `work` and return its exit code, or end with 128 plus the signal number if interrupted.
 
     A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
-    bytecode instructions, not while a kernel runs. Therefore a watcher thread ends the process if
-    the signal is not handled within a second, if the work has not stopped two seconds later, or
-    after a second signal. Once the work is done, signals end the process silently.
+    bytecode instructions, not while a kernel runs. A watcher thread therefore ends the process if
+    the signal is not handled within one second, if the work has not stopped two seconds later, or
+    after a further signal. Once the work is done, signals end the process silently.
     """
     interruption = _Interruption()
     try:
@@ -82,7 +82,7 @@ def end_process(code: int) -> None:
 
 
 def _clean_up() -> None:
-    """Run exit handlers, which end engines and remove temporary folders."""
+    """Flush output, end child processes, and run exit handlers, such as those that end engines."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if "multiprocessing" in sys.modules:
@@ -92,14 +92,14 @@ def _clean_up() -> None:
 
 
 class _Interruption:
-    """First signal that requested this process to end."""
+    """First signal that asked this process to end, and the response to it."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """Exit code that shells report for a program ended by this signal."""
+        """Exit code that shells report for a program that was ended by this signal."""
         return 128 + (self.number or 0)
 
     @contextmanager
@@ -127,7 +127,7 @@ class _Interruption:
             raise KeyboardInterrupt
 
     def _watch(self, arrivals: int) -> None:
-        """Wait for a signal; end the process if the work continues or a second signal arrives."""
+        """Wait for a signal; end the process if the work continues or another signal arrives."""
         number = os.read(arrivals, 1)[0]
         is_second = select.select([arrivals], [], [], _SECONDS_TO_HANDLE)[0]
         if self.number is None:  # the main thread is busy and has printed nothing yet
@@ -143,16 +143,16 @@ def _report_unless_interrupted(unraisable: Any) -> None:
 
 
 def prepare_streams() -> None:
-    """Redirect closed streams (``>&-``) to the null device, and escape undecodable text.
+    """Redirect closed streams (``>&-``) to the null device, and escape unencodable output.
 
-    Otherwise the next opened file would reuse the closed stream's descriptor and receive its
-    output. In file names that are not UTF-8, invalid bytes are escaped.
+    Otherwise the next file to be opened would reuse the descriptor of the closed stream and receive
+    the output. File names that are not UTF-8, for example, cannot be encoded.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
+            os.open(os.devnull, os.O_RDWR)  # uses the lowest free descriptor, which is `number`
             os.set_inheritable(number, True)
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -163,7 +163,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Print warnings about missing optional packages once each, as one-line messages."""
+    """Print each warning about a missing optional package once, as a one-line message."""
     from zerolab.core.errors import MissingExtraWarning, printable
 
     with warnings.catch_warnings():
@@ -188,5 +188,5 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Discard further standard output, including output written at interpreter exit."""
+    """Discard all further standard output, including output at interpreter exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

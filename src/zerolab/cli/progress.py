@@ -19,26 +19,26 @@ from zerolab.cli.output import Console
 from zerolab.training.records import Record
 
 PLAIN_SECONDS = 15.0
-"""Seconds between lines when output is not a terminal."""
+"""Minimum time between lines of progress if the output is not a terminal."""
 
-Update = Callable[[int, str], None]
-"""Callback with the number of finished units and a note."""
+ProgressCallback = Callable[[int, str], None]
+"""Callback that receives the number of finished units and a note."""
 
 
 @contextmanager
-def progress_bar(title: str, total: int, unit: str) -> Iterator[Update]:
-    """Show progress and the estimated remaining time on standard error."""
+def progress_bar(title: str, total: int, unit: str) -> Iterator[ProgressCallback]:
+    """Show progress and an estimate of the remaining time on standard error; yield a callback."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console, title, total, unit).update
         return
-    with new_bar(console) as bar:
+    with new_rich_progress(console) as bar:
         task = bar.add_task(title, total=total, unit=unit, note="")
         yield lambda done, note: bar.update(task, completed=done, note=note)
 
 
-def new_bar(console: Console) -> Progress:
-    """Return a bar whose tasks have fields `unit` and `note`, and which disappears when stopped."""
+def new_rich_progress(console: Console) -> Progress:
+    """Return a progress bar that disappears when stopped; its tasks have fields `unit`, `note`."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -52,15 +52,15 @@ def new_bar(console: Console) -> Progress:
     )
 
 
-def duration(seconds: float) -> str:
-    """Format a duration, such as 45 s, 12 min or 3.5 h."""
+def format_duration(seconds: float) -> str:
+    """Return a duration as text, such as 45 s, 12 min or 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class _Lines:
-    """Progress display that prints at most four lines per minute."""
+    """Progress display for output that is not a terminal: at most four lines per minute."""
 
     def __init__(self, console: Console, title: str, total: int, unit: str) -> None:
         self._console = console
@@ -70,7 +70,7 @@ class _Lines:
         self._first: int | None = None
 
     def update(self, done: int, note: str) -> None:
-        """Print the progress, at most four times per minute."""
+        """Print the progress unless the last line is too recent."""
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
@@ -80,18 +80,18 @@ class _Lines:
         extras = [note] if note else []
         if done > self._first:
             remaining = (now - self._began) / (done - self._first) * (self._total - done)
-            extras.append(f"about {duration(remaining)} left")
+            extras.append(f"about {format_duration(remaining)} left")
         line = ", ".join([self._format.format(done), *extras])
         self._console.print(line, soft_wrap=True)
 
 
 class TerminalReporter:
-    """Reporter that shows the current stage as a bar, with a line above for each finished stage."""
+    """Reporter that shows the current stage as a bar, below a line for each finished stage."""
 
     def __init__(self, console: Console, iterations: int | None) -> None:
         self._console = console
         self._clock = RunClock(iterations)
-        self._bar = new_bar(console)
+        self._bar = new_rich_progress(console)
         self._task = self._bar.add_task("starting", total=None, unit="", note="")
 
     def __enter__(self) -> TerminalReporter:
@@ -105,17 +105,17 @@ class TerminalReporter:
         _print(self._console, text)
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        self._clock.stage(iteration)
+        self._clock.set_iteration(iteration)
         self._bar.reset(
             self._task,
-            description=f"iteration {self._clock.place} {title}",
+            description=f"iteration {self._clock.iteration_label} {title}",
             total=total,
             unit=unit,
             note="",
         )
 
     def progress(self, done: int, note: str = "") -> None:
-        notes = ", ".join(filter(None, (note, self._clock.left())))
+        notes = ", ".join(filter(None, (note, self._clock.remaining_time())))
         self._bar.update(self._task, completed=done, note=notes)
 
     def stage_finished(self, record: Record) -> None:
@@ -123,7 +123,7 @@ class TerminalReporter:
 
 
 class PlainReporter:
-    """Reporter that prints each finished stage, and the current one up to four times a minute."""
+    """Reporter that prints each finished stage, and progress at most four times per minute."""
 
     def __init__(self, console: Console, iterations: int | None) -> None:
         self._console = console
@@ -141,8 +141,8 @@ class PlainReporter:
         _print(self._console, text)
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        self._clock.stage(iteration)
-        self._stage = (f"iteration {self._clock.place} {title}", total, unit)
+        self._clock.set_iteration(iteration)
+        self._stage = (f"iteration {self._clock.iteration_label} {title}", total, unit)
         self._last = time.monotonic()
 
     def progress(self, done: int, note: str = "") -> None:
@@ -150,7 +150,7 @@ class PlainReporter:
             return
         self._last = time.monotonic()
         title, total, unit = self._stage
-        extras = "".join(f", {extra}" for extra in (note, self._clock.left()) if extra)
+        extras = "".join(f", {extra}" for extra in (note, self._clock.remaining_time()) if extra)
         line = f"{title}: {done}/{total} {unit}{extras}"
         _print(self._console, line)
 
@@ -159,7 +159,7 @@ class PlainReporter:
 
 
 class RunClock:
-    """Estimate of the remaining time from iterations finished since the command started.
+    """Clock that estimates a run's remaining time from the iterations since the command began.
 
     `iterations` is None for a run without a fixed number of iterations.
     """
@@ -170,26 +170,26 @@ class RunClock:
         self._first: int | None = None
         self._current = 0
 
-    def stage(self, iteration: int) -> None:
+    def set_iteration(self, iteration: int) -> None:
         """Set the current iteration."""
         if self._first is None:
             self._first, self._began = iteration, time.monotonic()
         self._current = iteration
 
     @property
-    def place(self) -> str:
-        """Current iteration and the total if known, such as ``3/60``."""
+    def iteration_label(self) -> str:
+        """Current iteration, with the total if known, such as ``3/60``."""
         total = "" if self._iterations is None else f"/{self._iterations}"
         return f"{self._current}{total}"
 
-    def left(self) -> str:
-        """Return the estimated remaining time as text, or "" in the first iteration."""
+    def remaining_time(self) -> str:
+        """Return the estimate as text, or "" in the first iteration."""
         done = self._current - (self._first or 0)
         if self._iterations is None or done < 1 or self._current > self._iterations:
             return ""
         elapsed = time.monotonic() - self._began
         remaining = elapsed / (done + 0.5) * (self._iterations - self._current + 0.5)
-        return f"about {duration(remaining)} left"
+        return f"about {format_duration(remaining)} left"
 
 
 def describe_record(record: Record) -> str:

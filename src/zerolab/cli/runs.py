@@ -1,4 +1,4 @@
-"""`zerolab runs`, `plot`, `diversity` and `tensorboard`: views of training runs."""
+"""`zerolab runs`, `plot`, `diversity` and `tensorboard`: lists, plots and counts of runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tyro
 
 from zerolab.cli.output import print_json, say, table_console
 from zerolab.core.errors import UserError
-from zerolab.report.figures import check_ending, save_figure
+from zerolab.report.figures import check_figure_path, save_figure
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
@@ -18,16 +18,17 @@ from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.curves import draw_curves
 from zerolab.training.panels import XAxis
-from zerolab.training.reporting import export_events
+from zerolab.training.reporting import export_tensorboard
 
 
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
-    """List runs with their game, preset, iteration, status, strength, and starting network.
+    """List runs with their game, preset, iteration, status, strength and starting network.
 
     Strength is shown if it was measured: accuracy on solved positions, and points per game against
-    the opponents of the final evaluation if the run has not been continued since. Compare runs of
-    the same game by scores against the same opponents or accuracy on the same positions. Training
-    Elo, which is only in the JSON, is relative to a run's earlier networks and not comparable.
+    the opponents of the final evaluation, unless the run has since been continued. Compare runs of
+    the same game by scores against the same opponents or by accuracy on the same positions.
+    Training Elo, which is included only in the JSON, is relative to earlier networks of the same
+    run, so it cannot be compared between runs.
 
     Example: zerolab runs runs --json
 
@@ -49,7 +50,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
 
 
 def _table(summaries: Sequence[RunSummary]) -> Table:
-    """Return the table of runs without empty columns."""
+    """Return a table of runs, without columns that would be empty."""
     opponents = list(dict.fromkeys(name for each in summaries for name in each.scores))
     columns: dict[Column, list[Cell]] = {
         Column("run"): [each.path for each in summaries],
@@ -80,7 +81,7 @@ def plot(
     x: XAxis = "iterations",
     output: Path | None = None,
 ) -> None:
-    """Plot losses, training Elo, game lengths, times and accuracy of runs.
+    """Plot the training curves of runs: losses, training Elo, game lengths, times and accuracy.
 
     Examples:
       zerolab plot runs/demo
@@ -89,13 +90,13 @@ def plot(
     Args:
         runs: Run folders.
         x: Horizontal axis: iterations, self-play games, or training hours.
-        output: File to write, whose extension selects the format. The default is curves.png, in
-            the run folder if there is only one run.
+        output: File to write; the extension selects the format. The default is curves.png, in the
+            run folder if there is only one run.
     """
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     target = output or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
-    check_ending(target)
+    check_figure_path(target)
     save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
     say(target)
 
@@ -106,11 +107,11 @@ def diversity(
     figure: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Count distinct positions in which moves were made in self-play.
+    """Count the distinct positions in which moves were made in self-play.
 
-    The table shows the total number, the numbers per game and per hour of self-play, and the
-    number in the first N games, where N is the number of games in the shortest run. The figure and
-    JSON also include distinct positions by ply and by number of games.
+    The table shows the total number, the numbers per game and per hour of self-play, and the number
+    in the first N games, where N is the number of games of the run with the fewest games. The
+    figure and the JSON also show distinct positions by ply and by number of games.
 
     Examples:
       zerolab diversity runs/demo
@@ -118,31 +119,32 @@ def diversity(
 
     Args:
         runs: Run folders.
-        figure: File for a plot of distinct positions by games and by ply, such as diversity.png.
+        figure: File for a plot of distinct positions by number of games and by ply, such as
+            diversity.png.
         json: Print JSON instead of a table.
     """
     from zerolab.evaluation.diversity import draw_diversity, run_diversity
-    from zerolab.report.figures import check_ending, save_figure
+    from zerolab.report.figures import check_figure_path, save_figure
 
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     if figure is not None:
-        check_ending(figure)
+        check_figure_path(figure)
     diversities = [run_diversity(path) for path in runs]
     if figure is not None:
         save_figure(draw_diversity(diversities), figure)
     if json:
         print_json([each.as_dict() for each in diversities])
         return
-    games = min(each.games for each in diversities)
+    games = min(each.game_count for each in diversities)
     columns: list[str | Column] = [
         "run", *(Column(title, ",") for title in ("games", "positions", "distinct")),
         Column(f"in {games:,} games", ","), Column("per game", ".1f"), Column("per hour", ",.0f"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            each.name, each.games, each.positions, each.distinct, each.within(games),
-            each.per_game, each.per_hour,
+            each.name, each.game_count, each.position_count, each.distinct_count,
+            each.distinct_in_first(games), each.distinct_per_game, each.distinct_per_hour,
         ]
         for each in diversities
     ]  # fmt: skip
@@ -152,7 +154,7 @@ def diversity(
 
 
 def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
-    """Write the metrics of runs as TensorBoard events to each run's tensorboard folder.
+    """Write the metrics of each run as TensorBoard events to the folder tensorboard in the run.
 
     Training does this after every stage. Use this command to restore deleted events.
 
@@ -164,5 +166,5 @@ def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     for path in runs:
-        say(export_events(RunFolder.open(path)))
+        say(export_tensorboard(RunFolder.open(path)))
     say(f"view them with: tensorboard --logdir {runs[0].parent}")

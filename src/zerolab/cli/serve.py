@@ -29,8 +29,8 @@ def serve(
 ) -> None:
     """Serve the laboratory for a browser: play, analyse, replay, watch and compare.
 
-    By default only this machine can reach it. With --host or --names, others can connect, and the
-    address includes an access token.
+    By default, only this machine can connect to the server. With --host or --names, other machines
+    can also connect, and the printed address includes an access token.
 
     Examples:
       zerolab serve

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from zerolab.cli.output import print_json, say
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from zerolab.core.setting_docs import Setting
@@ -21,8 +21,9 @@ _TEXT_WIDTH = 100
 def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> None:
     """List run settings with their types, bounds, defaults, preset values and published values.
 
-    Each alternative of a choice such as search.selection has settings of its own. Change a setting
-    with zerolab train --set KEY=VALUE, or in a file for zerolab train --preset FILE.toml.
+    If a setting, such as search.selection, is a choice between alternatives, each alternative has
+    its own settings. Change a setting with zerolab train --set KEY=VALUE, or in a file for
+    zerolab train --preset FILE.toml.
 
     Examples:
       zerolab settings
@@ -31,14 +32,14 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
       zerolab settings --json
 
     Args:
-        pattern: Part of a key or of an alternative's name, or a pattern with * and ?. The default
-            lists all settings.
+        pattern: Part of a key, the name of an alternative, or a pattern for keys with * and ?. By
+            default, all settings are listed.
         json: Print a JSON list.
     """
     matches = _matching(pattern)
     presets = preset_values()
     if json:
-        print_json([as_dict(each, presets) for each in matches])
+        print_json([setting_as_dict(each, presets) for each in matches])
         return
     for each in matches:
         for line in _lines(each, presets):
@@ -59,22 +60,24 @@ def _matching(pattern: str) -> list[Setting]:
         ]
     if not matches:
         parts = [part for each in every for part in (each.key, *each.key.split("."), each.variant)]
-        raise UserError(f"no setting has {quoted(pattern)} in its key{nearest(pattern, parts)}")
+        raise UserError(
+            f"no setting has {quoted(pattern)} in its key{did_you_mean(pattern, parts)}"
+        )
     return matches
 
 
 def all_settings() -> list[Setting]:
-    """Return every setting of a run."""
+    """Return all settings of a run."""
     from zerolab.core.setting_docs import describe_settings
-    from zerolab.training.settings import TrainSettings
+    from zerolab.training.train_settings import TrainSettings
 
     return list(describe_settings(TrainSettings))
 
 
 def preset_values() -> dict[str, dict[str, Any]]:
-    """Return the settings of every built-in preset by dotted key.
+    """Return the settings of every built-in preset, by preset name and dotted key.
 
-    Settings that a preset leaves unset have the defaults that `all_settings` describes.
+    A setting that a preset does not set has the default given by `all_settings`.
     """
     from zerolab.core.setting_docs import flatten_settings
     from zerolab.training.configure import resolve_settings
@@ -92,10 +95,11 @@ def preset_values() -> dict[str, dict[str, Any]]:
     return values
 
 
-def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
-    """Return a setting's value by preset, omitting presets that select another alternative.
+def values_by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
+    """Return the values of a setting by preset name.
 
-    In a list of alternatives, the keys of a member's settings include its name.
+    Presets that select another alternative are omitted. In a list of alternatives, the settings of
+    an alternative have keys that include its name.
     """
     parent = setting.key.rpartition(".")[0]
     return {
@@ -106,40 +110,41 @@ def values_in(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dic
     }
 
 
-def as_dict(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a setting and its preset values in JSON-compatible form."""
-    return {**setting._asdict(), "presets": values_in(presets, setting)}
+def setting_as_dict(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a setting and the preset values as a JSON-compatible dictionary."""
+    return {**setting._asdict(), "presets": values_by_preset(presets, setting)}
 
 
-def shown(value: Any) -> str:
-    """Format a value as users write it."""
+def format_value(value: Any) -> str:
+    """Return the value of a setting as users write it."""
     if value is None:
         return "unset"
     if isinstance(value, bool):
         return str(value).lower()
-    text = ", ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)
+    text = ", ".join(map(format_value, value)) if isinstance(value, list | tuple) else str(value)
     return text or "empty"
 
 
-def takes(setting: Setting) -> str:
-    """Return the type and bounds of a setting."""
+def type_and_bounds(setting: Setting) -> str:
+    """Return the type and bounds of a setting as text."""
     return ", ".join(filter(None, (setting.type, setting.bounds)))
 
 
-def by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str:
-    """Format a setting's preset values, such as ``60 (mini), 8 (smoke)``."""
+def format_preset_values(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str:
+    """Return the preset values of a setting as text, such as ``60 (mini), 8 (smoke)``."""
     grouped: dict[str, list[str]] = {}
-    for name, value in values_in(presets, setting).items():
-        grouped.setdefault(shown(value), []).append(name)
-    if list(grouped) == [shown(setting.default)] and not setting.variant:
+    for name, value in values_by_preset(presets, setting).items():
+        grouped.setdefault(format_value(value), []).append(name)
+    if list(grouped) == [format_value(setting.default)] and not setting.variant:
         return "default in all"
     return ", ".join(f"{value} ({', '.join(names)})" for value, names in grouped.items())
 
 
 def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     condition = f" (with {setting.variant})" if setting.variant else ""
-    yield f"{setting.key}{condition}: {takes(setting)}; default {shown(setting.default)}"
-    values = by_preset(presets, setting)
+    default = format_value(setting.default)
+    yield f"{setting.key}{condition}: {type_and_bounds(setting)}; default {default}"
+    values = format_preset_values(presets, setting)
     for text in (setting.description, setting.papers, f"presets: {values}" if values else ""):
         yield from textwrap.wrap(
             text, _TEXT_WIDTH, initial_indent="    ", subsequent_indent="    ",

@@ -15,8 +15,8 @@ import tyro
 from rich.status import Status
 
 from zerolab.cli.output import Console, say
-from zerolab.cli.process import resumable
-from zerolab.cli.progress import PLAIN_SECONDS, Update, progress_bar
+from zerolab.cli.process import resume_advice
+from zerolab.cli.progress import PLAIN_SECONDS, ProgressCallback, progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
@@ -52,11 +52,11 @@ def solve(
     generic: bool = False,
     json: bool = False,
 ) -> None:
-    """Find the value of every legal move under perfect play, for the side to move.
+    """Find the value of every legal move for the side to move under perfect play.
 
-    In Othello, values are disc differences. In other games, the value is 0 for a draw. For a win
-    it is half the number of cells left empty at the end, rounded down, plus one, so faster wins
-    have higher values. Losses have the corresponding negative values.
+    In Othello, values are disc differences. In other games, a draw has the value 0. The value of a
+    win is one plus half the number of cells left empty at the end, rounded down, so that faster
+    wins have higher values. Losses have the corresponding negative values.
 
     Examples:
       zerolab solve connect_four:5x5 --moves 2,2,3
@@ -67,7 +67,7 @@ def solve(
         game: Game, such as othello:6x6 or connect_four:5x5.
         moves: Moves that lead to the position, separated by commas or spaces.
         nodes: Maximum number of positions to search.
-        seconds: Maximum number of seconds to search.
+        seconds: Time limit of the search in seconds.
         memory: Size of the table of searched positions in MiB.
         generic: Use the built-in solver instead of BitBully for connect_four:6x7.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.
@@ -99,15 +99,15 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
 
 
 def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
-    """Return what shows progress: beside a spinner in a terminal, a line now and then elsewhere."""
+    """Return a callback that shows progress: a status line in a terminal, rare lines elsewhere."""
     last = perf_counter()
 
     def report(solving: SolverProgress) -> None:
         nonlocal last
-        rate = solving.nodes / max(solving.seconds, 1e-9)
+        rate = solving.node_count / max(solving.seconds, 1e-9)
         text = (
-            f"solving {game}: {solving.nodes:,} positions, {rate:,.0f} per second,"
-            f" {solving.seconds:.0f} s, move {solving.move + 1} of {solving.moves}"
+            f"solving {game}: {solving.node_count:,} positions, {rate:,.0f} per second,"
+            f" {solving.seconds:.0f} s, move {solving.move_index + 1} of {solving.move_count}"
         )
         status.update(text)
         if not status.console.is_terminal and perf_counter() - last >= PLAIN_SECONDS:
@@ -118,14 +118,14 @@ def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
 
 
 def _show(solution: Solution, console: Console) -> None:
-    """Print the board and the moves, best first."""
+    """Print the board, the result under perfect play, and the moves, best first."""
     console.print(solution.position.render())
     verdict = ("draws", "wins", "loses")[int(np.sign(solution.value))]
     mover = "X" if solution.position.first_to_move else "O"
     console.print(f"\n{mover} {verdict}, value {solution.value:+}")
-    ranked = sorted(solution.moves.items(), key=lambda each: -each[1])
+    ranked = sorted(solution.move_values.items(), key=lambda each: -each[1])
     print_table(console, Table("moves", "", ["move", Column("value", "+")], ranked))
-    nodes, seconds = solution.nodes, solution.seconds
+    nodes, seconds = solution.node_count, solution.seconds
     rate = f", {nodes / max(seconds, 1e-9):,.0f} per second" if nodes else ""
     console.print(f"{nodes:,} positions in {seconds:.2f} s{rate}")
 
@@ -149,9 +149,9 @@ def dataset(
 ) -> None:
     """Write a Parquet file of solved positions and a manifest.
 
-    Positions are from games in which each ply is either a best move or a random one. The file
-    contains no duplicate or symmetric positions, and none in which every move is a best move.
-    Repeat the command to resume it.
+    The positions come from games in which each ply is either a best move or a random move. The file
+    contains no duplicate or symmetric positions, and no positions in which every move is a best
+    move. Repeat the command to resume it.
 
     Examples:
       zerolab dataset connect_four:5x5 --positions 10000 --one-per-game
@@ -160,11 +160,13 @@ def dataset(
     Args:
         game: Game, such as othello:6x6.
         positions: Number of positions to collect.
-        perfect: Probability that a ply is a best move; other plies are random.
-        one_per_game: Take one position from each game instead of all.
-        plies: Collect from ply LOW to ply HIGH, as in 20: or 8:30. Moves before LOW are random
-            and not solved, which helps with games too hard to solve from the start.
-        nodes: Skip positions for which the solver needs more nodes; no limit by default.
+        perfect: Probability that a ply is a best move; all other plies are random.
+        one_per_game: Collect one position from each game instead of all.
+        plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
+            random, and those positions are not solved, so that games that are too hard to solve
+            from the start can be used.
+        nodes: Maximum number of nodes for solving a position; unsolved positions are skipped. No
+            limit by default.
         seed: Seed of all random streams.
         out: File to write; GAME-POSITIONS.parquet by default.
         processes: Number of processes; one per core by default.
@@ -180,7 +182,7 @@ def dataset(
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
     with (
-        resumable("finished chunks are saved", "the same command"),
+        resume_advice("finished chunks are saved", "the same command"),
         progress_bar(f"solving {name}", positions, "positions") as update,
     ):
         manifest = make_dataset(
@@ -196,7 +198,7 @@ def dataset(
 
 def _check_number(name: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise UserError(f"{name} = {quoted(value)}: expected at least 1, at most {most}")
+        raise UserError(f"{name} = {quoted(value)}: expected at least 1 and at most {most}")
 
 
 def _parse_plies(text: str) -> dict[str, int]:
@@ -207,8 +209,8 @@ def _parse_plies(text: str) -> dict[str, int]:
     return {name: int(digits) for name, digits in ends if digits}
 
 
-def _show_collection(update: Update, progress: CollectionProgress) -> None:
+def _show_collection(update: ProgressCallback, progress: CollectionProgress) -> None:
     notes = [f"{progress.counts.games} games"]
     if progress.counts.unsolved:
         notes.append(f"{progress.counts.unsolved} too hard")
-    update(progress.positions, ", ".join(notes))
+    update(progress.position_count, ", ".join(notes))

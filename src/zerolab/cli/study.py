@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from zerolab.cli.output import Console, print_json, say, table_console
-from zerolab.cli.process import resumable
-from zerolab.cli.progress import duration, progress_bar
+from zerolab.cli.process import resume_advice
+from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.report.interval import Cell
@@ -21,8 +21,8 @@ from zerolab.report.terminal import print_table
 from zerolab.studies.study import Scale, Study, registered_studies
 
 if TYPE_CHECKING:
+    from zerolab.studies.execution import StudyExecution, StudyProgress
     from zerolab.studies.study_folder import Failures
-    from zerolab.studies.work import StudyProgress, StudyWork
     from zerolab.studies.workers import Workers
 
 
@@ -32,12 +32,12 @@ _Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 _Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
 
 
-def studies(
+def list_studies(
     name: tyro.conf.Positional[_Name] = "",
     *,
     json: bool = False,
 ) -> None:
-    """Reproduce a published study, or list the studies if no name is given.
+    """Reproduce a published study, or list all studies if no name is given.
 
     Run zerolab study NAME --help to see a study's options.
 
@@ -51,7 +51,9 @@ def studies(
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    headlines = {name: headline(study) for name, study in sorted(registered_studies().items())}
+    headlines = {
+        name: study_headline(study) for name, study in sorted(registered_studies().items())
+    }
     if json:
         print_json([{"name": name, "help": text} for name, text in headlines.items()])
         return
@@ -59,16 +61,16 @@ def studies(
     print_table(table_console(), table)
 
 
-def subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return a study's function, or the one that lists studies, with its name and arguments."""
+def find_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+    """Return the function of a study, or `list_studies`, with the full name and the arguments."""
     if not arguments or arguments[0].startswith("-"):
-        return studies, "study", arguments
+        return list_studies, "study", arguments
     study = registered_studies()[arguments[0]]
     command = _command(study, shlex.join(["zerolab", "study", *arguments]))
     return command, f"study {study.name}", arguments[1:]
 
 
-def headline(study: Study) -> str:
+def study_headline(study: Study) -> str:
     """Return the first line of a study's description."""
     return (inspect.getdoc(study) or "").partition("\n")[0]
 
@@ -86,16 +88,16 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         folder: Path = STUDIES_FOLDER,
         json: bool = False,
     ) -> None:
-        from zerolab.studies.work import StudyWork
+        from zerolab.studies.execution import StudyExecution
 
-        study_work = StudyWork.of(study, scale, folder, only)
+        execution = StudyExecution.plan(study, scale, folder, only)
         if status:
-            _show_status(study_work, json)
+            _show_status(execution, json)
             return
-        failures = _work(study_work, workers, ray, repeat)
+        failures = _perform(execution, workers, ray, repeat)
         for title, lines in failures.items():
             say(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
-        show_report(study_work, study_work.folder.report, json)
+        show_report(execution, execution.folder.report_path, json)
         if failures:
             raise UserError(
                 f"{len(failures)} of the tasks failed, as listed above. The report covers finished"
@@ -107,37 +109,37 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
 
 
 _OPTIONS = """Args:
-    scale: Size of the study: smoke takes seconds and shows that it works, mini takes minutes,
-        small takes a night on two cores, and paper is the published design.
+    scale: Size of the study: smoke takes seconds and only shows that the study works, mini takes
+        minutes, small takes a night on two cores, and paper is the published design.
     only: Part of the study to work on, as listed by --status; can be repeated.
     workers: Number of parallel processes, which share the cores; one per core by default.
-    ray: Address of a Ray cluster to use instead, whose nodes share the folder. The address local
-        starts one on this machine.
-    status: Only show the study's progress and the estimated remaining time.
-    folder: Folder for the studies' runs, games and reports.
+    ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
+        folder. The address local starts a cluster on this machine.
+    status: Only show the study's progress and an estimate of the remaining time.
+    folder: Folder for the runs, games and reports of studies.
     json: Print the results or the status as JSON."""
 
 
-def _work(study_work: StudyWork, workers: int | None, ray: str, repeat: str) -> Failures:
-    """Do the remaining work with a single progress bar; return the failures."""
-    before = study_work.progress()
-    for tournament in study_work.waiting():
+def _perform(execution: StudyExecution, workers: int | None, ray: str, repeat: str) -> Failures:
+    """Do the remaining work and show one progress bar; return the failures."""
+    before = execution.progress()
+    for tournament in execution.blocked_tournaments():
         Console(stderr=True).print(
             f"{tournament} is skipped because --only excludes some of its players",
             soft_wrap=True,
         )
     if not before.is_unfinished:
-        study_work.forget_failures()
+        execution.forget_failures()
         return {}
-    study_work.require_room()
-    pool = _create_workers(workers, ray, study_work.folder.root)
-    study_work.begin()
-    _announce(study_work, before, pool.count)
+    execution.require_disk_space()
+    pool = _create_workers(workers, ray, execution.folder.root)
+    execution.begin()
+    _announce(execution, before, pool.count)
     with (
-        resumable("finished tasks are saved", repeat),
-        progress_bar(study_work.folder.path.name, round(before.seconds), "s of work") as update,
+        resume_advice("finished tasks are saved", repeat),
+        progress_bar(execution.folder.path.name, round(before.seconds), "s of work") as update,
     ):
-        return study_work.work(pool, lambda view: update(*_progress(view, before)))
+        return execution.perform_all(pool, lambda view: update(*_progress(view, before)))
 
 
 def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
@@ -153,8 +155,8 @@ def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
     return LocalWorkers(count or available_cores())
 
 
-def _announce(study_work: StudyWork, view: StudyProgress, workers: int) -> None:
-    """Print the remaining work with estimates of its time and disk space."""
+def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> None:
+    """Print the remaining work with estimates of the time and disk space needed."""
     work = (
         (view.runs - view.finished_runs, view.runs, "runs to train"),
         (view.games - view.finished_games, view.games, "games to play"),
@@ -163,14 +165,15 @@ def _announce(study_work: StudyWork, view: StudyProgress, workers: int) -> None:
     parts = ", ".join(f"{left:,} of {total:,} {unit}" for left, total, unit in work if total)
     seconds = (view.seconds - view.done_seconds) / workers
     message = (
-        f"{study_work.folder.path.name}: {parts} with {workers} worker{'s' if workers > 1 else ''};"
-        f" about {duration(seconds)} and {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
+        f"{execution.folder.path.name}: {parts} with {workers} worker{'s' if workers > 1 else ''};"
+        f" about {format_duration(seconds)} and"
+        f" {execution.remaining_bytes() / 2**20:,.0f} MiB of disk"
     )
     Console(stderr=True).print(message, soft_wrap=True)
 
 
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
-    """Return the finished part of the initially remaining seconds, and a note on current work."""
+    """Return the progress in seconds of work, on the scale of `before`, and a note for the bar."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
     failed = f", {view.failed} failed" if view.failed else ""
     work = (
@@ -183,8 +186,8 @@ def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
     return round(share * before.seconds), note
 
 
-def _show_status(study_work: StudyWork, json: bool) -> None:
-    status = study_work.status()
+def _show_status(execution: StudyExecution, json: bool) -> None:
+    status = execution.status()
     if json:
         print_json(status)
         return
@@ -209,28 +212,28 @@ def _show_status(study_work: StudyWork, json: bool) -> None:
     print_table(console, Table("status", "", columns, rows))
     hours = (status["seconds"] - status["done_seconds"]) / 3600
     console.print(
-        f"{study_work.folder.path}: {hours:.2f} core hours left,"
-        f" {study_work.bytes_left() / 2**20:,.0f} MiB of disk"
+        f"{execution.folder.path}: {hours:.2f} core hours left,"
+        f" {execution.remaining_bytes() / 2**20:,.0f} MiB of disk"
     )
     for title, lines in status["failures"].items():
         console.print("\n  ".join([f"failed: {title}", *lines]))
 
 
-def show_report(study_work: StudyWork, output: Path, json: bool) -> None:
+def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     """Write and print the report on the finished work."""
-    from zerolab.report.save import save
-    from zerolab.report.terminal import show
+    from zerolab.report.save import save_document
+    from zerolab.report.terminal import print_document
 
-    results = study_work.results()
-    for message in results.damaged:
+    results = execution.results()
+    for message in results.damage_messages:
         say(f"left out of the report: {message}", error=True)
-    document = study_work.study.document(results)
-    save(document, output)
+    document = execution.study.document(results)
+    save_document(document, output)
     if json:
         print_json(document.as_dict())
         return
     console = table_console()
-    show(document, console)
+    print_document(document, console)
     console.print(f"\nfull report: {output / 'index.html'}")
 
 
@@ -254,11 +257,11 @@ def report(
     Args:
         name: Study, as listed by zerolab study.
         scale: Scale at which the study was started.
-        folder: Folder of the studies' runs, games and reports.
+        folder: Folder of the runs, games and reports of studies.
         output: Folder to write to; by default, report/ in the study folder.
         json: Print tables and claims as JSON.
     """
-    from zerolab.studies.work import StudyWork
+    from zerolab.studies.execution import StudyExecution
 
-    study_work = StudyWork.of(registered_studies()[name], scale, folder)
-    show_report(study_work, output or study_work.folder.report, json)
+    execution = StudyExecution.plan(registered_studies()[name], scale, folder)
+    show_report(execution, output or execution.folder.report_path, json)

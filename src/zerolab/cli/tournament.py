@@ -1,4 +1,4 @@
-"""`zerolab match`, `tournament` and `rate`: games between agents and ratings."""
+"""`zerolab match`, `tournament` and `rate`: games between agents, and ratings."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import tyro
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agents, runs_program
-from zerolab.cli.output import print_data, print_json, say, table_console
-from zerolab.cli.process import resumable
+from zerolab.cli.output import print_csv, print_json, say, table_console
+from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.play.game_files import Records, read_records
+from zerolab.play.game_files import ImportedResults, read_game_results
 from zerolab.play.match import play_match, play_sprt
-from zerolab.play.tournament import Tournament, TournamentSettings, gather_agents
+from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import Sprt
 from zerolab.report.terminal import print_table
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.store.checks import digest
+from zerolab.store.checks import hex_digest
 
 _TEST_OPENINGS = 4
 _EloBounds = Annotated[
@@ -47,8 +47,8 @@ def match(
 ) -> None:
     """Play a match between two agents and report the score and Elo difference with intervals.
 
-    With --sprt, the match ends as soon as the games decide between two Elo differences, with error
-    probabilities of 5 %.
+    With --sprt, a sequential probability ratio test ends the match as soon as the games decide
+    between two Elo differences, with error probabilities of 5 %.
 
     Examples:
       zerolab match runs/demo mcts:100 --games 200 --openings 4
@@ -59,11 +59,11 @@ def match(
         a: Run such as runs/demo or runs/demo@12, or one of {agents}.
         b: Opponent of A.
         games: Number of games, half with each colour; with --sprt, the maximum number.
-        sprt: Two Elo differences of A over B to decide between.
-        openings: Number of random opening plies, which are the same for both colours. The default
-            is 0, or 4 with --sprt, because repeated games are no evidence.
+        sprt: Two Elo differences of A over B between which to decide.
+        openings: Number of random opening plies; each opening is played with both colours. The
+            default is 0, or 4 with --sprt, because repeated games provide no new evidence.
         seed: Seed of all random streams.
-        game: Game to play, if neither agent has a fixed game as runs do.
+        game: Game to play; not needed if an agent determines it, as runs do.
         json: Print JSON.
     """
     agent, opponent = parse_agents([a, b], parse_game(game) if game is not None else None)
@@ -106,8 +106,8 @@ def tournament(
 ) -> None:
     """Play a round robin of agents and report ratings, a cross table and transitivity tests.
 
-    Games are saved whenever a pair of agents finishes. To resume a tournament, repeat the command
-    or pass only its folder. You can add agents when you resume it.
+    Games are saved whenever a pair of agents has finished its games. To resume a tournament, repeat
+    the command or pass only its folder. You can add agents when you resume it.
 
     Examples:
       zerolab tournament runs/demo@0 runs/demo random mcts:100 --openings 4
@@ -116,17 +116,17 @@ def tournament(
 
     Args:
         players: Runs such as runs/demo or runs/demo@12, and any of {agents}.
-        game: Game to play, if no agent has a fixed game as runs do.
+        game: Game to play; not needed if an agent determines it, as runs do.
         games: Number of games per pair, half with each colour; 20 by default.
-        openings: Number of random opening plies, which are the same for both colours; 0 by
-            default.
+        openings: Number of random opening plies; each opening is played with both colours. The
+            default is 0.
         seed: Seed of all random streams; 0 by default.
         folder: Folder for games and results; named after the agents and settings by default.
         json: Print everything as JSON.
     """
     options = {"games": games, "openings": openings, "seed": seed}
     explicit = {key: value for key, value in options.items() if value is not None}
-    saved = Tournament.saved(folder) if folder is not None and folder.is_dir() else None
+    saved = Tournament.load(folder) if folder is not None and folder.is_dir() else None
     if folder is not None and saved is None and not players:
         raise UserError(
             f"{folder} contains no tournament to resume: expected agents, as in"
@@ -135,7 +135,7 @@ def tournament(
         )
     previous = saved.settings.model_dump() if saved else {}
     requested_game = game or previous.get("game")
-    agents = gather_agents(
+    agents = parse_tournament_agents(
         list(previous.pop("players", {})),
         players,
         parse_game(requested_game) if requested_game else None,
@@ -153,20 +153,20 @@ def tournament(
 
 
 def _default_folder(settings: TournamentSettings) -> Path:
-    """Return a folder name that depends only on the agents and settings."""
+    """Return a folder whose name depends only on the agents and settings."""
     fields: dict[str, Any] = settings.model_dump()
     fields["players"] = sorted(fields["players"].items())
-    suffix = digest(json_format.dumps(fields, sort_keys=True).encode())[:8]
+    suffix = hex_digest(json_format.dumps(fields, sort_keys=True).encode())[:8]
     return _FOLDERS / f"{settings.game.replace(':', '-')}-{suffix}"
 
 
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play the remaining games and write the results."""
     with (
-        resumable("finished games are saved", resuming(folder, settings)),
-        Tournament.locked(folder, settings) as tournament,
+        resume_advice("finished games are saved", resume_command(folder, settings)),
+        Tournament.open_locked(folder, settings) as tournament,
     ):
-        if total := tournament.games_left():
+        if total := tournament.remaining_game_count():
             with progress_bar(str(folder), total, "games") as update:
                 tournament.play(agents[0].game, agents, update)
         report = TournamentReport.of(tournament)
@@ -174,7 +174,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
     return report
 
 
-def resuming(folder: Path, settings: TournamentSettings) -> str:
+def resume_command(folder: Path, settings: TournamentSettings) -> str:
     """Return the command that resumes a tournament, including agents that run programs."""
     programs = [name for name in settings.players if runs_program(name)]
     return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
@@ -189,7 +189,7 @@ def rate_files(
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> None:
-    """Rate players from their games with Bayesian Elo and 95 % intervals.
+    """Rate players from games, with Bayesian Elo and 95 % intervals.
 
     Games are read from PGN files (tags White, Black and Result; White moves first), or from the
     games.sqlite files of runs and tournaments. The mean rating is 0.
@@ -206,7 +206,7 @@ def rate_files(
         csv: Print comma-separated values.
         figure: File for a plot of the ratings, such as ratings.png or ratings.svg.
         advantage: First-move advantage in Elo; fitted by default.
-        draw_elo: Draw parameter in Elo, like BayesElo's drawelo; fitted by default.
+        draw_elo: Draw parameter in Elo, called drawelo in BayesElo; fitted by default.
     """
     if not files:
         raise UserError(
@@ -214,7 +214,7 @@ def rate_files(
         )
     if json and csv:
         raise UserError("--json and --csv: expected only one of them")
-    records = read_records(files)
+    records = read_game_results(files)
     ratings = rate(records.results, advantage=advantage, draw_elo=draw_elo)
     if figure is not None:
         from zerolab.ratings.rating_report import save_ratings
@@ -223,15 +223,18 @@ def rate_files(
     if json:
         print(json_format.dumps(ratings_json(ratings)))
     elif csv:
-        print_data(ratings_csv(ratings))
+        print_csv(ratings_csv(ratings))
     else:
         print_table(table_console(), ratings_table(ratings))
     _report_excluded(records)
 
 
-def _report_excluded(records: Records) -> None:
+def _report_excluded(records: ImportedResults) -> None:
     """Print the number of excluded games to standard error."""
-    for count, kind in ((records.unfinished, "unfinished"), (records.against_itself, "self-play")):
+    for count, kind in (
+        (records.unfinished_count, "unfinished"),
+        (records.self_play_count, "self-play"),
+    ):
         if count:
             games = "game" if count == 1 else "games"
             say(f"zerolab: left out {count} {kind} {games}", error=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from zerolab.cli.parse import Assignments
-from zerolab.cli.process import resumable
+from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
 from zerolab.core.processes import peak_memory
 from zerolab.training.shorthands import TransferOption, preset_name
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.inputs import RunInputs
-    from zerolab.training.settings import TrainSettings
+    from zerolab.training.train_settings import TrainSettings
 
 
 DEFAULT_PRESET = "mini"
@@ -37,8 +37,8 @@ def train(
 ) -> None:
     """Train an agent, or resume an interrupted run.
 
-    Every finished stage is saved. To resume a run, pass its folder again; the result is the same
-    as without the interruption. You can watch training in TensorBoard.
+    Every finished stage is saved. To resume a run, pass the run folder again; the result is the
+    same as without the interruption. You can watch training in TensorBoard.
 
     Examples:
       zerolab train connect_four:6x7 --preset mini --run runs/demo
@@ -55,19 +55,20 @@ def train(
         game: Game to learn, such as othello:6x6; the preset's game by default.
         preset: Preset name or .toml file to start from; mini by default.
         run: Run folder; runs/GAME-PRESET by default.
-        from_: Network of another run to start from, whose architecture is used too. By default,
-            training starts from an untrained network.
-        transfer: Weights to copy from that network: the trunk (the default; it can be frozen), the
-            heads, all weights, or all weights with channels matched by meaning
-            (docs/transfer.md).
+        from_: Network of another run to start from; the architecture of that network is also used.
+            By default, training starts from an untrained network.
+        transfer: Weights to copy from that network: the trunk (the default), the trunk frozen
+            during training, the heads, all weights, or all weights with channels matched by
+            meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
-            Without this option, only programs named in --set run, because files can be untrusted.
+            Without this option, only programs named in --set are run, because files can be
+            untrusted.
     """
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import require_effects, resolve_settings
-    from zerolab.training.shorthands import require_frozen
+    from zerolab.training.shorthands import require_frozen_trunk
     from zerolab.training.trainer import check_new_run
 
     set = (*_start_assignments(from_, transfer), *set)
@@ -76,16 +77,16 @@ def train(
     if is_run(folder):
         run_folder, settings = _resume(folder, game, preset, set, allow_programs)
         inputs = None
-        require_frozen(transfer, settings.learn.frozen)
+        require_frozen_trunk(transfer, settings.learn.frozen)
     else:
         settings = resolve_settings(
             game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
         )
         require_effects(settings, set)
-        require_frozen(transfer, settings.learn.frozen)
+        require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
-    introduce(console, run_folder, settings)
+    print_run_header(console, run_folder, settings)
     train_run(console, run_folder, settings, inputs)
 
 
@@ -127,8 +128,8 @@ def _resume(
     return run, amend_settings(run, changes, allow_programs=allow_programs)
 
 
-def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    """Print a run's settings and progress."""
+def print_run_header(console: Console, run: RunFolder, settings: TrainSettings) -> None:
+    """Print the settings and progress of a run before training."""
     import tomli_w
 
     from zerolab.store.state import RunProgress
@@ -143,26 +144,26 @@ def introduce(console: Console, run: RunFolder, settings: TrainSettings) -> None
 def train_run(
     console: Console, run: RunFolder, settings: TrainSettings, inputs: RunInputs | None
 ) -> None:
-    """Train a run to completion and show its progress; `inputs` is None for a resumed run."""
+    """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
     from zerolab.training.trainer import Trainer
 
-    kind = TerminalReporter if console.is_terminal else PlainReporter
+    reporter_type = TerminalReporter if console.is_terminal else PlainReporter
     with (
-        resumable("finished stages are saved", resuming(run.path, settings)),
+        resume_advice("finished stages are saved", resume_command(run.path, settings)),
         run.locked(),
-        kind(console, settings.iterations) as reporter,
+        reporter_type(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter, inputs=inputs).train()
     console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
 
-def resuming(folder: Path, settings: TrainSettings) -> str:
+def resume_command(folder: Path, settings: TrainSettings) -> str:
     """Return the command that resumes a run, allowing programs if the run uses any."""
-    from zerolab.training.configure import programs
+    from zerolab.training.configure import opponent_programs
 
-    option = ["--allow-programs"] if programs(settings) else []
+    option = ["--allow-programs"] if opponent_programs(settings) else []
     return shlex.join(["zerolab", "train", "--run", str(folder), *option])
 
 
@@ -179,10 +180,10 @@ def fit(
 ) -> None:
     """Train a network on solved positions instead of self-play.
 
-    The network learns best moves and results from 80 % of the file's games. Another 10 % measure
-    it after every iteration, which is one pass over the positions, and the remaining 10 % at the
-    end. The result is an ordinary run that you can play against, evaluate and compare. Repeat the
-    command to resume it.
+    The network learns best moves and results from the positions of 80 % of the games in the file.
+    An iteration is one pass over these positions. The network is measured on 10 % of the games
+    after every iteration, and on the remaining 10 % at the end. The result is an ordinary run that
+    you can play against, evaluate and compare. Repeat the command to resume it.
 
     Examples:
       zerolab fit connect_four-6x7-200000.parquet --run runs/ceiling
@@ -208,11 +209,11 @@ def fit(
         require_effects,
         resolve_settings,
     )
-    from zerolab.training.facts import file_settings
     from zerolab.training.shorthands import preset_name
     from zerolab.training.trainer import check_new_run
+    from zerolab.training.window_facts import solved_file_settings
 
-    assignments: list[Assignment] = [*file_settings(positions).items(), *set]
+    assignments: list[Assignment] = [*solved_file_settings(positions).items(), *set]
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
     console = Console()
     if is_run(folder):
@@ -225,5 +226,5 @@ def fit(
         require_effects(settings, set)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
-    introduce(console, run_folder, settings)
+    print_run_header(console, run_folder, settings)
     train_run(console, run_folder, settings, inputs)

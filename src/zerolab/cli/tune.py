@@ -10,7 +10,7 @@ import tyro
 
 from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.parse import Assignments
-from zerolab.cli.process import resumable
+from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 
 _And = Annotated[Literal["time"] | None, tyro.conf.arg(name="and", help_behavior_hint="")]
@@ -35,11 +35,11 @@ def tune(
 ) -> None:
     """Search for good settings with training runs as trials, proposed by Optuna.
 
-    The folder receives the runs, a table, a figure (history or Pareto front, and the importance of
-    each setting), and the best settings as best.toml for zerolab train --preset. Repeat the
-    command to resume it, with more trials if you like. Several commands can work in the same
-    folder at the same time. With accuracy as the only objective, trials below the median of the
-    others end early. With --and time, every trial finishes, because Optuna cannot compare
+    The command writes to the folder the runs, a table, a figure (history or Pareto front, and the
+    importance of each setting), and the best settings as best.toml for zerolab train --preset.
+    Repeat the command to resume it, with more trials if you like. Several commands can work in the
+    same folder at the same time. With accuracy as the only objective, trials below the median of
+    the other trials end early. With --and time, every trial finishes, because Optuna cannot compare
     unfinished trials on two objectives.
 
     Examples:
@@ -51,15 +51,16 @@ def tune(
         game: Game to learn.
         set: KEY=LOW..HIGH or KEY=log:LOW..HIGH searches a range, KEY=A|B searches alternatives,
             and KEY=VALUE fixes a setting for all trials; can be repeated.
-        objective: accuracy is the latest strong accuracy with search on solved positions, elo is
-            the best network's rating against the opponent, and loss is the total loss in the last
-            iteration, which is a poor measure of strength.
-        and_: Add training time as a second objective and show the trade-off.
+        objective: Quantity to optimise. accuracy is the latest strong accuracy with search: the
+            share of solved positions in which a best move is chosen. elo is the best network's
+            rating against the opponent. loss is the total loss in the last iteration, which is a
+            poor measure of strength.
+        and_: Optimise training time as a second objective, and show the trade-off.
         trials: Total number of trials, including those already in the folder.
         preset: Preset name or .toml file to start from.
         positions: File of solved positions for the accuracy objective, from zerolab dataset.
         games: Number of games against the opponent for the elo objective.
-        opponent: Agent against which Elo is measured, which must never change.
+        opponent: Agent against which Elo is measured; it must be the same for all trials.
         seed: Seed of the proposals; each run has its own seed.
         workers: Number of parallel training processes, which share the cores.
         folder: Folder for trials and results.
@@ -86,13 +87,13 @@ def tune(
         lambda iterations: reporter(console, iterations),
         progress_bar,
     )
-    with resumable("finished trials and stages are saved", "the same command"):
+    with resume_advice("finished trials and stages are saved", "the same command"):
         report = search(folder, settings, trials, workers, display)
     if json:
         print_json(report.as_dict())
         return
     print_table(table_console(), report.table())
-    if report.best is not None:
+    if report.best_result is not None:
         say("", f"written to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
         best = shlex.quote(str(folder / "best.toml"))
         say(f"train with it: zerolab train {game} --preset {best}")
@@ -113,11 +114,11 @@ def league(
 ) -> None:
     """Evolve search settings in a league of players that differ only in these settings.
 
-    All players search with the same network, or with uniform priors and random playouts. They are
-    rated by their games, and mutants of the best players form the next generation. The folder
-    receives the games, the players, a figure of the parameters by generation, and the best
-    player's settings as best.toml for zerolab train --preset. Repeat the command to resume a
-    league, with more games if you like.
+    All players search with the same network, or with uniform priors and random playouts. Games
+    determine their ratings, and mutants of the best players form the next generation. The command
+    writes to the folder the games, the players, a figure of the parameters by generation, and the
+    settings of the best player as best.toml for zerolab train --preset. Repeat the command to
+    resume a league, with more games if you like.
 
     Examples:
       zerolab league connect_four:6x7 --agent runs/demo --games 30000
@@ -126,7 +127,7 @@ def league(
 
     Args:
         game: Game to play.
-        agent: Run whose network all players use, such as runs/demo or runs/demo@12; none by
+        agent: Run whose network all players use, such as runs/demo or runs/demo@12; no network by
             default.
         games: Total number of games, including those already in the folder.
         set: League setting to change, such as active=20 or ranges.c=[1,4]; can be repeated.
@@ -140,22 +141,22 @@ def league(
     from zerolab.rules.catalogue import parse_game
 
     if not 1 <= games <= _MOST_GAMES:
-        raise UserError(f"games = {quoted(games)}: expected at least 1, at most {_MOST_GAMES:,}")
+        raise UserError(f"games = {quoted(games)}: expected at least 1 and at most {_MOST_GAMES:,}")
     parsed_game = parse_game(game)
     network = league_network(agent, parsed_game)
     settings = resolve_settings(parsed_game, network, seed, set)
     with (
-        resumable("finished batches of games are saved", "the same command"),
-        League.locked(out, settings) as league_folder,
+        resume_advice("finished batches of games are saved", "the same command"),
+        League.open_locked(out, settings) as league_folder,
     ):
         with progress_bar(str(out), games, "games") as update:
 
             def progress(state: LeagueState, done: int, note: str) -> None:
-                best = LeagueReport(league_folder).best
+                best = LeagueReport(league_folder).best_player
                 parts = f"generation {state.population.generation}", f"best player {best}", note
                 update(done, ", ".join(parts))
 
-            league_folder.play(parsed_game, network.evaluator(), games, progress)
+            league_folder.play(parsed_game, network.load_evaluator(), games, progress)
         report = LeagueReport(league_folder, network.settings)
         report.save()
     if json:

@@ -65,14 +65,14 @@ class CodeDigest:
         self._objects: list[object] = []  # kept alive so that no id is reused
         self._owners: set[str] = set()
 
-    def add_type(self, kind: type) -> None:
+    def add_type(self, class_: type) -> None:
         """Add the fields and implementations of a NamedTuple."""
-        if not self._is_covered(kind.__module__):
-            self._owners.add(_package(kind.__module__))
-        for implementation in self._implementations(kind):
+        if not self._is_covered(class_.__module__):
+            self._owners.add(_package(class_.__module__))
+        for implementation in self._implementations(class_):
             if not self._is_covered(implementation.__module__):
                 self._owners.add(_package(implementation.__module__))
-        self._add(kind)
+        self._add(class_)
 
     def add_function(self, function: Callable[..., Any]) -> None:
         """Add a function and, unless its module is covered, everything its code refers to."""
@@ -179,19 +179,19 @@ class CodeDigest:
                     self._note(name)
                     self._add(value)
 
-    def _add_class(self, kind: type) -> None:
-        if self._is_followed(kind.__module__, kind.__qualname__):
-            if issubclass(kind, tuple):  # kernels use only the fields of a NamedTuple
-                self._note(getattr(kind, "_fields", ()))
-                self._add(tuple(sorted(getattr(kind, "_field_defaults", {}).items())))
+    def _add_class(self, class_: type) -> None:
+        if self._is_followed(class_.__module__, class_.__qualname__):
+            if issubclass(class_, tuple):  # kernels use only the fields of a NamedTuple
+                self._note(getattr(class_, "_fields", ()))
+                self._add(tuple(sorted(getattr(class_, "_field_defaults", {}).items())))
             else:
-                for base in inspect.getmro(kind)[1:]:
+                for base in inspect.getmro(class_)[1:]:
                     self._add(base)
-                for name, value in vars(kind).items():
+                for name, value in vars(class_).items():
                     if not name.startswith("__"):
                         self._note(name)
                         self._add(value)
-        for implementation in self._implementations(kind):
+        for implementation in self._implementations(class_):
             self._add(implementation)
 
     def _is_followed(self, module: str, name: str) -> bool:
@@ -216,10 +216,10 @@ def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
     context = cpu_target.typing_context
     context.refresh()
     try:
-        kind = context.resolve_value_type(function)
+        function_type = context.resolve_value_type(function)
     except ValueError:  # numba has no type for a function without overloads
         return []
-    templates = getattr(kind, "templates", ())
+    templates = getattr(function_type, "templates", ())
     return [each._overload_func for each in templates if hasattr(each, "_overload_func")]
 
 

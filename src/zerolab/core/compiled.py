@@ -4,7 +4,7 @@ A value that changes the behaviour of a kernel is a ``NamedTuple`` such as
 ``Othello(rows=6, columns=6)`` or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that
 several types implement, each in a class of static methods. A kernel that calls a function of an
 interface resolves the call at compile time, by the type of the first argument. Plain Python selects
-the same implementation at run time, also with ``NUMBA_DISABLE_JIT=1``
+the same implementation at run time, even with ``NUMBA_DISABLE_JIT=1``
 (``docs/decisions/0001-compiled-pattern.md``).
 
 Helpers are compiled differently from kernels (``docs/decisions/0021``). By default, numba optimises
@@ -55,8 +55,8 @@ _INTERFACES: list[CompiledInterface] = []
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function for calls from Python; its machine code is cached on disk.
 
-    Kernels release the interpreter lock, so that several threads can search in parallel. Division
-    by zero gives infinity as in numpy, since a check would prevent vectorisation.
+    Kernels release the interpreter lock, so several threads can search in parallel. Division by
+    zero gives infinity, as in numpy, since a check would prevent vectorisation.
     """
     if numba.config.DISABLE_JIT:
         return function
@@ -73,7 +73,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         compiled = self.overloads.get(normalize_signature(sig)[0])
         if compiled is not None:
             return compiled.entry_point
-        # Take numba's global lock first, or threads would wait for each other's file locks.
+        # Take numba's global lock first; otherwise threads would wait for each other's file locks.
         with global_compiler_lock, self._cache.compilation_lock(sig, self.targetctx):
             return super().compile(sig)
 
@@ -86,16 +86,16 @@ def inlined(function: Callable[..., Any]) -> Any:
     if numba.config.DISABLE_JIT:
         return function
     options = {**_WITHIN_KERNELS, "nopython": True}
-    return _Inlined(function, targetoptions=options, pipeline_class=FragmentCompiler)
+    return _Inlined(function, targetoptions=options, pipeline_class=HelperCompiler)
 
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
-    """A helper, compiled for calls from Python only when Python first calls it."""
+    """A helper that is compiled for calls from Python only when Python first calls it."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile once for all values of a literal; inlining makes each value a constant anyway."""
+        """Compile once for all values of a literal, since inlining makes the value a constant."""
         general = types.unliteral  # type: ignore[attr-defined]
-        named = {name: general(kind) for name, kind in kws.items()}
+        named = {name: general(numba_type) for name, numba_type in kws.items()}
         return super().get_call_template(tuple(map(general, args)), named)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -116,61 +116,61 @@ class CompiledInterface:
         self._implementations: dict[type, type] = {}
         _INTERFACES.append(self)
 
-    def implement(self, kind: type, implementation: type) -> None:
-        """Use the static methods of `implementation` for arguments of the type `kind`.
+    def implement(self, dispatch_type: type, implementation: type) -> None:
+        """Use the static methods of `implementation` if the first argument is a `dispatch_type`.
 
         This makes values of different types unequal. As plain tuples, values with equal numbers
         would share entries of dictionaries and caches. Raises TypeError if a method is missing, and
         ValueError if the type already has another implementation, since compiled kernels may
-        contain it.
+        contain that one.
         """
-        if self._implementations.get(kind, implementation) is not implementation:
-            raise ValueError(f"{kind.__name__} is registered twice as a {self.noun}")
+        if self._implementations.get(dispatch_type, implementation) is not implementation:
+            raise ValueError(f"{dispatch_type.__name__} is registered twice as a {self.noun}")
         missing_names = [name for name in self._functions if not hasattr(implementation, name)]
         if missing_names:
             raise TypeError(f"{implementation.__name__} lacks {', '.join(missing_names)}")
-        self._implementations[kind] = implementation
-        kind.__eq__ = _is_equal  # type: ignore[assignment,method-assign]
-        kind.__ne__ = _is_unequal  # type: ignore[assignment,method-assign]
+        self._implementations[dispatch_type] = implementation
+        dispatch_type.__eq__ = _is_equal  # type: ignore[assignment,method-assign]
+        dispatch_type.__ne__ = _is_unequal  # type: ignore[assignment,method-assign]
 
-    def implementation(self, kind: type) -> type:
-        """Return the class that implements `kind`; raise TypeError if there is none."""
-        if kind not in self._implementations:
-            raise TypeError(f"{kind.__name__} is not registered as a {self.noun}")
-        return self._implementations[kind]
+    def implementation(self, dispatch_type: type) -> type:
+        """Return the class that implements `dispatch_type`; raise TypeError if there is none."""
+        if dispatch_type not in self._implementations:
+            raise TypeError(f"{dispatch_type.__name__} is not registered as a {self.noun}")
+        return self._implementations[dispatch_type]
 
-    def function(self, interface: _Function) -> _Function:
-        """Return a function of the interface, which dispatches on its first argument.
+    def declare(self, declaration: _Function) -> _Function:
+        """Declare a function of the interface, which dispatches on its first argument.
 
-        Use it as a decorator of a function without a body other than its docstring.
+        Use it as a decorator; the body of the decorated function is never executed.
         """
-        name = interface.__name__
+        name = declaration.__name__
         self._functions.append(name)
 
-        @functools.wraps(interface)
+        @functools.wraps(declaration)
         def dispatched(first: Any, *others: Any) -> Any:
             return getattr(self.implementation(type(first)), name)(first, *others)
 
         def specialise(*arguments: Any, **named: Any) -> Callable[..., Any] | None:
             first = arguments[0] if arguments else next(iter(named.values()))
-            kind = getattr(first, "instance_class", None)
-            if kind is None:
+            dispatch_type = getattr(first, "instance_class", None)
+            if dispatch_type is None:
                 return None
-            return _without_annotations(getattr(self.implementation(kind), name))
+            return _without_annotations(getattr(self.implementation(dispatch_type), name))
 
         specialise.__name__ = name
-        signature = _without_annotations(interface).__signature__  # type: ignore[attr-defined]
+        signature = _without_annotations(declaration).__signature__  # type: ignore[attr-defined]
         specialise.__signature__ = signature  # type: ignore[attr-defined]
-        options = {**_WITHIN_KERNELS, "pipeline_class": FragmentCompiler}
+        options = {**_WITHIN_KERNELS, "pipeline_class": HelperCompiler}
         overload(dispatched, jit_options=options)(specialise)
         return dispatched  # type: ignore[return-value]
 
 
-def _implementations(kind: type) -> Iterator[type]:
+def _implementations(dispatch_type: type) -> Iterator[type]:
     """Yield the implementations of a type in all interfaces."""
     for interface in _INTERFACES:
-        if kind in interface._implementations:
-            yield interface._implementations[kind]
+        if dispatch_type in interface._implementations:
+            yield interface._implementations[dispatch_type]
 
 
 def _is_equal(one: tuple[Any, ...], other: object) -> bool:
@@ -189,8 +189,8 @@ def _without_annotations(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class _Fragment(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is linked into kernels and not compiled to machine code by itself."""
+class _HelperLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a helper that is linked into kernels and not compiled to machine code by itself."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -201,15 +201,15 @@ class _Fragment(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _FragmentLowering(NativeLowering):  # type: ignore[misc]
-    """Pass that lowers a helper to a fragment, whose entry point is only a name."""
+class _HelperLowering(NativeLowering):  # type: ignore[misc]
+    """Pass that lowers a helper to a library whose entry point is only a name."""
 
-    _name = "fragment_lowering"
+    _name = "helper_lowering"
 
     def run_pass(self, state: Any) -> bool:
         if not _counts_references(state):
             state.targetctx = _without_reference_counts(state.targetctx)
-        state.library = _Fragment(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = _HelperLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
@@ -235,13 +235,13 @@ def _counts_references(state: Any) -> bool:
     )
 
 
-def _has_only_arrays(kind: Any) -> bool:
-    """Return True if a type keeps only arrays on the heap, unlike lists and strings."""
-    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
-        return all(map(_has_only_arrays, kind))
-    if isinstance(kind, types.Generator):  # type: ignore[attr-defined]
+def _has_only_arrays(numba_type: Any) -> bool:
+    """Return True if the only heap memory of a type is that of arrays, unlike lists and strings."""
+    if isinstance(numba_type, types.BaseTuple):  # type: ignore[attr-defined]
+        return all(map(_has_only_arrays, numba_type))
+    if isinstance(numba_type, types.Generator):  # type: ignore[attr-defined]
         return False
-    return isinstance(kind, types.Array) or not _has_memory(kind)
+    return isinstance(numba_type, types.Array) or not _has_memory(numba_type)
 
 
 def _created_types(state: Any) -> Iterator[Any]:
@@ -268,9 +268,9 @@ def _is_part(expression: Any, signature: Any) -> bool:
     )
 
 
-def _has_memory(kind: Any) -> bool:
+def _has_memory(numba_type: Any) -> bool:
     manager = cpu_target.target_context.data_model_manager
-    return bool(manager[kind].contains_nrt_meminfo())
+    return bool(manager[numba_type].contains_nrt_meminfo())
 
 
 def _without_reference_counts(context: Any) -> Any:
@@ -283,15 +283,15 @@ def _without_reference_counts(context: Any) -> Any:
     return uncounted
 
 
-class FragmentCompiler(Compiler):  # type: ignore[misc]
-    """Compiler of code that only kernels call."""
+class HelperCompiler(Compiler):  # type: ignore[misc]
+    """Compiler of helpers, which only kernels call."""
 
     def define_pipelines(self) -> list[Any]:
         """Return numba's passes, with the lowering replaced."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.passes = [
-            (_FragmentLowering if kind is NativeLowering else kind, description)
-            for kind, description in pipeline.passes
+            (_HelperLowering if each is NativeLowering else each, description)
+            for each, description in pipeline.passes
         ]
         pipeline.finalize()
         return [pipeline]
@@ -304,9 +304,9 @@ class _SingleArgument(TupleModel):  # type: ignore[misc]
     NamedTuples of other packages are passed as usual, since cached machine code may rely on it.
     """
 
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind)
-        self._is_ours = kind.instance_class.__module__.partition(".")[0] == "zerolab"
+    def __init__(self, manager: Any, numba_type: Any) -> None:
+        super().__init__(manager, numba_type)
+        self._is_ours = numba_type.instance_class.__module__.partition(".")[0] == "zerolab"
 
     def get_argument_type(self) -> Any:
         return self.get_value_type() if self._is_ours else super().get_argument_type()

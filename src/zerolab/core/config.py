@@ -1,4 +1,4 @@
-"""Immutable settings, validated before work starts, with one line of explanation per mistake.
+"""Immutable settings, validated before work starts, with a one-line message for every error.
 
 Models, variants and messages share a file because they refer to each other.
 """
@@ -20,10 +20,10 @@ from pydantic import (
     create_model,
 )
 
-from zerolab.core.errors import UserError, nearest, one_line, quoted
-from zerolab.core.nested_tables import named_table
+from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
+from zerolab.core.nested_tables import expand_variant_name
 
-_MAX_MISTAKES = 20
+_MAX_ERRORS = 20
 
 
 class Settings(BaseModel):
@@ -42,7 +42,7 @@ class Settings(BaseModel):
         return type(self).model_validate, (self.model_dump(mode="json"),)
 
 
-class Variant(Settings):
+class VariantSettings(Settings):
     """Base class of settings selected by ``name``, such as a network or a selection rule."""
 
     name: str
@@ -55,56 +55,57 @@ class Variant(Settings):
 _Settings = TypeVar("_Settings", bound=Settings)
 
 
-def variant_from(kind: Any, name: str) -> type[Variant]:
-    """Create the settings class of a compiled-pattern type from its annotated fields.
+def variant_settings_class(value_type: Any, name: str) -> type[VariantSettings]:
+    """Create the settings class for a NamedTuple type from its annotated fields.
 
     For ``class Puct(NamedTuple): c: Annotated[float, Field(gt=0)] = 1.0``, the settings have the
     keys ``name`` and ``c``, and their `build` method returns a ``Puct``.
     """
-    defaults = kind._field_defaults
+    defaults = value_type._field_defaults
     fields: dict[str, Any] = {
         field: (annotation, defaults.get(field, ...))
-        for field, annotation in get_type_hints(kind, include_extras=True).items()
+        for field, annotation in get_type_hints(value_type, include_extras=True).items()
     }
 
-    def build(self: Variant) -> Any:
-        return kind(*(getattr(self, field) for field in kind._fields))
+    def build(self: VariantSettings) -> Any:
+        return value_type(*(getattr(self, field) for field in value_type._fields))
 
     fields["name"] = (Literal[name], name)
-    model = create_model(kind.__name__ + "Settings", __base__=Variant, **fields)
+    model = create_model(value_type.__name__ + "Settings", __base__=VariantSettings, **fields)
     model.build = build  # type: ignore[method-assign]
-    model.__doc__ = kind.__doc__
+    model.__doc__ = value_type.__doc__
     return model
 
 
-def variant_among(registry: Mapping[str, type[Variant]]) -> Any:
+def variant_annotation(registry: Mapping[str, type[VariantSettings]]) -> Any:
     """Return the annotation of a setting whose value is one of the registered variants.
 
     A string selects the variant of that name with its defaults, as in ``learn.loss=product``.
     """
-    kinds = tuple(registry.values())
-    if len(kinds) == 1:
-        return Annotated[kinds[0], BeforeValidator(named_table)]
-    return Annotated[reduce(or_, kinds), Field(discriminator="name"), BeforeValidator(named_table)]
+    models = tuple(registry.values())
+    expand = BeforeValidator(expand_variant_name)
+    if len(models) == 1:
+        return Annotated[models[0], expand]
+    return Annotated[reduce(or_, models), Field(discriminator="name"), expand]
 
 
-class AmongMany(NamedTuple):
-    """Marker of the item annotation in a list of registered variants."""
+class VariantListMarker(NamedTuple):
+    """Marker in the annotation of the items of a list of registered variants."""
 
-    registry: Mapping[str, type[Variant]]
+    registry: Mapping[str, type[VariantSettings]]
 
 
-def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
+def variant_list_annotation(registry: Mapping[str, type[VariantSettings]]) -> Any:
     """Return the annotation of a setting whose value is a list of registered variants.
 
-    A string selects the variant of that name with its defaults, as in `variant_among`. Names are
-    looked up when settings are validated, so variants can be registered later.
+    A string selects the variant of that name with its defaults, as in `variant_annotation`. Names
+    are looked up when settings are validated, so variants can be registered later.
     """
 
-    def parse_item(value: Any) -> Variant:
-        if isinstance(value, Variant):
+    def parse_item(value: Any) -> VariantSettings:
+        if isinstance(value, VariantSettings):
             return value
-        table = named_table(value)
+        table = expand_variant_name(value)
         name = table.get("name") if isinstance(table, Mapping) else None
         if not isinstance(name, str):
             raise ValueError(f"{quoted(value)}: expected one of {', '.join(registry)}")
@@ -113,11 +114,13 @@ def variants_among(registry: Mapping[str, type[Variant]]) -> Any:
         except UserError as error:
             raise ValueError(str(error).replace("\n", "; ")) from None
 
-    item = Annotated[SerializeAsAny[Variant], BeforeValidator(parse_item), AmongMany(registry)]
+    item = Annotated[
+        SerializeAsAny[VariantSettings], BeforeValidator(parse_item), VariantListMarker(registry)
+    ]
     return tuple[item, ...]
 
 
-def require_even(games: int) -> int:
+def require_even_games(games: int) -> int:
     """Return `games`; raise ValueError unless both players can move first in half of them."""
     if games % 2:
         raise ValueError(
@@ -128,7 +131,7 @@ def require_even(games: int) -> int:
 
 
 def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") -> _Settings:
-    """Return `data` as validated settings; raise UserError with one line per mistake."""
+    """Return `data` as validated settings; raise UserError with one line per error."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -136,15 +139,15 @@ def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") 
 
 
 def settings_error(model: type[BaseModel], error: ValidationError, source: str = "") -> UserError:
-    """Return a UserError with one line for each of the first 20 mistakes that pydantic reports.
+    """Return a UserError with one line for each of the first 20 errors that pydantic reports.
 
     Each line begins with `source`, the file or text of the settings.
     """
     prefix = f"{one_line(source)}: " if source else ""
-    mistakes = error.errors(include_url=False)
-    lines = [prefix + _explain(model, mistake) for mistake in mistakes[:_MAX_MISTAKES]]
-    if others := len(mistakes) - len(lines):
-        lines.append(f"{prefix}and {others:,} more mistakes")
+    details = error.errors(include_url=False)
+    lines = [prefix + _explain(model, detail) for detail in details[:_MAX_ERRORS]]
+    if others := len(details) - len(lines):
+        lines.append(f"{prefix}and {others:,} more errors")
     return UserError("\n".join(lines))
 
 
@@ -155,7 +158,7 @@ _EXPECTATIONS = {
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
     "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of fewer digits",
+    "int_parsing_size": "a whole number with fewer digits",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_parsing": "a number",
@@ -174,8 +177,8 @@ _EXPECTATIONS = {
 }
 
 
-class _Spot(NamedTuple):
-    """Location of a mistake in the settings."""
+class _Location(NamedTuple):
+    """Location of an error in the settings."""
 
     key: str
     """Dotted key."""
@@ -183,10 +186,11 @@ class _Spot(NamedTuple):
     """Model at the key; None if the value is not a model."""
 
 
-def _locate(model: type[BaseModel], location: Sequence[int | str]) -> _Spot:
+def _locate(model: type[BaseModel], path: Sequence[int | str]) -> _Location:
+    """Return the location that pydantic describes with `path`."""
     keys: list[str] = []
     current: type[BaseModel] | None = model
-    for part in location:
+    for part in path:
         if current is not None and part in current.model_fields:
             keys.append(str(part))
             current = _only_model(current.model_fields[str(part)].annotation)
@@ -196,7 +200,7 @@ def _locate(model: type[BaseModel], location: Sequence[int | str]) -> _Spot:
             current = variants[str(part)]
         else:
             keys.append(str(part))
-    return _Spot(".".join(keys), current)
+    return _Location(".".join(keys), current)
 
 
 def _only_model(annotation: Any) -> type[BaseModel] | None:
@@ -216,50 +220,51 @@ def _variants_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[
     return {
         member.model_fields["name"].default: member
         for member in members
-        if issubclass(member, Variant)
+        if issubclass(member, VariantSettings)
     }
 
 
-def _explain_unknown(model: type[BaseModel], location: Sequence[int | str]) -> str:
+def _explain_unknown(model: type[BaseModel], path: Sequence[int | str]) -> str:
     """Return the message for an unknown key, which may belong to a variant not selected."""
-    spot, name = _locate(model, location[:-1]), str(location[-1])
-    prefix = f"{spot.key}." if spot.key else ""
-    siblings = _variants_at(spot.key.split("."), model)
-    owners = [variant for variant, kind in siblings.items() if name in kind.model_fields]
-    if owners and spot.model:
-        selected = spot.model.model_fields["name"].default
+    parent, name = _locate(model, path[:-1]), str(path[-1])
+    prefix = f"{parent.key}." if parent.key else ""
+    siblings = _variants_at(parent.key.split("."), model)
+    owners = [variant for variant, settings in siblings.items() if name in settings.model_fields]
+    if owners and parent.model:
+        selected = parent.model.model_fields["name"].default
         alternatives = " or ".join(map(quoted, owners))
         return (
-            f"{prefix}{name} belongs to {spot.key} = {alternatives}, but {spot.key} ="
-            f" {quoted(selected)} here: expected {spot.key}={owners[0]} first"
+            f"{prefix}{name} belongs to {parent.key} = {alternatives}, but {parent.key} ="
+            f" {quoted(selected)} here: expected {parent.key}={owners[0]}"
         )
-    known = [prefix + field for field in spot.model.model_fields] if spot.model else []
-    return f"unknown setting {quoted(prefix + name)}{nearest(prefix + name, known)}"
+    known = [prefix + field for field in parent.model.model_fields] if parent.model else []
+    return f"unknown setting {quoted(prefix + name)}{did_you_mean(prefix + name, known)}"
 
 
-def _explain(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
-    kind, context = mistake["type"], mistake.get("ctx", {})
-    location = mistake["loc"]
-    if kind == "extra_forbidden":
-        return _explain_unknown(model, location)
-    key = _locate(model, location).key
-    if kind == "missing":
+def _explain(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
+    """Return the message for an error that pydantic reports."""
+    error_type, context = detail["type"], detail.get("ctx", {})
+    path = detail["loc"]
+    if error_type == "extra_forbidden":
+        return _explain_unknown(model, path)
+    key = _locate(model, path).key
+    if error_type == "missing":
         return f"{key} is missing"
-    if kind == "value_error":
+    if error_type == "value_error":
         return f"{key}: {context['error']}" if key else str(context["error"])
-    if kind == "union_tag_not_found":
+    if error_type == "union_tag_not_found":
         names = ", ".join(_variants_at(key.split("."), model))
         return f"{key}.name is missing: expected one of {names}"
-    if kind == "union_tag_invalid":
+    if error_type == "union_tag_invalid":
         tag = str(context["tag"])
         tags = [name.strip("' ") for name in str(context["expected_tags"]).split(",")]
-        expected = f"expected one of {', '.join(tags)}{nearest(tag, tags)}"
+        expected = f"expected one of {', '.join(tags)}{did_you_mean(tag, tags)}"
         return f"{key}.name = {quoted(tag)}: {expected}"
-    expectation = _EXPECTATIONS.get(kind)
-    expected = expectation.format(**context) if expectation else one_line(mistake["msg"])
-    if kind == "model_attributes_type" and (variants := _variants_at(key.split("."), model)):
+    expectation = _EXPECTATIONS.get(error_type)
+    expected = expectation.format(**context) if expectation else one_line(detail["msg"])
+    if error_type == "model_attributes_type" and (variants := _variants_at(key.split("."), model)):
         expected = f"one of {', '.join(variants)}"
     hint = ""
-    if kind == "literal_error" and isinstance(mistake["input"], str):
-        hint = nearest(mistake["input"], expected.split("'")[1::2])
-    return f"{key} = {quoted(mistake['input'])}: expected {expected}{hint}"
+    if error_type == "literal_error" and isinstance(detail["input"], str):
+        hint = did_you_mean(detail["input"], expected.split("'")[1::2])
+    return f"{key} = {quoted(detail['input'])}: expected {expected}{hint}"

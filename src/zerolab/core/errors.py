@@ -11,8 +11,8 @@ from typing import Any
 
 _LONGEST_QUOTE = 80
 _LONGEST_PATH = 250
-_LONGEST_NEAR = 100
-"""Length limit of `nearest`: longer words are not misspelt names and are slow to compare."""
+_LONGEST_WORD = 100
+"""Length limit of `did_you_mean`: longer words are not misspelt names and are slow to compare."""
 
 
 class UserError(Exception):
@@ -35,7 +35,7 @@ def quoted(value: object) -> str:
 
     Paths can have 250 characters. Text is enclosed in quotation marks. Unprintable characters, such
     as line breaks or file name bytes that are not UTF-8, are escaped. Long text is cut at the end,
-    long paths at the beginning.
+    and long paths are cut at the beginning.
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:
@@ -51,9 +51,9 @@ def quoted(value: object) -> str:
     return printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
 
 
-def require(name: str, value: object, kinds: Any, expected: str) -> None:
-    """Raise UserError unless `value`, the argument called `name`, is an instance of `kinds`."""
-    if not isinstance(value, kinds):
+def require_type(name: str, value: object, types: Any, expected: str) -> None:
+    """Raise UserError unless `value`, the argument called `name`, is an instance of `types`."""
+    if not isinstance(value, types):
         raise UserError(f"{name} = {quoted(value)}: expected {expected}")
 
 
@@ -63,12 +63,12 @@ def one_line(message: object) -> str:
     return text if len(text) <= 4 * _LONGEST_QUOTE else text[: 4 * _LONGEST_QUOTE] + "..."
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` for the known word closest to `word`, or "" if none is close.
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean "x"?`` with the known word closest to `word`; "" if none is close.
 
     Case is ignored, since papers use names such as WRoRa and RHEA.
     """
-    if len(word) > _LONGEST_NEAR:
+    if len(word) > _LONGEST_WORD:
         return ""
     spellings = {each.casefold(): each for each in known}
     close = difflib.get_close_matches(word.casefold(), list(spellings), n=1, cutoff=0.5)

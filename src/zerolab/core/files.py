@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zerolab.core.errors import UserError, quoted
 
-_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+_FILE_TYPES: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISDIR, "folder"),
     (stat.S_ISFIFO, "named pipe"),
     (stat.S_ISCHR, "device"),
@@ -21,10 +21,7 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def check_path(path: Path) -> None:
-    """Raise UserError if the name of a path is too long or not UTF-8.
-
-    The path need not exist.
-    """
+    """Raise UserError if a path is too long or not UTF-8; the path need not exist."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -44,12 +41,12 @@ def check_file(path: Path, limit: int) -> None:
     process writes to it, and reading from a device may never end.
     """
     try:
-        _check_kind(path, path.stat(), limit)
+        _check_type(path, path.stat(), limit)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
 
-def check_no_link(path: Path) -> None:
+def check_not_symlink(path: Path) -> None:
     """Raise UserError if `path` is a symbolic link.
 
     Call this before writing, since a link in a downloaded folder could redirect the write to one of
@@ -64,7 +61,7 @@ def read_limited(path: Path, limit: int) -> bytes:
     check_file(path, limit)
     try:
         with open(path, "rb") as file:
-            _check_kind(path, os.fstat(file.fileno()), limit)
+            _check_type(path, os.fstat(file.fileno()), limit)
             content = file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -127,7 +124,7 @@ def remove_file(path: Path) -> None:
         raise _unwritable(path, _reason(error)) from error
 
 
-def check_target(path: Path) -> None:
+def check_output_path(path: Path) -> None:
     """Raise UserError if no file can be written at `path`.
 
     Call this before starting the work whose results are to be written.
@@ -154,10 +151,11 @@ def make_folder(path: Path) -> None:
         raise UserError(f"cannot create the folder {quoted(path)}: {_reason(error)}") from error
 
 
-def _check_kind(path: Path, status: os.stat_result, limit: int) -> None:
+def _check_type(path: Path, status: os.stat_result, limit: int) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "special file")
-        raise UserError(f"cannot read {quoted(path)}: it is a {kind}; expected a file")
+        types = (name for is_type, name in _FILE_TYPES if is_type(status.st_mode))
+        file_type = next(types, "special file")
+        raise UserError(f"cannot read {quoted(path)}: it is a {file_type}; expected a file")
     if status.st_size > limit:
         raise _too_large(path, f"{status.st_size:,}", limit)
 

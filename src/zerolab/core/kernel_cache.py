@@ -52,9 +52,9 @@ _DIGEST_BYTES = 32
 _MAX_ENTRY_BYTES = 1 << 28
 _MAX_NOTE_BYTES = 100
 _MAX_WAIT_SECONDS = 120.0
-MOST_BYTES = 1 << 30
+MAX_CACHE_BYTES = 1 << 30
 """Limit on the total size of all entries; the least recently used are removed first."""
-UNUSED_SECONDS = 30 * 24 * 3600.0
+MAX_UNUSED_SECONDS = 30 * 24 * 3600.0
 """Time since its last use after which an entry is always removed."""
 
 
@@ -73,7 +73,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
     @property
     def cache_path(self) -> str | None:
-        """Folder of all kernels; None if there is no place for it."""
+        """Folder of all kernels; None if no location is known."""
         folder = cache_folder()
         return None if folder is None else str(folder)
 
@@ -81,7 +81,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         """Return the machine code for the argument types `sig`; None if it cannot be loaded."""
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
-        path = self._known_path(arguments, target_context.codegen())
+        path = self._path_computed_once(arguments, target_context.codegen())
         if path is None:
             return None
         try:
@@ -100,7 +100,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store new machine code if disk space and permissions allow it."""
         arguments, _ = normalize_signature(sig)
-        path = self._known_path(arguments, data.codegen)
+        path = self._path_computed_once(arguments, data.codegen)
         if path is None or not self._is_portable(data):
             return
         # Kernels work without the cache if the disk is full, permissions are missing or types
@@ -117,11 +117,11 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def compilation_lock(self, sig: Any, target_context: Any) -> Iterator[None]:
         """Lock a kernel during its compilation; other processes wait and then load the result.
 
-        They wait for at most two minutes, in case the compiling process is suspended.
+        The wait lasts at most two minutes, in case the compiling process is suspended.
         """
         target_context.refresh()
         arguments, _ = normalize_signature(sig)
-        path = self._known_path(arguments, target_context.codegen())
+        path = self._path_computed_once(arguments, target_context.codegen())
         with ExitStack() as stack:
             # Without a lock, several processes may compile the same kernel, which is harmless.
             with suppress(OSError, NotImplementedError, Timeout):
@@ -147,15 +147,15 @@ class KernelCache(_Cache):  # type: ignore[misc]
         module = self._function.__module__.rpartition(".")[2]
         return re.sub(r"\W", "_", f"{module}.{self._function.__qualname__}")
 
-    def _known_path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
+    def _path_computed_once(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
         """Return the file for argument types.
 
-        It is computed only once, because the code in memory may change after its compilation.
+        The path is computed only once, because code in memory may change after its compilation.
         """
-        kinds = tuple(arguments)
-        if kinds not in self._paths:
-            self._paths[kinds] = self._path(kinds, codegen)
-        return self._paths[kinds]
+        types = tuple(arguments)
+        if types not in self._paths:
+            self._paths[types] = self._path(types, codegen)
+        return self._paths[types]
 
     def _path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
         folder = cache_folder()
@@ -163,8 +163,8 @@ class KernelCache(_Cache):  # type: ignore[misc]
             return None
         digest = CodeDigest(self._implementations, _hashed_modules()[0].__contains__)
         digest.add_function(self._function)
-        for kind in _classes(arguments):
-            digest.add_type(kind)
+        for each in _classes(arguments):
+            digest.add_type(each)
         flags = [getattr(numba.config, name) for name in _FLAGS]
         facts = digest.hexdigest(), str(tuple(arguments)), codegen.magic_tuple(), flags
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
@@ -202,7 +202,7 @@ class _Pickler(NumbaPickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickler that replaces the indices written by `_Pickler` by the current argument classes."""
+    """Unpickler that replaces the indices written by `_Pickler` with the current classes."""
 
     def __init__(self, file: io.BytesIO, classes: list[type[Any]]) -> None:
         super().__init__(file)
@@ -212,17 +212,17 @@ class _Unpickler(pickle.Unpickler):
         return self._classes[index]
 
 
-def _classes(kinds: Iterable[Any]) -> list[type]:
+def _classes(numba_types: Iterable[Any]) -> list[type]:
     """Return the distinct classes of all NamedTuples in the given types, in order."""
-    return list(dict.fromkeys(each for kind in kinds for each in _classes_in(kind)))
+    return list(dict.fromkeys(each for whole in numba_types for each in _classes_in(whole)))
 
 
-def _classes_in(kind: Any) -> Iterator[type]:
-    if hasattr(kind, "instance_class"):
-        yield kind.instance_class
-    parts = [*getattr(kind, "types", ()), *getattr(kind, "field_dict", {}).values()]
-    for part in [*parts, getattr(kind, "dtype", None)]:
-        if part is not None and part is not kind:
+def _classes_in(whole: Any) -> Iterator[type]:
+    if hasattr(whole, "instance_class"):
+        yield whole.instance_class
+    parts = [*getattr(whole, "types", ()), *getattr(whole, "field_dict", {}).values()]
+    for part in [*parts, getattr(whole, "dtype", None)]:
+        if part is not None and part is not whole:
             yield from _classes_in(part)
 
 
@@ -252,7 +252,7 @@ def _hashed_modules() -> tuple[frozenset[str], str]:
     raw = hashlib.sha256(_VERSIONS.encode())
     for name, content in sources.items():
         raw.update(f"{name} {len(content)} ".encode() + content)
-    root = _root()
+    root = _cache_root()
     note = root / f"sources-{raw.hexdigest()[:32]}" if root else None
     with suppress(OSError, UserError):
         if note and re.fullmatch(r"[0-9a-f]{16}", stored := read_text(note, _MAX_NOTE_BYTES)):
@@ -275,7 +275,7 @@ def _digest_of_code(sources: Mapping[str, bytes]) -> str:
 
 
 @functools.cache
-def _root() -> Path | None:
+def _cache_root() -> Path | None:
     """Return the folder of all caches; None without an environment variable or home directory."""
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
@@ -290,7 +290,7 @@ def cache_folder() -> Path | None:
 
     Returns None if there is neither a home directory nor an environment variable for the folder.
     """
-    root = _root()
+    root = _cache_root()
     return None if root is None else root / f"kernels-{_hashed_modules()[1]}"
 
 
@@ -301,18 +301,22 @@ def _tidy_once(root: Path) -> None:
     Loading an entry updates its modification time. Other files and links are not touched.
     """
     files = []
-    folders = [each for each in _named(root, "kernels-", 16) if stat.S_ISDIR(each.lstat().st_mode)]
+    folders = [
+        each
+        for each in _paths_with_digest(root, "kernels-", 16)
+        if stat.S_ISDIR(each.lstat().st_mode)
+    ]
     suffixes = _SUFFIX, ".lock", ".part"
     entries = (each for folder in folders for each in folder.iterdir() if each.suffix in suffixes)
-    for path in (*entries, *_named(root, "sources-", 32)):
+    for path in (*entries, *_paths_with_digest(root, "sources-", 32)):
         with suppress(OSError):
             status = path.lstat()
             if stat.S_ISREG(status.st_mode):
                 files.append((status.st_mtime, status.st_size, path))
-    total, oldest = 0, time.time() - UNUSED_SECONDS
+    total, oldest = 0, time.time() - MAX_UNUSED_SECONDS
     for used, size, path in sorted(files, reverse=True):
         total += size
-        if used < oldest or total > MOST_BYTES:
+        if used < oldest or total > MAX_CACHE_BYTES:
             with suppress(OSError):
                 path.unlink()
     for folder in folders:
@@ -320,10 +324,10 @@ def _tidy_once(root: Path) -> None:
             folder.rmdir()
 
 
-def _named(root: Path, prefix: str, digits: int) -> list[Path]:
-    """Return the paths whose name is a prefix and `digits` hexadecimal digits."""
+def _paths_with_digest(root: Path, prefix: str, digits: int) -> list[Path]:
+    """Return the paths whose names consist of a prefix and `digits` hexadecimal digits."""
     pattern = re.compile(f"{prefix}[0-9a-f]{{{digits}}}")
     return [each for each in root.iterdir() if pattern.fullmatch(each.name)]
 
 
-_hashed_modules()  # at import, since this process does not run code edited later
+_hashed_modules()  # at import, because later edits do not affect this process

@@ -4,8 +4,8 @@
 needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, neither has an effect.
 
 A kernel unpacks its arguments at every call. This takes about 0.2 microseconds per array, which
-adds up for structures with dozens of arrays. Unpacking a `handle` takes only as long as unpacking
-a single array.
+adds up for structures with dozens of arrays. Unpacking a `kernel_handle` takes only as
+long as unpacking a single array.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numba.np.arrayobj import get_itemsize, make_array, populate_array
 
 from zerolab.core.compiled import inlined, kernel
 
-LINE = 64
+CACHE_LINE_BYTES = 64
 """Size of a cache line in bytes."""
 
 _READ, _KEEP, _DATA = 0, 3, 1
@@ -45,7 +45,7 @@ def copy_row(row: Any, out: Any) -> None:
 def borrowed(value: Any) -> Any:
     """Return a view of an array, or of a nested NamedTuple of arrays, that does not own its memory.
 
-    The caller must keep the owner alive. The view is used without reference counting. The compiler
+    The caller must keep the owner alive, since references to the view are not counted. The compiler
     can derive the strides of contiguous arrays and of their record fields from their shapes.
     """
     return value
@@ -67,26 +67,26 @@ def _borrow(typing_context: Any, value: Any) -> Any:
     return value(value), generate
 
 
-def _borrowing(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.Array):
-        return _without_owner(context, builder, kind, value)
-    if isinstance(kind, BaseTuple):
-        for at, member in enumerate(kind):
+def _borrowing(context: Any, builder: Any, numba_type: Any, value: Any) -> Any:
+    if isinstance(numba_type, types.Array):
+        return _without_owner(context, builder, numba_type, value)
+    if isinstance(numba_type, BaseTuple):
+        for at, member in enumerate(numba_type):
             part = _borrowing(context, builder, member, builder.extract_value(value, at))
             value = builder.insert_value(value, part, at)
     return value
 
 
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    array = make_array(kind)(context, builder, value)
-    strides = cgutils.unpack_tuple(builder, array.strides, kind.ndim)
-    itemsize = context.get_constant(types.intp, get_itemsize(context, kind))
-    if kind.layout == "C":
-        shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+def _without_owner(context: Any, builder: Any, numba_type: Any, value: Any) -> Any:
+    array = make_array(numba_type)(context, builder, value)
+    strides = cgutils.unpack_tuple(builder, array.strides, numba_type.ndim)
+    itemsize = context.get_constant(types.intp, get_itemsize(context, numba_type))
+    if numba_type.layout == "C":
+        shape = cgutils.unpack_tuple(builder, array.shape, numba_type.ndim)
         strides[-1] = itemsize
-        for axis in reversed(range(kind.ndim - 1)):
+        for axis in reversed(range(numba_type.ndim - 1)):
             strides[axis] = builder.mul(strides[axis + 1], shape[axis + 1])
-    result = make_array(kind)(context, builder)
+    result = make_array(numba_type)(context, builder)
     populate_array(
         result,
         data=array.data,
@@ -119,8 +119,8 @@ def _assume_non_negative(typing_context: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         own = context.cast(builder, arguments[0], number, types.intp)
         zero = ir.Constant(own.type, 0)
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
-        assume = cgutils.get_or_insert_function(builder.module, kind, "llvm.assume")
+        function_type = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
+        assume = cgutils.get_or_insert_function(builder.module, function_type, "llvm.assume")
         builder.call(assume, [builder.icmp_signed(">=", own, zero)])
         return own
 
@@ -149,16 +149,16 @@ def _prefetch(typing_context: Any, array: Any, index: Any, line: Any) -> Any:
         view = make_array(array)(context, builder, arguments[0])
         word = ir.IntType(64)
         number = context.cast(builder, arguments[2], line, types.intp)
-        offset = builder.mul(number, ir.Constant(word, LINE))
+        offset = builder.mul(number, ir.Constant(word, CACHE_LINE_BYTES))
         strides = cgutils.unpack_tuple(builder, view.strides, array.ndim)
-        for at, kind in enumerate(index):
+        for at, numba_type in enumerate(index):
             place = builder.extract_value(arguments[1], at)
-            place = context.cast(builder, place, kind, types.intp)
+            place = context.cast(builder, place, numba_type, types.intp)
             offset = builder.add(offset, builder.mul(place, strides[at]))
         address = cgutils.pointer_add(builder, view.data, offset)
         flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function_type = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
         constants = [ir.Constant(flag, each) for each in (_READ, _KEEP, _DATA)]
         builder.call(function, [address, *constants])
         return context.get_dummy_value()
@@ -182,10 +182,10 @@ class _Handle(structref.StructRefProxy):  # type: ignore[misc]
 structref.define_boxing(_HandleType, _Handle)
 
 
-def handle(value: Any) -> Any:
-    """Return a handle for kernels to a NamedTuple of numbers, arrays and other NamedTuples.
+def kernel_handle(value: Any) -> Any:
+    """Return a handle with which kernels access a NamedTuple of numbers, arrays and NamedTuples.
 
-    In a kernel, its attribute `value` is the NamedTuple, which is cheap to read.
+    In a kernel, the attribute `value` of the handle is the NamedTuple, which is cheap to read.
     """
     return _PlainHandle(value) if numba.config.DISABLE_JIT else _box(value)
 
@@ -196,10 +196,10 @@ def _new_handle(value: Any) -> Any:
 
 @overload(_new_handle)  # type: ignore[untyped-decorator]
 def _(value: Any) -> Any:
-    kind = _HandleType([("value", value)])
+    numba_type = _HandleType([("value", value)])
 
     def implementation(value: Any) -> Any:
-        new = structref.new(kind)
+        new = structref.new(numba_type)
         new.value = value
         return new
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from zerolab.core.errors import UserError, nearest, one_line, quoted
+from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 from zerolab.core.files import read_text
 
 _DEEPEST_KEY = 20
@@ -34,11 +34,11 @@ Assignment = str | tuple[str, Any]
 
 
 def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
-    """Return the parts of each key, with its value.
+    """Return the parts of each key, and the value.
 
     The value in a text is TOML, or a string if it is not valid TOML. An empty table as a value
     assigns nothing. Raises UserError for a text without a key or a value, and for keys or values
-    nested too deeply.
+    that are nested too deeply.
     """
     parsed = []
     for each in assignments:
@@ -59,8 +59,8 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
     return parsed
 
 
-def assignment(key: str, text: str) -> str:
-    """Return an assignment of a string to a key, even for strings such as ``7`` that are TOML."""
+def string_assignment(key: str, text: str) -> str:
+    """Return ``KEY="TEXT"``, which assigns a string even if `text` is also TOML, such as ``7``."""
     return f"{key}={json.dumps(text, ensure_ascii=False)}"
 
 
@@ -74,7 +74,7 @@ def _parse_value(key: str, text: str) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raise ValueError for mistakes and RecursionError for excessive nesting.
+    """Parse TOML; raise ValueError if it is invalid and RecursionError if it is nested too deeply.
 
     Keys with more than 20 parts also raise ValueError, since tomllib stores every prefix of a
     dotted key and would need 4 GB for a key with 30,000 parts.
@@ -85,7 +85,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file; raise UserError for mistakes and for files larger than 1 MiB."""
+    """Parse a TOML file; raise UserError if it is invalid or larger than 1 MiB."""
     text = read_text(path, _LARGEST_FILE)
     try:
         return parse_toml(text)
@@ -106,7 +106,11 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
         is_list = isinstance(table, list)
         if is_list:
             _require_names(table, ".".join(path[:depth]))
-        table = _item(table, part, ".".join(path[:depth])) if is_list else _entry(table, part)
+        table = (
+            _variant_in_list(table, part, ".".join(path[:depth]))
+            if is_list
+            else _value_in_table(table, part)
+        )
         if not isinstance(table, dict | list):
             key = quoted(".".join(path[: depth + 1]))
             raise UserError(f"{key} is a value, so it has no keys")
@@ -119,10 +123,10 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     table[path[-1]] = value
 
 
-def _entry(table: dict[str, Any], key: str) -> Any:
+def _value_in_table(table: dict[str, Any], key: str) -> Any:
     """Return the value of a key, which can be changed in place; expand a name to a table."""
     value = table.get(key, {})
-    table[key] = list(value) if isinstance(value, list | tuple) else named_table(value)
+    table[key] = list(value) if isinstance(value, list | tuple) else expand_variant_name(value)
     return table[key]
 
 
@@ -132,29 +136,29 @@ def _require_names(items: Sequence[Any], key: str) -> None:
         raise UserError(f"{quoted(key)} is a list: expected {key}=[...]")
 
 
-def _item(items: list[Any], name: str, key: str) -> Any:
+def _variant_in_list(items: list[Any], name: str, key: str) -> Any:
     """Return the table of the variant `name` in a list; it can be changed in place."""
     names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
     if name not in names:
         known = [each for each in names if isinstance(each, str)]
         raise UserError(
             f"{quoted(key)} has no {quoted(name)}: expected one of"
-            f" {', '.join(map(str, names)) or 'none'}{nearest(name, known)}"
+            f" {', '.join(map(str, names)) or 'none'}{did_you_mean(name, known)}"
         )
     index = names.index(name)
-    items[index] = dict(named_table(items[index]))
+    items[index] = dict(expand_variant_name(items[index]))
     return items[index]
 
 
-def named_table(value: Any) -> Any:
-    """Return the table that a variant's name abbreviates, or the value itself if it is no name."""
+def expand_variant_name(value: Any) -> Any:
+    """Return the table that a variant's name abbreviates; return any other value unchanged."""
     return {"name": value} if isinstance(value, str) else value
 
 
 def flatten(
     table: Mapping[str, Any], prefix: str = "", *, into_lists: bool = False
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys, such as ``search.noise.fraction``, and values of nested tables.
+    """Yield dotted keys, such as ``search.noise.fraction``, and their values in nested tables.
 
     An empty table counts as a value. If `into_lists` is True, the value of a list of tables is the
     list of their names, and the keys of each table follow, as in ``network.heads.policy.weight``.

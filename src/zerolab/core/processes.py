@@ -8,7 +8,7 @@ The fork server imports this module first, so that it ends silently with its par
 would notice the end of its parent only between two requests. It would finish imports that take many
 seconds and then fork a process that prints a traceback because its parent has ended. The module
 does this only in a fork server, since other processes, such as one that another thread starts at
-the same time, can inherit the environment variable `PARENT`.
+the same time, can inherit the environment variable `PARENT_VARIABLE`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def available_cores() -> int:
 
 
 @contextmanager
-def on_one_core() -> Iterator[None]:
+def pinned_to_one_core() -> Iterator[None]:
     """Pin this thread, and any threads it starts in the context, to the first of its cores.
 
     Has no effect if the system cannot pin threads.
@@ -163,7 +163,7 @@ manager that yields a function to call with the number of completed units and a 
 """
 
 
-PARENT = "ZEROLAB_FORK_SERVER_OF"
+PARENT_VARIABLE = "ZEROLAB_FORK_SERVER_OF"
 """Environment variable with the process id of the parent of the fork server."""
 
 
@@ -192,7 +192,7 @@ def _start_server() -> None:
         resource_tracker.ensure_running()  # before blocking Ctrl-C, since it unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        with _environment(PARENT, str(os.getpid())):
+        with _environment(PARENT_VARIABLE, str(os.getpid())):
             forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -252,13 +252,13 @@ def _exit_server_with_parent(parent: int) -> None:
 
 
 def _show_unless_parent_has_ended(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    error_type: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Print an exception of the server or a starting process unless the ended parent caused it."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
     is_internal = bool(modules) and modules[-1].startswith("multiprocessing.")
     if not (is_internal and isinstance(error, _ERRORS_WITHOUT_PARENT)):
-        sys.__excepthook__(kind, error, trace)
+        sys.__excepthook__(error_type, error, trace)
 
 
 def _is_fork_server() -> bool:
@@ -266,8 +266,8 @@ def _is_fork_server() -> bool:
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
 
 
-if PARENT in os.environ and _is_fork_server():
-    _exit_server_with_parent(int(os.environ.pop(PARENT)))
+if PARENT_VARIABLE in os.environ and _is_fork_server():
+    _exit_server_with_parent(int(os.environ.pop(PARENT_VARIABLE)))
     atexit.register(os._exit, 0)  # skip the unloading of torch, which takes a second
     sys.excepthook = _show_unless_parent_has_ended
 
@@ -362,7 +362,7 @@ def _scheduled(
         yield future
 
 
-def shares_of_cores(workers: int) -> list[list[int]]:
+def core_shares(workers: int) -> list[list[int]]:
     """Return the cores of each worker: an even share of the cores of this process.
 
     If there are more workers than cores, several workers share a core.

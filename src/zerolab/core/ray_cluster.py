@@ -37,7 +37,7 @@ except ImportError as error:
         " version installed by pip install 'zerolab[cluster]'"
     ) from None
 
-__all__ = ["Cluster", "gpu_share", "last_line", "ray", "working_nodes"]
+__all__ = ["RayCluster", "gpu_share", "last_error_line", "ray", "worker_nodes"]
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
@@ -61,21 +61,21 @@ except BaseException as error:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class RayCluster:
     """A cluster that this process has joined."""
 
     address: str
-    workers: int
+    worker_count: int
     gpu_share: float
     """Fraction of a GPU for each worker; 0 if the cluster has no GPUs."""
 
     @property
     def is_local(self) -> bool:
-        """True if this process has started the cluster, which then ends with the process."""
+        """True if this process has started the cluster, which ends with the process."""
         return self.address == LOCAL
 
     @classmethod
-    def join(cls, address: str, count: int) -> Cluster:
+    def join(cls, address: str, count: int) -> RayCluster:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
         `count` is the number of workers, each on its own CPU; 0 means one per CPU. Raises UserError
@@ -95,7 +95,7 @@ class Cluster:
         else:
             _require_ray_at(address)
             _init(f"cannot join the Ray cluster at {address}", address=address)
-        nodes = working_nodes()
+        nodes = worker_nodes()
         cpus, gpus = (
             int(sum(node["Resources"].get(kind, 0) for node in nodes)) for kind in ("CPU", "GPU")
         )
@@ -107,14 +107,14 @@ class Cluster:
         return cls(address, count or cpus, gpu_share(gpus, count or cpus))
 
     def leave(self) -> None:
-        """Cancel the tasks of this process and leave; a local cluster is shut down."""
+        """Cancel the tasks of this process and leave the cluster; shut down a local cluster."""
         ray.shutdown()
 
-    def on_node(self, node: str) -> Any:
+    def strategy_on_node(self, node: str) -> Any:
         """Return the scheduling strategy for work that must run on a given node."""
         return NodeAffinitySchedulingStrategy(node, soft=False)
 
-    def near_node(self, node: str) -> Any:
+    def strategy_near_node(self, node: str) -> Any:
         """Return the scheduling strategy for work that may move if the given node is lost."""
         return NodeAffinitySchedulingStrategy(node, soft=True)
 
@@ -128,67 +128,69 @@ class Cluster:
         remote = ray.remote(function)
         calls = [
             (node, remote.options(
-                num_cpus=0, max_retries=0, scheduling_strategy=self.on_node(node["NodeID"])
+                num_cpus=0, max_retries=0, scheduling_strategy=self.strategy_on_node(node["NodeID"])
             ).remote(*arguments))
-            for node in working_nodes()
+            for node in worker_nodes()
         ]  # fmt: skip
         results = []
         for node, call in calls:
             try:
                 results.append((node, ray.get(call, timeout=_CALL_SECONDS)))
             except ray.exceptions.RayError as error:
-                if node["NodeID"] in {each["NodeID"] for each in working_nodes()}:
+                if node["NodeID"] in {each["NodeID"] for each in worker_nodes()}:
                     raise UserError(
                         f"node {node['NodeManagerAddress']} cannot run zerolab"
                         f" {current_versions()['zerolab']}: expected the same installation as on"
-                        f" this machine ({one_line(last_line(error))})"
+                        f" this machine ({one_line(last_error_line(error))})"
                     ) from None
         return results
 
     def require_equal_machines(self, precision: Callable[[], str]) -> None:
         """Raise UserError, naming the first machine that differs, unless all machines are equal.
 
-        Compares the properties that can affect results (`node_facts`). For nodes with GPUs, it
+        Compares the properties that can affect results (`node_properties`). For nodes with GPUs, it
         compares the models of the GPUs instead of processor and precision.
         """
-        facts = []
-        for node, all_facts in self.call_on_nodes(node_facts, precision):
-            gpus = gpus_of(node)
-            relevant = all_facts._replace(hardware={"GPU": gpus}) if gpus else all_facts
-            facts.append((node["NodeManagerAddress"], relevant))
-        require_equal(facts, node_facts(precision))
+        nodes = []
+        for node, properties in self.call_on_nodes(node_properties, precision):
+            gpus = gpu_models(node)
+            relevant = properties._replace(hardware={"GPU": gpus}) if gpus else properties
+            nodes.append((node["NodeManagerAddress"], relevant))
+        require_equal_properties(nodes, node_properties(precision))
 
 
-class NodeFacts(NamedTuple):
+class NodeProperties(NamedTuple):
     """Properties of a machine that can affect results."""
 
-    installed: Mapping[str, str]
+    software: Mapping[str, str]
     """Versions of libraries and the digest of zerolab's code, by name."""
     hardware: Mapping[str, str]
     """Processor type and the numerical precision of networks, or the models of the GPUs."""
 
 
-def node_facts(precision: Callable[[], str]) -> NodeFacts:
-    """Return the facts of this machine; `precision` returns the precision of its processor."""
-    return NodeFacts(
+def node_properties(precision: Callable[[], str]) -> NodeProperties:
+    """Return the properties of this machine; `precision` returns the processor's precision."""
+    return NodeProperties(
         {**current_versions(), "code": code_digest()[:_DIGITS]},
         {"processor": platform.machine(), "precision": precision()},
     )
 
 
-def require_equal(nodes: Sequence[tuple[str, NodeFacts]], here: NodeFacts) -> None:
-    """Raise UserError, with the name of the first different node and fact, unless all are equal.
+def require_equal_properties(
+    nodes: Sequence[tuple[str, NodeProperties]], here: NodeProperties
+) -> None:
+    """Raise UserError, naming the first node and property that differ, unless all are equal.
 
     The installed software of all nodes must be the same as on this machine, which need not be a
     node itself. The hardware of all nodes must be the same as that of the first node.
     """
-    for node, facts in nodes:
-        if difference := _difference(facts.installed, here.installed):
+    for node, properties in nodes:
+        if difference := _difference(properties.software, here.software):
             raise UserError(
                 f"node {node} has {difference} as on this machine: expected the same installation"
                 " on all nodes"
             )
-        if difference := _difference(facts.hardware, nodes[0][1].hardware):
+        if difference := _difference(properties.hardware, nodes[0][1].hardware):
             raise UserError(
                 f"node {node} has {difference} as the first node: expected equal nodes, since"
                 " results would depend on the node on which a run is trained"
@@ -196,14 +198,14 @@ def require_equal(nodes: Sequence[tuple[str, NodeFacts]], here: NodeFacts) -> No
 
 
 def _difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
-    """Return the first difference between facts, such as ``torch 2.12.0 instead of 2.13.0``."""
+    """Return the first difference, such as ``torch 2.12.0 instead of 2.13.0``; "" if none."""
     for name, value in one.items():
         if other.get(name) != value:
             return f"{name} {value} instead of {other.get(name)}"
     return ""
 
 
-def working_nodes() -> list[dict[str, Any]]:
+def worker_nodes() -> list[dict[str, Any]]:
     """Return all nodes with GPUs, or all nodes with CPUs if there are no GPUs.
 
     Mixing both would make results depend on the node.
@@ -212,8 +214,8 @@ def working_nodes() -> list[dict[str, Any]]:
     return [node for node in alive if node["Resources"].get("GPU")] or alive
 
 
-def gpus_of(node: dict[str, Any]) -> str:
-    """Return the models of the GPUs of a node, as Ray calls them; empty if it has none."""
+def gpu_models(node: dict[str, Any]) -> str:
+    """Return the models of a node's GPUs, as named by Ray; empty if the node has none."""
     resources = node["Resources"]
     kinds = [name.removeprefix(_GPU_KIND) for name in resources if name.startswith(_GPU_KIND)]
     return ", ".join(sorted(kinds)) or ("unknown" if resources.get("GPU") else "")
@@ -288,7 +290,7 @@ def _require_ray_at(address: str) -> None:
         raise UserError(f"cannot join the Ray cluster at {address}: {one_line(trial.stdout)}")
 
 
-def last_line(error: Exception) -> str:
+def last_error_line(error: Exception) -> str:
     """Return the last line of a remote error, which contains its message."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

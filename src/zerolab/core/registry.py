@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Generic, Literal, TypeVar
 
-from zerolab.core.errors import UserError, nearest, one_line, quoted
+from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 
 _Entry = TypeVar("_Entry")
 
@@ -62,7 +62,7 @@ def load_plugins(layer: Layer) -> None:
 
 
 class Registry(Mapping[str, _Entry], Generic[_Entry]):
-    """A mapping from names to entries that refuses duplicates and explains unknown names."""
+    """A mapping from names to entries that rejects duplicates and explains unknown names."""
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
@@ -79,7 +79,8 @@ class Registry(Mapping[str, _Entry], Generic[_Entry]):
         if name not in self._entries:
             known = ", ".join(self._entries)
             raise UserError(
-                f"unknown {self.noun} {quoted(name)}: expected one of {known}{nearest(name, self)}"
+                f"unknown {self.noun} {quoted(name)}: expected one of {known}"
+                f"{did_you_mean(name, self)}"
             )
         return self._entries[name]
 

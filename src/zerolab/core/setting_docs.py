@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from zerolab.core.config import AmongMany, Variant
+from zerolab.core.config import VariantListMarker, VariantSettings
 from zerolab.core.nested_tables import flatten
 
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
@@ -59,20 +59,20 @@ def describe_settings(
 def _all_settings(model: type[BaseModel], prefix: str, variant: str) -> Iterator[Setting]:
     documentation = field_documentation(model)
     for name, field in model.model_fields.items():
-        if name == "name" and issubclass(model, Variant):
+        if name == "name" and issubclass(model, VariantSettings):
             continue
         key = prefix + name
         texts = _split_papers(documentation.get(name, ""))
         models, listed = _models(field.annotation), _list_variants(field.annotation)
         if listed:
             yield Setting(key, variant, f"list of {_names(listed)}", "", field.default, *texts)
-            for kind in listed:
-                listed_name = kind.model_fields["name"].default
-                yield from _all_settings(kind, f"{key}.{listed_name}.", listed_name)
+            for settings_class in listed:
+                listed_name = settings_class.model_fields["name"].default
+                yield from _all_settings(settings_class, f"{key}.{listed_name}.", listed_name)
         elif not models:
             bounds, default = _bounds(field.metadata), _default(field)
             yield Setting(key, variant, _type(field.annotation), bounds, default, *texts)
-        elif issubclass(models[0], Variant):
+        elif issubclass(models[0], VariantSettings):
             default = field.get_default(call_default_factory=True).name
             yield Setting(key, variant, _names(models), "", default, *texts)
             for each in models:
@@ -102,7 +102,7 @@ def field_documentation(model: type[BaseModel]) -> dict[str, str]:
     can also follow the name of the field and a colon in the docstring.
     """
     classes: list[type] = [each for each in reversed(model.__mro__) if issubclass(each, BaseModel)]
-    if issubclass(model, Variant):
+    if issubclass(model, VariantSettings):
         classes.append(type(model.model_validate({}).build()))
     documentation: dict[str, str] = {}
     for each in classes:
@@ -110,9 +110,9 @@ def field_documentation(model: type[BaseModel]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in documentation.items()}
 
 
-def _attribute_docstrings(kind: type) -> dict[str, str]:
+def _attribute_docstrings(class_: type) -> dict[str, str]:
     """Return the docstrings below the fields of a class, by field name."""
-    body = _class_bodies(kind.__module__).get(kind.__qualname__, [])
+    body = _class_bodies(class_.__module__).get(class_.__qualname__, [])
     return {
         field.target.id: str(doc.value.value)
         for field, doc in pairwise(body)
@@ -135,12 +135,12 @@ def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
     }
 
 
-def _fields_in_docstring(kind: type) -> dict[str, str]:
+def _fields_in_docstring(class_: type) -> dict[str, str]:
     """Return the notes on fields in a NamedTuple's docstring, as in ``c: 1 in [Wang2019]``."""
-    fields = getattr(kind, "_fields", ())
+    fields = getattr(class_, "_fields", ())
     if not fields:
         return {}
-    parts = re.split(rf"(?:^|\s)({'|'.join(fields)}): ", inspect.getdoc(kind) or "")
+    parts = re.split(rf"(?:^|\s)({'|'.join(fields)}): ", inspect.getdoc(class_) or "")
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -161,18 +161,21 @@ def _tuple_type(members: Sequence[Any]) -> str:
     return f"list of {plural}{comma}{bounds}"
 
 
-def _list_variants(annotation: Any) -> list[type[Variant]]:
+def _list_variants(annotation: Any) -> list[type[VariantSettings]]:
     """Return the variants that an annotation allows in a list."""
     if get_origin(annotation) is not tuple:
         return []
     marks = getattr(get_args(annotation)[0], "__metadata__", ())
     return [
-        kind for mark in marks if isinstance(mark, AmongMany) for kind in mark.registry.values()
+        settings_class
+        for mark in marks
+        if isinstance(mark, VariantListMarker)
+        for settings_class in mark.registry.values()
     ]
 
 
 def _split_papers(text: str) -> tuple[str, str]:
-    """Split a text before the first sentence on a paper, such as ``[Wang2019]: 20``."""
+    """Split a text before its first sentence about a paper, such as ``[Wang2019]: 20``."""
     match = _PAPER_SENTENCE.search(text)
     if match is None:
         return text, ""

@@ -58,7 +58,7 @@ def fold(key, part):
 
 
 @inlined
-def bits(key, number):
+def random_bits(key, number):
     """Return draw `number` of a stream as 64 random bits."""
     return mix(key + (np.uint64(number) + np.uint64(1)) * _GOLDEN_GAMMA)
 
@@ -72,7 +72,7 @@ def below(random, bound):
 @inlined
 def uniform(key, number):
     """Return draw `number` of a stream as a float64 in [0, 1)."""
-    return np.float64(bits(key, number) >> np.uint64(11)) * 2.0**-53
+    return np.float64(random_bits(key, number) >> np.uint64(11)) * 2.0**-53
 
 
 @inlined
@@ -103,24 +103,24 @@ def gamma(key, shape):
 
 
 @kernel
-def stream(seed, iteration, game, ply, purpose):
+def stream_key(seed, iteration, game, ply, purpose):
     """Return the key of a stream as a uint64; all arguments are non-negative integers."""
     key = fold(fold(np.uint64(seed), iteration), purpose)
     return fold(fold(key, game), ply)
 
 
 @kernel
-def _fill_streams(seed, iteration, games, plies, purpose, keys):
+def _fill_stream_keys(seed, iteration, games, plies, purpose, keys):
     for i in range(games.shape[0]):
-        keys[i] = stream(seed, iteration, games[i], plies[i], purpose)
+        keys[i] = stream_key(seed, iteration, games[i], plies[i], purpose)
 
 
-def streams(
+def stream_keys(
     seed: int, iteration: int, games: NDArray[Any], plies: NDArray[Any], purpose: int
 ) -> NDArray[np.uint64]:
     """Return uint64[B]: one stream key per game; `games` and `plies` are integers [B]."""
     keys = np.empty(len(games), np.uint64)
-    _fill_streams(seed, iteration, games, plies, purpose, keys)
+    _fill_stream_keys(seed, iteration, games, plies, purpose, keys)
     return keys
 
 
@@ -128,7 +128,7 @@ def streams(
 def _fill_draws(keys, draws):
     for i in range(draws.shape[0]):
         for number in range(draws.shape[1]):
-            draws[i, number] = bits(keys[i], number)
+            draws[i, number] = random_bits(keys[i], number)
 
 
 def permutations(keys: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
@@ -138,6 +138,8 @@ def permutations(keys: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
     return np.argsort(draws, axis=1)
 
 
-def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
+def numpy_generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
     """Return a numpy generator for plain Python (Philox [Salmon2011]), keyed like a stream."""
-    return np.random.Generator(np.random.Philox(key=int(stream(seed, iteration, 0, 0, purpose))))
+    return np.random.Generator(
+        np.random.Philox(key=int(stream_key(seed, iteration, 0, 0, purpose)))
+    )

@@ -1,8 +1,8 @@
 """Collection of solved positions from games [Clausen2021].
 
-A player mixes best and random moves, and a collector observes its games. One pair of player and
-collector keeps every position. The other keeps one position per game, which requires far less
-solving.
+A player mixes best and random moves, and a collector observes its games. There are two pairs of
+player and collector: one keeps every position, the other one position per game, which requires far
+less solving.
 """
 
 from __future__ import annotations
@@ -23,36 +23,35 @@ from zerolab.evaluation.positions import (
     UNSOLVED,
     Positions,
     legal_masks,
-    solve_first_best,
+    solve_first_best_actions,
     solve_states,
 )
 from zerolab.oracles.oracle import ILLEGAL, Oracle, best_mask
 from zerolab.oracles.solver import SolverBudget
 from zerolab.play.engine import EngineSetup, play_pairings
-from zerolab.play.observers import Moves
+from zerolab.play.observers import MoveBatch
 from zerolab.play.pairings import Pairing
-from zerolab.rules import python
-from zerolab.rules.rules import Game
-from zerolab.rules.rules import actions as actions_of
+from zerolab.rules import compiled_rules
+from zerolab.rules.rules import Game, action_count
 from zerolab.search.roots import choose_actions
 
 
 class SolvedPosition(NamedTuple):
-    """A position of a game with the exact values of its moves."""
+    """Position with the exact value of every move."""
 
-    game: int
+    game_number: int
     line: tuple[int, ...]
-    """Moves that lead to the position."""
+    """Moves from the start of the game to the position."""
     state: NDArray[np.uint64]
     """[words]"""
-    values: NDArray[np.int32]
-    """[actions]"""
+    action_values: NDArray[np.int32]
+    """[actions], ILLEGAL for illegal actions."""
 
 
 class _SolverPlayer(StatelessPlayer):
-    """A player that chooses a best move with some probability, otherwise a uniformly random move.
+    """Player that chooses a best move with some probability, otherwise a uniformly random move.
 
-    Its results for the current positions are available until the next call of `choose`.
+    Its results for the current positions can be read until the next call of `choose`.
     """
 
     name = "solver"
@@ -82,35 +81,35 @@ class _SolverPlayer(StatelessPlayer):
         return choose_actions(weights, keys, np.zeros(len(keys), np.bool_))
 
     def _find_candidates(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return bool[n], True for positions that can be collected."""
+        """Return bool[n], True for positions that a collector may keep."""
         candidates: NDArray[np.bool_] = self._plies[slots] >= self._first_ply
         return candidates
 
     def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return the known best actions, bool[n, actions]; one is played where `perfect`."""
+        """Return the known best actions, bool[n, actions]; one is played if `perfect`, bool[n]."""
         raise NotImplementedError
 
 
 class _SolvingPlayer(_SolverPlayer):
-    """A player that solves all candidates."""
+    """Player that solves all candidates."""
 
     def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
         candidates = np.flatnonzero(self.is_candidate)
-        self.values = np.full((len(states), actions_of(self._game)), ILLEGAL, np.int32)
+        self.action_values = np.full((len(states), action_count(self._game)), ILLEGAL, np.int32)
         self.is_solved = np.zeros(len(states), np.bool_)
-        self.values[candidates], self.is_solved[candidates] = solve_states(
+        self.action_values[candidates], self.is_solved[candidates] = solve_states(
             self._game, self._oracle, states[candidates]
         )
-        best: NDArray[np.bool_] = best_mask(self.values) & self.is_solved[:, None]
+        best: NDArray[np.bool_] = best_mask(self.action_values) & self.is_solved[:, None]
         return best
 
 
 class _LazySolvingPlayer(_SolverPlayer):
-    """A player that solves only positions where it plays a best move, until a game is settled."""
+    """Player that solves only positions where it plays a best move, until a game is settled."""
 
     def start(self, games: int) -> None:
         super().start(games)
@@ -121,7 +120,7 @@ class _LazySolvingPlayer(_SolverPlayer):
         self._is_settled[slots] = False
 
     def settle(self, slots: Slots) -> None:
-        """Play randomly for the rest of these games, whose positions are no longer needed."""
+        """Play randomly for the rest of these games, whose later positions are not needed."""
         self._is_settled[slots] = True
 
     def _find_candidates(self, slots: Slots) -> NDArray[np.bool_]:
@@ -130,17 +129,17 @@ class _LazySolvingPlayer(_SolverPlayer):
     def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        best: NDArray[np.bool_] = np.zeros((len(states), actions_of(self._game)), np.bool_)
+        best: NDArray[np.bool_] = np.zeros((len(states), action_count(self._game)), np.bool_)
         rows = np.flatnonzero(perfect)
         orders = streams.permutations(keys[rows], best.shape[1])
-        actions = solve_first_best(self._oracle, states[rows], orders)
+        actions = solve_first_best_actions(self._oracle, states[rows], orders)
         is_solved = actions != UNSOLVED
         best[rows[is_solved], actions[is_solved]] = True
         return best
 
 
 class Collector:
-    """A `MoveObserver` that collects positions of games and counts the excluded ones."""
+    """`MoveObserver` that collects positions of games and counts excluded positions."""
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
         """Collect positions up to `last_ply`; `seed` determines random choices.
@@ -154,17 +153,17 @@ class Collector:
         self._seed = seed
         self._last_ply = last_ply
 
-    def decided(self, moves: Moves) -> None:
+    def on_moves_chosen(self, moves: MoveBatch) -> None:
         raise NotImplementedError
 
-    def finished_positions(self) -> list[SolvedPosition]:
+    def collected_positions(self) -> list[SolvedPosition]:
         """Return the collected positions, after all games have finished."""
         raise NotImplementedError
 
     def _filter(
         self, states: NDArray[np.uint64], values: NDArray[np.int32], solved: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return bool[n], True for solved positions with a suboptimal move; count the others."""
+        """Return bool[n], True for solved positions with a suboptimal move; count all others."""
         has_choice: NDArray[np.bool_] = np.any(
             best_mask(values) != legal_masks(self._game, states), axis=1
         )
@@ -176,20 +175,24 @@ class Collector:
 class _AllCollector(Collector):
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
         super().__init__(game, oracle, seed, last_ply)
-        self._rows: list[SolvedPosition] = []
+        self._collected: list[SolvedPosition] = []
 
-    def decided(self, moves: Moves) -> None:
+    def on_moves_chosen(self, moves: MoveBatch) -> None:
         player = moves.player
         assert isinstance(player, _SolvingPlayer)
         rows = np.flatnonzero(player.is_candidate)
-        is_kept = self._filter(moves.states[rows], player.values[rows], player.is_solved[rows])
+        is_kept = self._filter(
+            moves.states[rows], player.action_values[rows], player.is_solved[rows]
+        )
         for row in rows[is_kept]:
             line = tuple(moves.histories[int(row)])
-            number, state = int(moves.numbers[row]), moves.states[row]
-            self._rows.append(SolvedPosition(number, line, state, player.values[row]))
+            game_number, state = int(moves.game_numbers[row]), moves.states[row]
+            self._collected.append(
+                SolvedPosition(game_number, line, state, player.action_values[row])
+            )
 
-    def finished_positions(self) -> list[SolvedPosition]:
-        return self._rows
+    def collected_positions(self) -> list[SolvedPosition]:
+        return self._collected
 
 
 class _Candidate(NamedTuple):
@@ -200,65 +203,68 @@ class _Candidate(NamedTuple):
 
 
 class _OnePerGameCollector(Collector):
-    """A collector that solves candidates of a game in order of random ranks until it keeps one.
+    """Collector that solves a game's candidates in order of random ranks until it keeps one.
 
     The rank of a position depends only on its game and ply. A candidate is solved once no later ply
-    can have a higher rank. If it is kept, the rest of the game need not be solved.
+    can have a higher rank. If the candidate is kept, the rest of the game need not be solved.
     """
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
         super().__init__(game, oracle, seed, last_ply)
-        self._plies = min(python.max_plies(game), last_ply + 1)
+        self._plies = min(compiled_rules.max_plies(game), last_ply + 1)
         self._candidates: dict[int, list[_Candidate]] = defaultdict(list)
-        self._rows: list[SolvedPosition] = []
+        self._collected: list[SolvedPosition] = []
 
-    def decided(self, moves: Moves) -> None:
+    def on_moves_chosen(self, moves: MoveBatch) -> None:
         player = moves.player
         assert isinstance(player, _LazySolvingPlayer)
         rows = np.flatnonzero(player.is_candidate)
-        ranks = self._ranks(moves.numbers[rows])
+        ranks = self._ranks(moves.game_numbers[rows])
         best_later_ranks = {}
         for row, game_ranks in zip(rows, ranks, strict=True):
-            line, number = tuple(moves.histories[int(row)]), int(moves.numbers[row])
+            line = tuple(moves.histories[int(row)])
+            game_number = int(moves.game_numbers[row])
             candidate = _Candidate(int(game_ranks[len(line)]), line, moves.states[row])
-            insort(self._candidates[number], candidate, key=lambda each: each.rank)
-            best_later_ranks[number] = int(game_ranks[len(line) + 1 :].max(initial=0))
+            insort(self._candidates[game_number], candidate, key=lambda each: each.rank)
+            best_later_ranks[game_number] = int(game_ranks[len(line) + 1 :].max(initial=0))
         settled = self._try_candidates(best_later_ranks)
-        player.settle(moves.slots[np.isin(moves.numbers, settled)])
+        player.settle(moves.player_slots[np.isin(moves.game_numbers, settled)])
 
-    def finished_positions(self) -> list[SolvedPosition]:
+    def collected_positions(self) -> list[SolvedPosition]:
         self._try_candidates(dict.fromkeys(self._candidates, 0))
-        return self._rows
+        return self._collected
 
-    def _ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return random ranks uint64[n, plies] for all possible plies of these games."""
-        plies = np.tile(np.arange(self._plies), len(numbers))
-        games = numbers.repeat(self._plies)
-        ranks = streams.streams(self._seed, 0, games, plies, streams.DATASET_PICK)
-        return ranks.reshape(len(numbers), self._plies)
+    def _ranks(self, game_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return random ranks, uint64[n, plies], for all possible plies of these games."""
+        plies = np.tile(np.arange(self._plies), len(game_numbers))
+        games = game_numbers.repeat(self._plies)
+        ranks = streams.stream_keys(self._seed, 0, games, plies, streams.DATASET_PICK)
+        return ranks.reshape(len(game_numbers), self._plies)
 
     def _try_candidates(self, best_later_ranks: Mapping[int, int]) -> list[int]:
-        """Solve the candidates that rank above all later plies of their game.
+        """Solve the candidates that rank above all later plies of the same game.
 
-        Returns the numbers of the games with a kept position.
+        Returns the numbers of the games of which a position was kept.
         """
         settled: list[int] = []
         while ready := [
-            number
-            for number, rank in best_later_ranks.items()
-            if self._candidates.get(number) and self._candidates[number][-1].rank > rank
+            game_number
+            for game_number, rank in best_later_ranks.items()
+            if (candidates := self._candidates.get(game_number)) and candidates[-1].rank > rank
         ]:
-            candidates = [self._candidates[number].pop() for number in ready]
-            states = np.array([candidate.state for candidate in candidates])
+            best_candidates = [self._candidates[game_number].pop() for game_number in ready]
+            states = np.array([candidate.state for candidate in best_candidates])
             values, solved = solve_states(self._game, self._oracle, states)
             kept = self._filter(states, values, solved)
-            for number, candidate, row, is_kept in zip(
-                ready, candidates, values, kept, strict=True
+            for game_number, candidate, row, is_kept in zip(
+                ready, best_candidates, values, kept, strict=True
             ):
                 if is_kept:
-                    self._rows.append(SolvedPosition(number, candidate.line, candidate.state, row))
-                    del self._candidates[number]
-                    settled.append(number)
+                    self._collected.append(
+                        SolvedPosition(game_number, candidate.line, candidate.state, row)
+                    )
+                    del self._candidates[game_number]
+                    settled.append(game_number)
         return settled
 
 
@@ -272,7 +278,7 @@ ONE_PER_GAME: tuple[type[_SolverPlayer], type[Collector]] = (
 
 
 def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return a uniform number in [0, 1) for each random-stream key."""
+    """Return a uniformly random number in [0, 1) for each random-stream key."""
     return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -280,7 +286,7 @@ _PLY_LIMIT = 1 << 15  # plies are stored as int16
 
 
 class DatasetSettings(Settings):
-    """Settings of a collection; a game's positions depend only on these and the game number."""
+    """Settings of a data set; a game's positions depend only on these and on the game's number."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
@@ -292,20 +298,20 @@ class DatasetSettings(Settings):
     """
 
     one_per_game: bool = False
-    """Collect one random position per game instead of all. [Clausen2021]: all in version 1, one in
-    version 2."""
+    """True to collect one random position per game instead of all positions. [Clausen2021]: all in
+    version 1, one in version 2."""
 
     first_ply: int = Field(default=0, ge=0, lt=_PLY_LIMIT)
-    """First collected ply. Earlier moves are uniformly random and not solved. [Clausen2021]: 0."""
+    """First collected ply. Moves before it are uniformly random. [Clausen2021]: 0."""
 
     last_ply: int = Field(default=_PLY_LIMIT - 1, ge=0, lt=_PLY_LIMIT)
     """Last collected ply, after which games end. [Clausen2021]: no limit."""
 
     nodes: int | None = Field(default=None, ge=1, lt=1 << 63)
-    """Solver nodes per position; harder positions are excluded. None for no limit."""
+    """Solver nodes per position; positions that need more are excluded. None for no limit."""
 
     @property
-    def budget(self) -> SolverBudget | None:
+    def solver_budget(self) -> SolverBudget | None:
         """Solver budget per position; None for no limit."""
         return None if self.nodes is None else SolverBudget(nodes=self.nodes)
 
@@ -329,48 +335,50 @@ class CollectionCounts(NamedTuple):
     """Positions excluded because the oracle's budget was exhausted."""
 
     def plus(self, other: CollectionCounts) -> CollectionCounts:
-        """Return the sums."""
+        """Return the sum of both counts, field by field."""
         return CollectionCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class Collection(NamedTuple):
-    """Positions of several games, ordered by game and ply."""
+    """Solved positions of several games, ordered by game and ply."""
 
     positions: Positions
     counts: CollectionCounts
 
 
 def collect_positions(
-    game: Game, oracle: Oracle, settings: DatasetSettings, numbers: range
+    game: Game, oracle: Oracle, settings: DatasetSettings, game_numbers: range
 ) -> Collection:
     """Play the games with these numbers and collect their positions.
 
-    The positions of a game depend only on its number, unless the oracle's limits depend on
-    previously solved positions.
+    The positions of a game depend only on its number, unless the work of the oracle under a budget
+    depends on positions solved before.
     """
     new_player, new_collector = ONE_PER_GAME if settings.one_per_game else EVERY_POSITION
     agent = Agent(
         "solver", lambda: new_player(game, oracle, settings.first_ply, settings.perfect), game=game
     )
     pairings = [
-        Pairing(number, agent.name, agent.name, number, plies=settings.last_ply + 1)
-        for number in numbers
+        Pairing(game_number, agent.name, agent.name, game_number, max_plies=settings.last_ply + 1)
+        for game_number in game_numbers
     ]
     setup = EngineSetup(game, [agent], settings.seed, 0, 1, len(pairings), (streams.DATASET_MOVE,))
     collector = new_collector(game, oracle, settings.seed, settings.last_ply)
-    play_pairings(setup, [pairings] if pairings else [], moves=[collector])
-    rows = sorted(collector.finished_positions(), key=lambda row: (row.game, len(row.line)))
-    counts = CollectionCounts(len(numbers), collector.all_optimal, collector.unsolved)
+    play_pairings(setup, [pairings] if pairings else [], move_observers=[collector])
+    rows = sorted(collector.collected_positions(), key=lambda row: (row.game_number, len(row.line)))
+    counts = CollectionCounts(len(game_numbers), collector.all_optimal, collector.unsolved)
     return Collection(_as_positions(game, rows), counts)
 
 
 def _as_positions(game: Game, rows: list[SolvedPosition]) -> Positions:
-    state = python.start(game)
+    state = compiled_rules.start(game)
     return Positions(
         game,
-        np.array([row.game for row in rows], np.int64),
+        np.array([row.game_number for row in rows], np.int64),
         np.array([move for row in rows for move in row.line], np.int16),
         np.cumsum([0, *(len(row.line) for row in rows)], dtype=np.int64),
         np.array([row.state for row in rows], np.uint64).reshape(len(rows), len(state)),
-        np.array([row.values for row in rows], np.int32).reshape(len(rows), actions_of(game)),
+        np.array([row.action_values for row in rows], np.int32).reshape(
+            len(rows), action_count(game)
+        ),
     )

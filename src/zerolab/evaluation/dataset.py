@@ -1,7 +1,8 @@
-"""Resumable creation of data sets of solved positions, in several processes.
+"""Resumable creation of data sets of solved positions by several processes.
 
-Games are played in chunks, and each finished chunk is saved as a file in the folder ``FILE.parts``.
-At the end the parts are merged in game order, so that the result depends only on the settings.
+Games are played in chunks, and the positions of each finished chunk are saved as a part, a file in
+the folder ``FILE.parts``. At the end, the parts are merged in game order, so that the result
+depends only on the settings.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_path, check_target, write_text
+from zerolab.core.files import check_output_path, check_path, write_text
 from zerolab.core.processes import map_in_processes
-from zerolab.evaluation.accuracy import non_trivial, random_grades
+from zerolab.evaluation.accuracy import non_trivial_mask, random_grades
 from zerolab.evaluation.collecting import (
     Collection,
     CollectionCounts,
@@ -37,19 +38,18 @@ from zerolab.evaluation.positions import (
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.python import smallest_images
+from zerolab.rules.compiled_rules import smallest_images
 from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
 
 
 def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a file, with settings, counts and the difficulty of its positions.
+    """Return the manifest of a file: settings, counts, and the difficulty of the positions.
 
-    `about` has the settings and counts of the file's metadata. Their order does not matter, since
-    it can change when a resumed command reads them from the file.
+    `about` has the settings and counts from the file's metadata, in any order.
     """
-    best = positions.best
-    best_move_counts = (positions.values == best[:, None]).sum(axis=1)
+    best = positions.position_values
+    best_move_counts = (positions.action_values == best[:, None]).sum(axis=1)
     plies, ply_counts = np.unique(positions.plies, return_counts=True)
     random = random_grades(positions)
     return {
@@ -57,7 +57,7 @@ def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str
         "game": game_name(positions.game),
         "positions": len(positions),
         **dict(sorted(about.items())),
-        "non_trivial": int(non_trivial(positions).sum()),
+        "non_trivial": int(non_trivial_mask(positions).sum()),
         "correct_moves": _mean(best_move_counts),
         "random_strong": _mean(random.strong),
         "random_weak": _mean(random.weak),
@@ -88,28 +88,29 @@ def _mean(numbers: Any) -> float | None:
     return float(np.mean(numbers)) if len(numbers) else None
 
 
-CHUNK = 32
-"""Games per part. They are played together, and a killed command loses at most one part."""
+GAMES_PER_CHUNK = 32
+"""Games per chunk. They are played together, and each process of a killed command loses at most
+one chunk."""
 
 PATIENCE = 64
 """Consecutive chunks without a new position after which collection ends."""
 
 _PROBES = range(3)
-"""Games whose first collected position shows whether the game can be solved at all."""
+"""Numbers of the games whose first candidate shows whether the game can be solved at all."""
 
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
-"""Default budget for these games, enough for one or two minutes."""
+"""Default solver budget for these games, enough for one or two minutes."""
 
 _PARTS = FolderKind("dataset", "dataset.toml", "--out")
 
 OracleMaker = Callable[[Game, SolverBudget], Oracle]
-"""Function that returns an oracle with a budget per position, such as `oracle_for`."""
+"""Function that returns an oracle with a budget per position."""
 
 
 class CollectionProgress(NamedTuple):
     """Number of positions collected so far, and counts of excluded positions."""
 
-    positions: int
+    position_count: int
     counts: CollectionCounts
     duplicates: int
 
@@ -119,7 +120,7 @@ class _Chunk(NamedTuple):
 
     game: str
     settings: DatasetSettings
-    number: int
+    chunk_number: int
     folder: Path
     make_oracle: OracleMaker
 
@@ -135,39 +136,40 @@ def make_dataset(
 ) -> dict[str, Any]:
     """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
-    The file does not depend on the number of processes. It excludes positions where every move is
-    best and duplicates under symmetries. If further games have no new positions, it has fewer
-    positions than requested. `make_oracle` is imported and called in every process. Raises
-    UserError if an existing file or the parts of an interrupted command have other settings, or if
-    the oracle cannot solve the game within its budget.
+    The content of the file does not depend on the number of processes. Positions where every move
+    is best, and duplicates under symmetries, are excluded. If further games have no new positions,
+    the file has fewer positions than requested. `make_oracle` is imported and called in every
+    process. Raises UserError if an existing file or the parts of an interrupted command have other
+    settings, or if the oracle cannot solve the game within its budget.
     """
     request = {"requested": positions, **settings.model_dump()}
     if path.exists():
         return _reuse_finished(path, game, request)
     folder = _sibling(path, ".parts")
     if not folder.exists():
-        _probe(game, settings, make_oracle(game, settings.budget or _PROBE_BUDGET))
-    chunks = (_Chunk(game_name(game), settings, number, folder, make_oracle) for number in count())
+        _probe(game, settings, make_oracle(game, settings.solver_budget or _PROBE_BUDGET))
+    name = game_name(game)
+    chunks = (_Chunk(name, settings, number, folder, make_oracle) for number in count())
     with _PARTS.locked(folder):
         _check_settings(folder, game, settings)
-        collector = _collect(game, positions, chunks, processes, report)
-    collection = collector.collection()
+        builder = _collect(game, positions, chunks, processes, report)
+    collection = builder.collection()
     if len(collection.positions):
-        about = {**request, **collection.counts._asdict(), "duplicates": collector.duplicates}
+        about = {**request, **collection.counts._asdict(), "duplicates": builder.duplicates}
         write_positions(path, collection.positions, about)
         manifest = _write_manifest(path, collection.positions, about)
         shutil.rmtree(folder)
         return manifest
     shutil.rmtree(folder)
     raise UserError(
-        f"{collection.counts.games} games have no suitable position: games of {game_name(game)} can"
-        f" end before ply {settings.first_ply}, or every move is a best move"
+        f"{collection.counts.games} games have no suitable position: games of {name} can end before"
+        f" ply {settings.first_ply}, or every move is a best move"
     )
 
 
 def check_dataset_path(path: Path) -> None:
     """Raise UserError if a data set cannot be written to this path."""
-    check_target(path)
+    check_output_path(path)
     for ending in (".json", ".parts"):
         check_path(_sibling(path, ending))
 
@@ -179,17 +181,17 @@ def _sibling(path: Path, ending: str) -> Path:
 def collect_in_memory(
     game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
 ) -> Collection:
-    """Return `positions` solved positions, or fewer if there are no more (`make_dataset`).
+    """Return `positions` solved positions, or fewer if further games have no new ones.
 
     Raises NotSolvedError if the oracle's budget is too small for the first plies.
     """
     _probe(game, settings, oracle)
-    collector = _Collector(game, positions)
-    for number in count():
-        collector.add(collect_positions(game, oracle, settings, _game_numbers(number)))
-        if collector.is_over:
+    builder = _DatasetBuilder(game, positions)
+    for chunk_number in count():
+        builder.add(collect_positions(game, oracle, settings, _game_numbers(chunk_number)))
+        if builder.is_over:
             break
-    return collector.collection()
+    return builder.collection()
 
 
 def _collect(
@@ -198,20 +200,20 @@ def _collect(
     chunks: Iterator[_Chunk],
     processes: int,
     report: Callable[[CollectionProgress], None],
-) -> _Collector:
+) -> _DatasetBuilder:
     """Play chunks until there are enough positions, or no new ones."""
-    collector = _Collector(game, positions)
+    builder = _DatasetBuilder(game, positions)
     with map_in_processes(_play_chunk, chunks, processes) as parts:
         for part in parts:
-            collector.add(part)
-            report(collector.progress_so_far)
-            if collector.is_over:
+            builder.add(part)
+            report(builder.progress_so_far)
+            if builder.is_over:
                 break
-    return collector
+    return builder
 
 
-class _Collector:
-    """Collector that joins parts in game order and removes duplicates."""
+class _DatasetBuilder:
+    """Union of parts in game order, without duplicates."""
 
     def __init__(self, game: Game, requested: int) -> None:
         self.duplicates = 0
@@ -253,7 +255,7 @@ class _Collector:
         return self.is_full or self._parts_without_new >= PATIENCE
 
     def collection(self) -> Collection:
-        """Return all positions with the counts of all games."""
+        """Return the positions added so far, with the counts of all games."""
         return Collection(join_positions(self._parts), self._counts)
 
 
@@ -271,19 +273,19 @@ def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
         )
 
 
-def _game_numbers(chunk: int) -> range:
-    return range(CHUNK * chunk, CHUNK * (chunk + 1))
+def _game_numbers(chunk_number: int) -> range:
+    return range(GAMES_PER_CHUNK * chunk_number, GAMES_PER_CHUNK * (chunk_number + 1))
 
 
 def _oracle(chunk: _Chunk) -> Oracle:
     """Return an oracle for a chunk.
 
     Without a budget, all chunks of this process share one oracle and its transposition table. With
-    a budget, results depend on the contents of that table, so every chunk has a new oracle.
+    a budget, results depend on the content of this table, so every chunk has a new oracle.
     """
-    if chunk.settings.budget is None:
+    if chunk.settings.solver_budget is None:
         return _unlimited_oracle(chunk.game, chunk.make_oracle)
-    return chunk.make_oracle(parse_game(chunk.game), chunk.settings.budget)
+    return chunk.make_oracle(parse_game(chunk.game), chunk.settings.solver_budget)
 
 
 @lru_cache(maxsize=1)
@@ -292,13 +294,15 @@ def _unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
 
 
 def _play_chunk(chunk: _Chunk) -> Collection:
-    """Return a part, from its file if that exists; called in worker processes."""
-    path = chunk.folder / f"{chunk.number:07}.parquet"
+    """Return the part of a chunk, from the part's file if it exists; called in worker processes."""
+    path = chunk.folder / f"{chunk.chunk_number:07}.parquet"
     game = parse_game(chunk.game)
     if path.exists():
         positions, about = read_positions(path, game)
         return Collection(positions, CollectionCounts(**about))
-    part = collect_positions(game, _oracle(chunk), chunk.settings, _game_numbers(chunk.number))
+    part = collect_positions(
+        game, _oracle(chunk), chunk.settings, _game_numbers(chunk.chunk_number)
+    )
     write_positions(path, part.positions, part.counts._asdict())
     return part
 
@@ -306,8 +310,8 @@ def _play_chunk(chunk: _Chunk) -> Collection:
 def _check_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
     """Save the settings of new parts; raise UserError if existing parts have other settings."""
     table = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
-    if _PARTS.is_in(folder):
-        _PARTS.require_equal(folder, _PARTS.read_settings(folder), table)
+    if _PARTS.matches(folder):
+        _PARTS.require_equal_settings(folder, _PARTS.read_settings(folder), table)
     else:
         _PARTS.write_settings(folder, table)
 

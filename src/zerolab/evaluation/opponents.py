@@ -12,20 +12,20 @@ from zerolab.agents.agent import FORFEIT, Agent
 from zerolab.agents.kinds.baselines import perfect_agent
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
-from zerolab.evaluation.estimates import Estimate, mean_estimate, proportion_estimate
+from zerolab.evaluation.estimates import MeanEstimate, mean_estimate, proportion_estimate
 from zerolab.evaluation.positions import solve_states
 from zerolab.oracles.oracle import NotSolvedError, Oracle
-from zerolab.play.engine import Progress
+from zerolab.play.engine import ProgressCallback
 from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.ratings.results import distinct_games
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 
 BASELINES = ("random", "mcts:100?tie_break=random")
-"""Specs of the opponents. MCTS breaks ties at random. Otherwise, with few simulations, it would
-never try the last cells of a board, as in the papers' framework [AZG]."""
+"""Specs of the baseline opponents. MCTS breaks ties at random; otherwise, with few simulations, it
+would never try the last cells of a board, as happens in the papers' framework [AZG]."""
 
 
 def play_baseline(
@@ -34,9 +34,9 @@ def play_baseline(
     games: int,
     openings: int,
     seed: int,
-    progress: Progress = lambda done, note: None,
+    progress: ProgressCallback = lambda done, note: None,
 ) -> PairResult:
-    """Return the result of a match against an opponent given by its spec (`play_match`)."""
+    """Return the result of a match against an opponent given by a spec (`play_match`)."""
     other = parse_agent(opponent, agent.game)
     match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
     return pair_result(match.a, match.b, match.games)
@@ -48,16 +48,16 @@ def score_dict(pair: PairResult) -> dict[str, Any]:
     return {
         **pair.score._asdict(),
         "score_rate": score_rate,
-        "distinct_games": pair.distinct.games,
+        "distinct_games": pair.distinct_score.games,
         "low": low,
         "high": high,
     }
 
 
-class JudgedMove(NamedTuple):
-    """A move of the player and its exact value."""
+class SolvedMove(NamedTuple):
+    """Move of the player in a game, with exact values for the player."""
 
-    game: int
+    game_number: int
     ply: int
     best_value: int
     """Value of the best move."""
@@ -72,21 +72,21 @@ class JudgedMove(NamedTuple):
 
 
 class PerfectPlayReport(NamedTuple):
-    """A player's games against perfect play; estimates count repeated games once."""
+    """Summary of a player's games against perfect play; estimates count repeated games once."""
 
-    pair: PairResult
-    """The scores from the player's view."""
-    blundered: Estimate | None
-    """Share of games with a blunder, among games not lost from the start."""
-    blundered_first: Estimate | None
-    """The same share for games where the player moved first."""
-    blundered_second: Estimate | None
-    """The same share for games where the player moved second."""
+    pair_result: PairResult
+    """Scores from the player's point of view."""
+    blundered: MeanEstimate | None
+    """Share of games with a blunder; games that are lost from the start are not counted."""
+    blundered_first: MeanEstimate | None
+    """Share of games with a blunder, among games where the player moved first."""
+    blundered_second: MeanEstimate | None
+    """Share of games with a blunder, among games where the player moved second."""
     blunders_by_ply: dict[int, int]
-    """Number of blunders at each ply, over all games. A win that becomes a draw and then a loss has
-    two blunders."""
-    regret: Estimate | None
-    """Value of the best move minus value of the move, in discs for Othello. In other games the
+    """Number of blunders at each ply, over all games. Two moves that turn a win into a draw and the
+    draw into a loss are two blunders."""
+    regret: MeanEstimate | None
+    """Value of the best move minus value of the move; in Othello, in discs. In other games, the
     value also depends on the speed of a win or loss."""
 
 
@@ -97,60 +97,61 @@ def play_against_perfect(
     games: int,
     openings: int,
     seed: int,
-    progress: Progress = lambda done, note: None,
-) -> tuple[list[GameRecord], list[JudgedMove]]:
-    """Play against perfect play, moving first in even-numbered games, and judge every move.
+    progress: ProgressCallback = lambda done, note: None,
+) -> tuple[list[GameRecord], list[SolvedMove]]:
+    """Play games against perfect play, and solve every position where the player moved.
 
-    Games begin with `openings` random plies, which are equal in games 2j and 2j + 1. `progress`
-    counts finished games. Raises UserError if a position is too hard for the oracle's budget.
+    The player moves first in even-numbered games. Games begin with `openings` random plies, which
+    are equal in games 2j and 2j + 1. `progress` counts finished games. Raises UserError if a
+    position is too hard for the oracle's budget.
     """
     perfect = perfect_agent(game, oracle)
     try:
         match = play_match(game, player, perfect, games, seed, progress=progress, openings=openings)
-        return match.games, judge_moves(game, match.games, oracle, openings)
+        return match.games, solve_played_moves(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise UserError(
-            f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes, or"
+            f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes or"
             f" longer openings, such as --openings {openings + 10}"
         ) from None
 
 
-def judge_moves(
+def solve_played_moves(
     game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
-) -> list[JudgedMove]:
-    """Compare the moves of player A in a match, after the opening, with perfect play."""
+) -> list[SolvedMove]:
+    """Return the moves of player A in a match, after the opening, with their exact values."""
     moves, states = [], []
     for record in games:
-        state = python.start(game)
+        state = compiled_rules.start(game)
         for ply, action in enumerate(record.actions):
             if ply >= openings and (ply + record.number) % 2 == 0:
                 moves.append((record.number, ply, action))
                 states.append(state)
             if action != FORFEIT:
-                state = python.apply(game, state, action)
+                state = compiled_rules.apply(game, state, action)
     if not states:
         return []
     values, solved = solve_states(game, oracle, np.array(states))
     if not solved.all():
         raise NotSolvedError("a position of the games cannot be solved within the budget")
     return [
-        JudgedMove(number, ply, int(row.max()), None if action == FORFEIT else int(row[action]))
+        SolvedMove(number, ply, int(row.max()), None if action == FORFEIT else int(row[action]))
         for (number, ply, action), row in zip(moves, values, strict=True)
     ]
 
 
 def perfect_play_report(
-    games: Sequence[GameRecord], moves: Sequence[JudgedMove]
+    games: Sequence[GameRecord], moves: Sequence[SolvedMove]
 ) -> PerfectPlayReport:
     """Summarise the games and moves returned by `play_against_perfect`."""
     distinct = {record.number for record in distinct_games(games)}
-    counted = [move for move in moves if move.game in distinct]
-    regrets = [(m.best_value - m.value, m.game) for m in counted if m.value is not None]
+    counted = [move for move in moves if move.game_number in distinct]
+    regrets = [(m.best_value - m.value, m.game_number) for m in counted if m.value is not None]
     return PerfectPlayReport(
         pair_result(games[0].first, games[0].second, games),
         _blunder_rate(counted),
-        _blunder_rate([move for move in counted if move.game % 2 == 0]),
-        _blunder_rate([move for move in counted if move.game % 2 == 1]),
+        _blunder_rate([move for move in counted if move.game_number % 2 == 0]),
+        _blunder_rate([move for move in counted if move.game_number % 2 == 1]),
         dict(sorted(Counter(move.ply for move in moves if move.is_blunder).items())),
         mean_estimate(
             np.array([regret for regret, _ in regrets], np.float64),
@@ -159,9 +160,9 @@ def perfect_play_report(
     )
 
 
-def _blunder_rate(moves: Sequence[JudgedMove]) -> Estimate | None:
+def _blunder_rate(moves: Sequence[SolvedMove]) -> MeanEstimate | None:
     """Return the share of games with a blunder, among games not lost from the start."""
-    games = {move.game for move in moves if move.best_value >= 0}
-    games_with_blunder = {move.game for move in moves if move.is_blunder}
-    numbers = np.array(sorted(games), np.int64)
-    return proportion_estimate(np.isin(numbers, sorted(games_with_blunder)), numbers)
+    games = {move.game_number for move in moves if move.best_value >= 0}
+    games_with_blunder = {move.game_number for move in moves if move.is_blunder}
+    game_numbers = np.array(sorted(games), np.int64)
+    return proportion_estimate(np.isin(game_numbers, sorted(games_with_blunder)), game_numbers)

@@ -20,38 +20,43 @@ from zerolab.core.files import atomic_replace, check_path
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.rules import ONGOING, Game
-from zerolab.rules.rules import actions as actions_of
-from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
+from zerolab.rules.rules import ONGOING, Game, action_count
+from zerolab.store.checks import (
+    check_schema_version,
+    damaged_file_error,
+    guarded_read,
+    hex_digest,
+    read_bytes,
+)
 
 _ALL_LEGAL_LINES = -1
 
 
-def replay_lines(
+def play_lines(
     game: Game, moves: NDArray[np.int16], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_], int | None]:
     """Play the moves of n positions from the start of the game.
 
-    The moves of position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states
-    uint64[n, words], the legal actions bool[n, actions], and the index of the first position with
-    an illegal move or a finished game, or None if all are valid.
+    The moves to position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states,
+    uint64[n, words], and the legal actions, bool[n, actions]. Also returns the index of the first
+    position that is reached by an illegal move or is the end of a game; None if there is none.
     """
     count = len(offsets) - 1
-    states = np.empty((count, rules.words(game)), np.uint64)
-    masks = np.empty((count, rules.actions(game)), np.bool_)
-    invalid = int(_replay_lines(game, moves, offsets, states, masks))
+    states = np.empty((count, rules.word_count(game)), np.uint64)
+    masks = np.empty((count, rules.action_count(game)), np.bool_)
+    invalid = int(_play_lines(game, moves, offsets, states, masks))
     return states, masks, None if invalid == _ALL_LEGAL_LINES else invalid
 
 
 def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return the legal actions, bool[n, actions], in ongoing states uint64[n, words]."""
-    masks = np.empty((len(states), rules.actions(game)), np.bool_)
+    masks = np.empty((len(states), rules.action_count(game)), np.bool_)
     _write_legal(game, states, masks)
     return masks
 
 
 @kernel
-def _replay_lines(game: Any, moves: Any, offsets: Any, states: Any, masks: Any) -> Any:
+def _play_lines(game: Any, moves: Any, offsets: Any, states: Any, masks: Any) -> Any:
     for i in range(states.shape[0]):
         state = states[i]
         rules.start(game, state)
@@ -85,13 +90,13 @@ def solve_states(
     states: NDArray[np.uint64],
     report: Callable[[int], None] = lambda _: None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Solve ongoing states uint64[n, words], each distinct state once.
+    """Solve ongoing states, uint64[n, words], each distinct state once.
 
-    Returns the values int32[n, actions], and bool[n], True for solved states. The values of
+    Returns the action values, int32[n, actions], and bool[n], True for solved states. The values of
     unsolved states are ILLEGAL. `report` is called with the number of finished distinct states.
     """
     distinct, inverse = np.unique(states, axis=0, return_inverse=True)
-    values = np.full((len(distinct), actions_of(game)), ILLEGAL, np.int32)
+    values = np.full((len(distinct), action_count(game)), ILLEGAL, np.int32)
     solved = np.ones(len(distinct), np.bool_)
     for row, state in enumerate(distinct):
         try:
@@ -103,17 +108,19 @@ def solve_states(
     return values[indices], solved[indices]
 
 
-def solve_first_best(
+def solve_first_best_actions(
     oracle: Oracle, states: NDArray[np.uint64], orders: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the first best action of ongoing states in given orders, int64[n].
+    """Return int64[n], the best action of each ongoing state that comes first in its order.
 
-    It is UNSOLVED if the oracle's budget is exhausted. See `Oracle.first_best`.
+    `orders` is int64[n, actions]. The action is UNSOLVED if the oracle's budget is exhausted.
     """
     actions = np.full(len(states), UNSOLVED, np.int64)
     for row in range(len(states)):
         with suppress(NotSolvedError):
-            actions[row] = oracle.first_best(states[row : row + 1], orders[row : row + 1])[0]
+            actions[row] = oracle.first_best_actions(states[row : row + 1], orders[row : row + 1])[
+                0
+            ]
     return actions
 
 
@@ -125,8 +132,9 @@ _NO_MOVE = -1
 _MAX_BYTES = 1 << 30
 _FREE_VALUES = 1_000_000
 _VALUES_PER_BYTE = 50
-"""Maximum number of values per byte of a file, in excess of `_FREE_VALUES`. Constant columns take
-almost no space in a file but do in memory. Real files have at most three values per byte."""
+"""Maximum number of values per byte of a file, beyond the first `_FREE_VALUES`. Constant columns
+take almost no space in a file, but they do in memory. Real files have at most three values per
+byte."""
 _COLUMNS = pa.schema(
     [
         pa.field("game", pa.int64(), nullable=False),
@@ -140,18 +148,18 @@ _COLUMNS = pa.schema(
 
 @dataclass(frozen=True)
 class Positions:
-    """n positions with the exact value of every move."""
+    """Set of n solved positions, with the exact value of every move."""
 
     game: Game
-    games: NDArray[np.int64]
-    """[n], game number of each position."""
+    game_numbers: NDArray[np.int64]
+    """[n], number of the game that contains the position."""
     moves: NDArray[np.int16]
-    """[m], concatenated moves of all positions, each from the start of the game."""
+    """[m], moves from the start of the game to each position, concatenated."""
     offsets: NDArray[np.int64]
-    """[n + 1], start of each position's moves, followed by m."""
+    """[n + 1], start of each position's moves in `moves`, followed by m."""
     states: NDArray[np.uint64]
     """[n, words]"""
-    values: NDArray[np.int32]
+    action_values: NDArray[np.int32]
     """[n, actions], exact values for the side to move; ILLEGAL for illegal actions."""
 
     def __len__(self) -> int:
@@ -165,57 +173,57 @@ class Positions:
     @property
     def legal(self) -> NDArray[np.bool_]:
         """Legal actions, bool[n, actions]."""
-        return np.asarray(self.values != ILLEGAL)
+        return np.asarray(self.action_values != ILLEGAL)
 
     @property
-    def best(self) -> NDArray[np.int32]:
-        """Value of each position for the side to move, int32[n]."""
-        return np.asarray(self.values.max(axis=1))
+    def position_values(self) -> NDArray[np.int32]:
+        """Exact value of each position for the side to move, int32[n]."""
+        return np.asarray(self.action_values.max(axis=1))
 
     def line(self, row: int) -> tuple[int, ...]:
-        """Return the moves that lead to a position."""
+        """Return the moves from the start of the game to the position in a row."""
         return tuple(self.moves[self.offsets[row] : self.offsets[row + 1]].tolist())
 
     def take(self, rows: NDArray[np.int64]) -> Positions:
-        """Return selected positions, in the order of `rows`."""
+        """Return the positions in `rows`, int64[k], in this order."""
         parts = [self.moves[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return Positions(
             self.game,
-            self.games[rows],
+            self.game_numbers[rows],
             np.concatenate([np.empty(0, np.int16), *parts]),
             np.concatenate([[0], np.cumsum(self.plies[rows])]),
             self.states[rows],
-            self.values[rows],
+            self.action_values[rows],
         )
 
 
 def join_positions(parts: list[Positions]) -> Positions:
-    """Return the positions of one or more sets as a single set."""
+    """Return the positions of one or more sets as one set."""
     shifts = np.cumsum([0, *(len(part.moves) for part in parts)])
     starts = [part.offsets[:-1] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
     return Positions(
         parts[0].game,
-        np.concatenate([part.games for part in parts]),
+        np.concatenate([part.game_numbers for part in parts]),
         np.concatenate([part.moves for part in parts]),
         np.concatenate([*starts, shifts[-1:]]),
         np.concatenate([part.states for part in parts]),
-        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.action_values for part in parts]),
     )
 
 
 def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) -> None:
     """Write a Parquet file of solved positions, with `about` as JSON in its metadata."""
-    values = pa.array(positions.values.ravel(), mask=~positions.legal.ravel())
-    count, actions = positions.values.shape
+    values = pa.array(positions.action_values.ravel(), mask=~positions.legal.ravel())
+    count, actions = positions.action_values.shape
     table = pa.table(
         {
-            "game": positions.games,
+            "game": positions.game_numbers,
             "moves": pa.ListArray.from_arrays(positions.offsets.astype(np.int32), positions.moves),
             "ply": positions.plies.astype(np.int16),
             "values": pa.ListArray.from_arrays(
                 np.arange(0, count * actions + 1, actions, dtype=np.int32), values
             ),
-            "value": positions.best if count else np.empty(0, np.int32),
+            "value": positions.position_values if count else np.empty(0, np.int32),
         },
         schema=_COLUMNS,
     )
@@ -239,16 +247,16 @@ def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) 
 def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
     """Return the digest of a file's content, 32 hexadecimal digits."""
     head = json.dumps([game_name(positions.game), dict(about)], sort_keys=True)
-    arrays = (positions.games, positions.moves, positions.offsets, positions.values)
-    return digest(head.encode(), *(array.tobytes() for array in arrays))
+    arrays = (positions.game_numbers, positions.moves, positions.offsets, positions.action_values)
+    return hex_digest(head.encode(), *(array.tobytes() for array in arrays))
 
 
 def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dict[str, Any]]:
     """Return the positions of a file and the `about` table in its metadata.
 
-    Every position is replayed from its moves, and its values are checked against its legal moves.
-    Raises UserError if the file is missing, damaged, of another kind or newer, or if it is for
-    another game than `game`.
+    The state of every position is computed from its moves, and its values are checked against its
+    legal moves. Raises UserError if the file is missing, damaged, of another kind or newer, or if
+    it has positions of a game other than `game`.
     """
     check_path(path)
     if not path.is_file():
@@ -256,15 +264,15 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
             f"{quoted(path)} is not a file: expected positions written by zerolab dataset"
         )
     content = pa.py_buffer(read_bytes(path, _MAX_BYTES))
-    with reading(path):
+    with guarded_read(path):
         head, table = _read(path, content)
     file_game = parse_game(head["game"])
     if game is not None and game_name(file_game) != game_name(game):
         raise UserError(f"{quoted(path)} has positions of {head['game']}, not of {game_name(game)}")
-    with reading(path):
+    with guarded_read(path):
         positions = _restore(path, file_game, table)
     if content_digest(positions, head["about"]) != head["digest"]:
-        raise damaged(path, "its content does not match its digest")
+        raise damaged_file_error(path, "its content does not match its digest")
     return positions, head["about"]
 
 
@@ -276,18 +284,18 @@ def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
             if _METADATA not in metadata:
                 raise UserError(f"{quoted(path)} was not written by zerolab dataset")
             head = json.loads(metadata[_METADATA])
-            check_schema(path, head.get("schema"), SCHEMA)
+            check_schema_version(path, head.get("schema"), SCHEMA)
             fields = (("kind", str), ("game", str), ("digest", str), ("about", dict))
             if head["kind"] != _KIND or not all(isinstance(head[k], t) for k, t in fields):
-                raise damaged(path, "its metadata is not that of solved positions")
+                raise damaged_file_error(path, "its metadata is not that of solved positions")
             if not file.schema_arrow.equals(_COLUMNS):
-                raise damaged(path, "its columns are not those of solved positions")
+                raise damaged_file_error(path, "its columns are not those of solved positions")
             if _values(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
-                raise damaged(path, f"it has {_values(file.metadata):,} values")
-            # If one thread finds damage while others are reading, the process aborts.
+                raise damaged_file_error(path, f"it has {_values(file.metadata):,} values")
+            # With several threads, the process aborts if one finds damage while others are reading.
             return head, file.read(use_threads=False)
     except (pa.ArrowException, OSError) as error:  # not from the disk: the content is in memory
-        raise damaged(path, error) from error
+        raise damaged_file_error(path, error) from error
 
 
 def _values(metadata: Any) -> int:
@@ -299,24 +307,26 @@ def _values(metadata: Any) -> int:
 def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     if any(column.null_count for column in columns.values()):
-        raise damaged(path, "a value is missing")
+        raise damaged_file_error(path, "a value is missing")
     lines, listed = columns["moves"], columns["values"]
     # np.array() makes a writable copy.
     moves = np.array(lines.flatten().fill_null(_NO_MOVE), np.int16)
     offsets = lines.offsets.to_numpy().astype(np.int64)
-    states, masks, invalid = replay_lines(game, moves, offsets - offsets[0])
+    states, masks, invalid = play_lines(game, moves, offsets - offsets[0])
     if invalid is not None:
-        raise damaged(path, f"the moves of position {invalid} are not legal in {game_name(game)}")
+        raise damaged_file_error(
+            path, f"the moves of position {invalid} are not legal in {game_name(game)}"
+        )
     if (np.diff(listed.offsets.to_numpy()) != masks.shape[1]).any():
-        raise damaged(path, "a position has too few or too many values")
+        raise damaged_file_error(path, "a position has too few or too many values")
     values = np.array(listed.flatten().fill_null(ILLEGAL)).reshape(masks.shape)
     if ((values == ILLEGAL) == masks).any():
-        raise damaged(path, "its values do not match the legal moves")
+        raise damaged_file_error(path, "its values do not match the legal moves")
     positions = Positions(
         game, np.array(columns["game"]), moves, offsets - offsets[0], states, values
     )
     if (columns["ply"].to_numpy() != positions.plies).any():
-        raise damaged(path, "its plies do not match the moves")
-    if len(positions) and (columns["value"].to_numpy() != positions.best).any():
-        raise damaged(path, "a value is not that of the best move")
+        raise damaged_file_error(path, "its plies do not match the moves")
+    if len(positions) and (columns["value"].to_numpy() != positions.position_values).any():
+        raise damaged_file_error(path, "a value is not that of the best move")
     return positions

@@ -11,12 +11,17 @@ from pydantic import Field
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.core.errors import UserError
-from zerolab.rules import boards, rules, squares
-from zerolab.rules.bits import nth_bit
+from zerolab.rules import boards, cells, rules
+from zerolab.rules.bits import isolate_nth_bit
 from zerolab.rules.catalogue import Notation, register_game
+from zerolab.rules.cells import (
+    CellSolverRules,
+    pack_board,
+    require_alternating_counts,
+    require_mover_not_won,
+)
 from zerolab.rules.encoding import Encoding
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, Rules, State
-from zerolab.rules.squares import SquareHints, packed, require_alternate, require_undecided
 
 
 class ConnectFour(NamedTuple):
@@ -39,7 +44,7 @@ def _playable_cells(game, occupied):
 
 @inlined
 def _list_columns(game, cells, out):
-    """Write the columns of `cells` to `out`, starting in the middle; return their number."""
+    """Write the columns of `cells` to `out`, from the middle outwards; return their number."""
     count = 0
     middle = (game.columns - 1) // 2
     for i in range(game.columns):
@@ -55,7 +60,7 @@ _EVERY_COLUMN = np.uint64(0x0706050403020100)
 
 
 def _tops() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns]: the top cells of all columns, by board size."""
+    """Return the top cells of all columns by board size, uint64[rows, columns]."""
     sides = boards.MAX_SIDE + 1
     tops = np.zeros((sides, sides), np.uint64)
     for rows in range(1, sides):
@@ -81,7 +86,7 @@ def _open_columns(full, rows, columns):
     open_columns = _EVERY_COLUMN
     count = columns
     while full:
-        column = boards.lowest_bit(full) // rows
+        column = boards.lowest_bit_index(full) // rows
         open_columns = _without(open_columns, boards.u64(8 * (column - (columns - count))))
         count -= 1
         full &= full - boards.ONE
@@ -91,11 +96,11 @@ def _open_columns(full, rows, columns):
 class ConnectFourRules(Rules):
     """Rules of Connect Four.
 
-    The state is (own pieces, opponent's pieces), and an action is an open column. Bit
-    column * rows + height is the cell `height` cells above the bottom of a column. There is no
-    guard row as in [Tromp], so an 8x8 board fits in one word. Adding the bottom bit of a column to
-    the occupied cells carries to its lowest empty cell. The functions of `boards` treat a word as
-    a board with `columns` rows.
+    The state is (own pieces, opponent's pieces), and an action is a column that is not full. Bit
+    column * rows + height is the cell `height` cells above the bottom of a column. Unlike in
+    [Tromp], there is no guard row, so an 8x8 board fits in one word. Adding the bottom bit of a
+    column to the occupied cells carries to the lowest empty cell of the column. The functions of
+    `boards` treat a word as a board with `columns` rows.
     """
 
     @staticmethod
@@ -103,11 +108,11 @@ class ConnectFourRules(Rules):
         boards.check_line_fits(game.rows, game.columns, game.length)
 
     @staticmethod
-    def words(game):
+    def word_count(game):
         return 2
 
     @staticmethod
-    def actions(game):
+    def action_count(game):
         return game.columns
 
     @staticmethod
@@ -130,7 +135,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def outcome(game, state):
-        if boards.has_run(state[1], game.columns, game.rows, game.length):
+        if boards.has_line(state[1], game.columns, game.rows, game.length):
             return LOSS
         if state[0] | state[1] == boards.full_board(game.rows, game.columns):
             return DRAW
@@ -139,23 +144,23 @@ class ConnectFourRules(Rules):
     @staticmethod
     def random_action(game, state, random):
         tops = _TOPS[game.rows, game.columns] & ~(state[0] | state[1])
-        top = nth_bit(tops, streams.below(random, boards.popcount(tops)))
-        return boards.lowest_bit(top) // game.rows
+        top = isolate_nth_bit(tops, streams.below(random, boards.popcount(tops)))
+        return boards.lowest_bit_index(top) // game.rows
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Play at random, with a list of open columns updated only when a column is full."""
+        """Play at random with a list of open columns, which changes only when a column is full."""
         own = state[0]
         other = state[1]
         occupied = own | other
         rows = boards.u64(game.rows)
         tops = _TOPS[game.rows, game.columns]
         columns, count = _open_columns(occupied & tops, game.rows, game.columns)
-        won = boards.has_run(other, game.columns, game.rows, game.length)
+        won = boards.has_line(other, game.columns, game.rows, game.length)
         random = boards.ZERO
         plies = 0
         while count > 0 and not won:
-            random = rules.playout_bits(key, plies, random)
+            random = rules.random_bits_for_ply(key, plies, random)
             offset = boards.u64(8 * streams.below(random, count))
             column = (columns >> offset) & _BYTE
             piece = (occupied + (boards.ONE << column * rows)) & ~occupied
@@ -165,21 +170,21 @@ class ConnectFourRules(Rules):
             mover = own | piece
             own = other
             other = mover
-            won = boards.has_run(mover, game.columns, game.rows, game.length)
+            won = boards.has_line(mover, game.columns, game.rows, game.length)
             if piece & tops:
                 columns = _without(columns, offset)
                 count -= 1
         moves[0] = plies
-        return rules.win_after(plies) if won else DRAW
+        return rules.outcome_if_last_ply_wins(plies) if won else DRAW
 
 
 class ConnectFourEncoding(Encoding):
-    """Encoding with one plane of pieces and one reflection."""
+    """Encoding with one plane of pieces; the symmetries are the identity and one reflection."""
 
-    actions_over = "columns"
+    action_places = "columns"
 
     @staticmethod
-    def planes(game):
+    def plane_count(game):
         return 1
 
     @staticmethod
@@ -191,7 +196,7 @@ class ConnectFourEncoding(Encoding):
                 out[0, row * game.columns + column] = piece
 
     @staticmethod
-    def symmetries(game):
+    def symmetry_count(game):
         return 2
 
     @staticmethod
@@ -220,8 +225,8 @@ class ConnectFourNotation(Notation):
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board; require alternating moves and no floating pieces."""
-        require_alternate(board, first_to_move)
+        """Return the state of a board that has alternating moves and no floating pieces."""
+        require_alternating_counts(board, first_to_move)
         occupied = board != 0
         floating = np.argwhere(occupied[:-1] & ~occupied[1:])
         if floating.size:
@@ -230,17 +235,17 @@ class ConnectFourNotation(Notation):
                 f"the piece in column {column}, row {row + 1} from the top, floats: expected pieces"
                 " without empty cells below"
             )
-        transposed = board[::-1].T  # rows are columns, and start at the bottom
-        require_undecided(game, packed(-transposed), first_to_move)
-        return packed(transposed)
+        transposed = board[::-1].T  # rows become columns and start at the bottom
+        require_mover_not_won(game, pack_board(-transposed), first_to_move)
+        return pack_board(transposed)
 
 
-class ConnectFourHints(SquareHints):
-    """Hints with scores for the speed of a win; threats reduce the number of moves [Pons]."""
+class ConnectFourSolverRules(CellSolverRules):
+    """Solver rules that score the speed of a win; threats reduce the moves to try [Pons]."""
 
     @staticmethod
-    def score(game, state):
-        return squares.line_score(state, game.columns, game.rows, game.length)
+    def final_score(game, state):
+        return cells.line_final_score(state, game.columns, game.rows, game.length)
 
     @staticmethod
     def score_is_distance(game):
@@ -248,13 +253,13 @@ class ConnectFourHints(SquareHints):
 
     @staticmethod
     def score_bounds(game, state):
-        return squares.line_score_bounds(state, game.columns, game.rows, game.length)
+        return cells.line_score_bounds(state, game.columns, game.rows, game.length)
 
     @staticmethod
     def solver_moves(game, state, out):
-        """Write an immediate win, or the defence against one, or all safe moves, or any move.
+        """Write an immediate win, else the defence against one, else all safe moves, else any move.
 
-        A safe move does not let the opponent win on the cell above it.
+        After a safe move, the opponent cannot win on the cell above it.
         """
         occupied = state[0] | state[1]
         playable = _playable_cells(game, occupied)
@@ -268,12 +273,12 @@ class ConnectFourHints(SquareHints):
                 if safe:
                     return _list_columns(game, safe, out)
                 best = playable
-        out[0] = boards.lowest_bit(best) // game.rows
+        out[0] = boards.lowest_bit_index(best) // game.rows
         return 1
 
     @staticmethod
     def move_ordering_score(game, state):
-        return squares.line_ordering_score(state, game.columns, game.rows, game.length)
+        return cells.line_ordering_score(state, game.columns, game.rows, game.length)
 
 
 register_game(
@@ -282,5 +287,5 @@ register_game(
     ConnectFourRules,
     ConnectFourEncoding,
     ConnectFourNotation,
-    ConnectFourHints,
+    ConnectFourSolverRules,
 )

@@ -7,10 +7,15 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from zerolab.core import streams
-from zerolab.rules import boards, rules, squares
+from zerolab.rules import boards, cells, rules
 from zerolab.rules.catalogue import register_game
+from zerolab.rules.cells import (
+    AlternatingNotation,
+    CellEncoding,
+    CellRules,
+    CellSolverRules,
+)
 from zerolab.rules.rules import DRAW, LOSS, ONGOING
-from zerolab.rules.squares import AlternatingNotation, SquareEncoding, SquareHints, SquareRules
 
 
 class Gobang(NamedTuple):
@@ -21,7 +26,7 @@ class Gobang(NamedTuple):
     length: Annotated[int, Field(ge=3, le=8)] = 4
 
 
-class GobangRules(SquareRules):
+class GobangRules(CellRules):
     """Rules of Gobang; the state is (own pieces, opponent's pieces), and an action is a cell."""
 
     @staticmethod
@@ -36,7 +41,7 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def outcome(game, state):
-        if boards.has_run(state[1], game.rows, game.columns, game.length):
+        if boards.has_line(state[1], game.rows, game.columns, game.length):
             return LOSS
         if state[0] | state[1] == boards.full_board(game.rows, game.columns):
             return DRAW
@@ -44,16 +49,16 @@ class GobangRules(SquareRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Shuffle the empty cells in place in `moves` [Durstenfeld1964]; draws are independent."""
+        """Shuffle the empty cells in `moves` in place [Durstenfeld1964], one cell per ply."""
         own = state[0]
         other = state[1]
         empty = boards.full_board(game.rows, game.columns) & ~(own | other)
         count = boards.list_cells(empty, moves[1:])
-        won = boards.has_run(other, game.rows, game.columns, game.length)
+        won = boards.has_line(other, game.rows, game.columns, game.length)
         random = boards.ZERO
         plies = 0
         while plies < count and not won:
-            random = rules.playout_bits(key, plies, random)
+            random = rules.random_bits_for_ply(key, plies, random)
             drawn = 1 + plies + streams.below(random, count - plies)
             plies += 1
             cell = moves[drawn]
@@ -62,17 +67,17 @@ class GobangRules(SquareRules):
             mover = own | boards.bit(cell)
             own = other
             other = mover
-            won = boards.has_run(mover, game.rows, game.columns, game.length)
+            won = boards.has_line(mover, game.rows, game.columns, game.length)
         moves[0] = plies
-        return rules.win_after(plies) if won else DRAW
+        return rules.outcome_if_last_ply_wins(plies) if won else DRAW
 
 
-class GobangHints(SquareHints):
-    """Hints with scores for the speed of a win; a threat reduces the moves to one."""
+class GobangSolverRules(CellSolverRules):
+    """Solver rules that score the speed of a win; a threat leaves one move to try."""
 
     @staticmethod
-    def score(game, state):
-        return squares.line_score(state, game.rows, game.columns, game.length)
+    def final_score(game, state):
+        return cells.line_final_score(state, game.rows, game.columns, game.length)
 
     @staticmethod
     def score_is_distance(game):
@@ -80,25 +85,25 @@ class GobangHints(SquareHints):
 
     @staticmethod
     def score_bounds(game, state):
-        return squares.line_score_bounds(state, game.rows, game.columns, game.length)
+        return cells.line_score_bounds(state, game.rows, game.columns, game.length)
 
     @staticmethod
     def solver_moves(game, state, out):
-        """Write an immediate win, or the defence against one, or all empty cells."""
-        empty = squares.empty_cells(state, game.rows, game.columns)
+        """Write an immediate win, else the defence against one, else all empty cells."""
+        empty = cells.empty_cells(state, game.rows, game.columns)
         wins = empty & boards.winning_cells(state[0], game.rows, game.columns, game.length)
         if wins:
-            out[0] = boards.lowest_bit(wins)
+            out[0] = boards.lowest_bit_index(wins)
             return 1
         threats = empty & boards.winning_cells(state[1], game.rows, game.columns, game.length)
         if threats:
-            out[0] = boards.lowest_bit(threats)
+            out[0] = boards.lowest_bit_index(threats)
             return 1
         return boards.list_cells(empty, out)
 
     @staticmethod
     def move_ordering_score(game, state):
-        return squares.line_ordering_score(state, game.rows, game.columns, game.length)
+        return cells.line_ordering_score(state, game.rows, game.columns, game.length)
 
 
-register_game("gobang", Gobang, GobangRules, SquareEncoding, AlternatingNotation, GobangHints)
+register_game("gobang", Gobang, GobangRules, CellEncoding, AlternatingNotation, GobangSolverRules)

@@ -16,18 +16,24 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.rules import boards, rules
 from zerolab.rules.bits import (
-    any_bit,
-    bit_and,
-    bit_or,
-    broadcast,
-    load,
-    nth_bit,
-    shift_left,
-    shift_right,
+    and_lanes,
+    broadcast_lanes,
+    isolate_nth_bit,
+    load_lanes,
+    or_lanes,
+    or_reduce,
+    shift_lanes_left,
+    shift_lanes_right,
 )
 from zerolab.rules.catalogue import register_game
+from zerolab.rules.cells import (
+    CellEncoding,
+    CellNotation,
+    CellRules,
+    CellSolverRules,
+    pack_board,
+)
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN, State
-from zerolab.rules.squares import SquareEncoding, SquareHints, SquareNotation, SquareRules, packed
 
 
 class Othello(NamedTuple):
@@ -42,7 +48,7 @@ class Othello(NamedTuple):
 
 
 def _inner_columns() -> NDArray[np.uint64]:
-    """Return uint64[columns]: the cells of eight rows, without the first and last column."""
+    """Return the cells of eight rows without edge columns, by board width, uint64[columns]."""
     inner = np.zeros(boards.MAX_SIDE + 1, np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
         for cell in range(min(64, 8 * columns)):
@@ -55,7 +61,7 @@ _INNER_COLUMNS = _inner_columns()
 
 
 def _corners() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns]: the corner cells, by board size."""
+    """Return the corner cells by board size, uint64[rows, columns]."""
     sides = boards.MAX_SIDE + 1
     corners = np.zeros((sides, sides), np.uint64)
     for rows in range(1, sides):
@@ -69,11 +75,11 @@ _CORNERS = _corners()
 
 
 def _line_lanes() -> NDArray[np.uint64]:
-    """Return uint64[columns, 3, 4], for lines along rows, columns and both diagonals.
+    """Return constants for lines along rows, columns and both diagonals, uint64[columns, 3, 4].
 
     The second axis is the distance in bits between neighbours, twice that distance, and the mask of
     cells whose discs can be flipped along a line. For rows and diagonals, the mask excludes the
-    edge columns, so that lines do not continue around vertical edges.
+    edge columns, so lines do not continue around vertical edges.
     """
     lines = np.zeros((boards.MAX_SIDE + 1, 3, 4), np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
@@ -88,26 +94,26 @@ _LINE_LANES = _line_lanes()
 
 @inlined
 def _fill(columns, discs, other):
-    """Return the opponent's discs in unbroken lines from `discs`, up to and down from them.
+    """Return the opponent's discs in unbroken lines that start next to `discs`.
 
-    Both results are lanes, for lines to higher and to lower bits. The method is the parallel prefix
-    of Kogge and Stone. Two single and two double steps cover six discs, which is the maximum number
+    The two results are lanes for lines towards higher and lower bits. The method is the parallel
+    prefix of Kogge and Stone. Two single and two double steps cover six discs: the maximum number
     of flipped discs in a line of eight.
     """
-    single = load(_LINE_LANES[columns, 0])
-    double = load(_LINE_LANES[columns, 1])
-    other = bit_and(broadcast(other), load(_LINE_LANES[columns, 2]))
-    discs = broadcast(discs)
-    pairs_up = bit_and(other, shift_left(other, single))
-    pairs_down = bit_and(other, shift_right(other, single))
-    up = bit_and(other, shift_left(discs, single))
-    down = bit_and(other, shift_right(discs, single))
-    up = bit_or(up, bit_and(other, shift_left(up, single)))
-    down = bit_or(down, bit_and(other, shift_right(down, single)))
-    up = bit_or(up, bit_and(pairs_up, shift_left(up, double)))
-    down = bit_or(down, bit_and(pairs_down, shift_right(down, double)))
-    up = bit_or(up, bit_and(pairs_up, shift_left(up, double)))
-    down = bit_or(down, bit_and(pairs_down, shift_right(down, double)))
+    single = load_lanes(_LINE_LANES[columns, 0])
+    double = load_lanes(_LINE_LANES[columns, 1])
+    other = and_lanes(broadcast_lanes(other), load_lanes(_LINE_LANES[columns, 2]))
+    discs = broadcast_lanes(discs)
+    pairs_up = and_lanes(other, shift_lanes_left(other, single))
+    pairs_down = and_lanes(other, shift_lanes_right(other, single))
+    up = and_lanes(other, shift_lanes_left(discs, single))
+    down = and_lanes(other, shift_lanes_right(discs, single))
+    up = or_lanes(up, and_lanes(other, shift_lanes_left(up, single)))
+    down = or_lanes(down, and_lanes(other, shift_lanes_right(down, single)))
+    up = or_lanes(up, and_lanes(pairs_up, shift_lanes_left(up, double)))
+    down = or_lanes(down, and_lanes(pairs_down, shift_lanes_right(down, double)))
+    up = or_lanes(up, and_lanes(pairs_up, shift_lanes_left(up, double)))
+    down = or_lanes(down, and_lanes(pairs_down, shift_lanes_right(down, double)))
     return up, down
 
 
@@ -115,24 +121,24 @@ def _fill(columns, discs, other):
 def _moves(rows, columns, own, other):
     """Return the empty cells on which a disc would flip opposing discs."""
     up, down = _fill(columns, own, other)
-    single = load(_LINE_LANES[columns, 0])
-    ends = any_bit(bit_or(shift_left(up, single), shift_right(down, single)))
+    single = load_lanes(_LINE_LANES[columns, 0])
+    ends = or_reduce(or_lanes(shift_lanes_left(up, single), shift_lanes_right(down, single)))
     return ends & ~(own | other) & boards.full_board(rows, columns)
 
 
 @inlined
 def _flipped(columns, disc, own, other):
-    """Return the discs flipped by a new disc, which are between it and own discs."""
+    """Return the discs flipped by a new disc: those in lines between it and own discs."""
     up, down = _fill(columns, disc, other)
     from_own_up, from_own_down = _fill(columns, own, other)
-    return any_bit(bit_or(bit_and(up, from_own_down), bit_and(down, from_own_up)))
+    return or_reduce(or_lanes(and_lanes(up, from_own_down), and_lanes(down, from_own_up)))
 
 
 @inlined
 def _neighbours(columns, discs):
-    """Return the cells next to discs; for discs in edge columns, only those above and below.
+    """Return the cells next to discs; for discs in edge columns, only the cells above and below.
 
-    Bits outside the board may also be set.
+    Discs and bits outside the board may be included.
     """
     row = boards.u64(columns)
     inner = discs & _INNER_COLUMNS[columns]
@@ -142,23 +148,23 @@ def _neighbours(columns, discs):
 
 @inlined
 def _result(own, other):
-    """Return the outcome of a finished game, which the player with more discs wins."""
+    """Return the outcome of a finished game: the player with more discs wins."""
     difference = boards.popcount(own) - boards.popcount(other)
     if difference > 0:
         return WIN
     return LOSS if difference < 0 else DRAW
 
 
-class OthelloRules(SquareRules):
+class OthelloRules(CellRules):
     """Rules of Othello.
 
-    The state is (own discs, opponent's discs). An action is a cell, except that the last action is
-    a pass. A pass is legal only if there is no other legal action. The game ends as soon as neither
-    player can place a disc, so there are never two consecutive passes.
+    The state is (own discs, opponent's discs). Actions are cells, except for the last action, which
+    is a pass. A pass is legal only if there is no other legal action. The game ends as soon as
+    neither player can place a disc, so there are never two consecutive passes.
     """
 
     @staticmethod
-    def actions(game):
+    def action_count(game):
         return game.rows * game.columns + 1
 
     @staticmethod
@@ -207,11 +213,11 @@ class OthelloRules(SquareRules):
         moves = _moves(game.rows, game.columns, state[0], state[1])
         if moves == boards.ZERO:
             return game.rows * game.columns
-        return boards.nth_set_bit(moves, streams.below(random, boards.popcount(moves)))
+        return boards.nth_bit_index(moves, streams.below(random, boards.popcount(moves)))
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Play at random until two consecutive passes, which do not count as plies."""
+        """Play at random until both players pass; these two passes do not count as plies."""
         own = state[0]
         other = state[1]
         random = boards.ZERO
@@ -219,15 +225,15 @@ class OthelloRules(SquareRules):
         passes = 0
         while passes < 2:
             legal = _moves(game.rows, game.columns, own, other)
-            random = rules.playout_bits(key, plies, random)
+            random = rules.random_bits_for_ply(key, plies, random)
             plies += 1
             passes += 1
             disc = boards.ZERO
             action = game.rows * game.columns
             if legal != boards.ZERO:
                 passes = 0
-                disc = nth_bit(legal, streams.below(random, boards.popcount(legal)))
-                action = boards.lowest_bit(disc)
+                disc = isolate_nth_bit(legal, streams.below(random, boards.popcount(legal)))
+                action = boards.lowest_bit_index(disc)
             moves[plies] = action
             flipped = _flipped(game.columns, disc, own, other)
             mover = own | flipped | disc
@@ -238,15 +244,15 @@ class OthelloRules(SquareRules):
         return -result if plies & 1 else result
 
 
-class OthelloNotation(SquareNotation):
-    """Notation with cells such as "c2" and with "pass" for the last action."""
+class OthelloNotation(CellNotation):
+    """Notation with cells such as "c2", and "pass" for the last action."""
 
     @staticmethod
     def action_name(game: Any, action: int) -> str:
         """Return the name of a cell, or "pass"."""
         if action == game.rows * game.columns:
             return "pass"
-        return SquareNotation.action_name(game, action)
+        return CellNotation.action_name(game, action)
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
@@ -257,19 +263,19 @@ class OthelloNotation(SquareNotation):
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board with any numbers of discs, since players may have passed."""
-        return packed(board)
+        """Return the state of a board; any numbers of discs are valid, since players may pass."""
+        return pack_board(board)
 
 
-class OthelloHints(SquareHints):
-    """Hints with the disc difference as the score."""
+class OthelloSolverRules(CellSolverRules):
+    """Solver rules with the disc difference as the final score."""
 
     @staticmethod
     def max_plies(game):
         return 2 * game.rows * game.columns  # there are never two consecutive passes
 
     @staticmethod
-    def score(game, state):
+    def final_score(game, state):
         return boards.popcount(state[0]) - boards.popcount(state[1])
 
     @staticmethod
@@ -296,4 +302,4 @@ class OthelloHints(SquareHints):
         return -2 * mobility - boards.popcount(frontier)
 
 
-register_game("othello", Othello, OthelloRules, SquareEncoding, OthelloNotation, OthelloHints)
+register_game("othello", Othello, OthelloRules, CellEncoding, OthelloNotation, OthelloSolverRules)

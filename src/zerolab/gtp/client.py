@@ -18,24 +18,24 @@ MAX_RESPONSE_BYTES = 1 << 20
 _GAMES_FOLDER = "/usr/games"  # used by Debian for engines such as gtp-rhino; often not on PATH
 _QUIT_SECONDS = 1.0
 _POLL_SECONDS = 0.1
-_MAX_QUOTE = 60
+_MAX_EXCERPT = 60
 _CHUNK = 1 << 16
 
 
-class EngineError(Exception):
-    """Error for an engine that is missing, has ended, hangs, or sends invalid output."""
+class GtpEngineError(Exception):
+    """Error of an engine that is missing, has ended, hangs, or sends invalid output."""
 
 
-class EngineRefusedError(EngineError):
-    """Error response of an engine to a command; the engine is still running."""
+class GtpResponseError(GtpEngineError):
+    """Error response of an engine to a command; the engine keeps running."""
 
 
-class Client:
-    """Connection to an engine, which ends on any EngineError except EngineRefusedError.
+class GtpClient:
+    """Connection to an engine, closed by any GtpEngineError except GtpResponseError.
 
     The command line is split with shell rules but run without a shell. The program runs in a
     separate process group, which is killed when the client is closed or garbage-collected, and when
-    this process exits. Supports only POSIX systems.
+    this process exits. Requires a POSIX system.
     """
 
     def __init__(self, command: str, timeout: float) -> None:
@@ -54,19 +54,19 @@ class Client:
     def request(self, command: str) -> str:
         """Send a command and return the text of the response.
 
-        Raises EngineRefusedError if the engine responds with an error. Raises EngineError if it
+        Raises GtpResponseError if the engine responds with an error. Raises GtpEngineError if it
         does not respond in time, has ended, or prints anything other than a response.
         """
         if not self._terminate.alive:
-            raise EngineError("it has ended")
+            raise GtpEngineError("it has ended")
         try:
             self._send(command)
             text = self._receive(command)
-        except EngineError:
+        except GtpEngineError:
             self._terminate()
             raise
         if text.startswith("?"):
-            raise EngineRefusedError(f'it responded "{quote(text)}" to "{command}"')
+            raise GtpResponseError(f'it responded "{excerpt(text)}" to "{command}"')
         return text[1:].strip()
 
     def close(self) -> None:
@@ -83,21 +83,21 @@ class Client:
         self._terminate()
 
     def interrupt(self) -> None:
-        """Kill the engine, so that a thread waiting for it gets an EngineError."""
+        """Kill the engine, so that a thread waiting for it raises GtpEngineError."""
         self._interrupted = True
         _kill(self._process)
 
     def _send(self, command: str) -> None:
         is_running = self._read(time.monotonic())
         if self._buffer.strip():
-            raise EngineError(f'it printed "{quote(self._buffer)}" without a command')
+            raise GtpEngineError(f'it printed "{excerpt(self._buffer)}" without a command')
         self._buffer = b""
         try:
             self._write(command)
         except OSError:
             is_running = False
         if not is_running:
-            raise EngineError(self._exit_message())
+            raise GtpEngineError(self._exit_message())
 
     def _write(self, command: str) -> None:
         assert self._process.stdin is not None
@@ -109,19 +109,19 @@ class Client:
             is_running = self._read(deadline)
             self._buffer = self._buffer.replace(b"\r", b"").lstrip(b"\n")
             if self._buffer and self._buffer[:1] not in (b"=", b"?"):
-                raise EngineError(f'it printed "{quote(self._buffer)}" instead of a response')
+                raise GtpEngineError(f'it printed "{excerpt(self._buffer)}" instead of a response')
             text, end, rest = self._buffer.partition(b"\n\n")
             if end:
                 self._buffer = rest
                 return text.decode(errors="replace")
             if len(self._buffer) > MAX_RESPONSE_BYTES:
-                raise EngineError(f'its response to "{command}" is too long')
+                raise GtpEngineError(f'its response to "{command}" is too long')
             if self._interrupted:
-                raise EngineError("it was interrupted")
+                raise GtpEngineError("it was interrupted")
             if not is_running:
-                raise EngineError(self._exit_message())
+                raise GtpEngineError(self._exit_message())
             if time.monotonic() >= deadline:
-                raise EngineError(f'no response to "{command}" within {self._timeout:g} seconds')
+                raise GtpEngineError(f'no response to "{command}" within {self._timeout:g} seconds')
 
     def _read(self, deadline: float) -> bool:
         """Wait briefly for output; return False once the engine has closed its output."""
@@ -137,21 +137,21 @@ class Client:
         return self._process.stdout in self._selector.get_map()
 
     def _exit_message(self) -> str:
-        """Return an error message for an engine that ended, with its last line of stderr."""
+        """Return an error message for an engine that ended, with the last line of its stderr."""
         deadline = time.monotonic() + _QUIT_SECONDS
         while self._selector.get_map() and time.monotonic() < deadline:
             self._read(deadline)
         lines = [line for line in self._stderr.decode(errors="replace").split("\n") if line.strip()]
-        return f'it has ended with the message "{quote(lines[-1])}"' if lines else "it has ended"
+        return f'it has ended with the message "{excerpt(lines[-1])}"' if lines else "it has ended"
 
 
 def _spawn(command: str) -> subprocess.Popen[bytes]:
     try:
         arguments = shlex.split(command)
     except ValueError as error:
-        raise EngineError(f"invalid command: {error}") from None
+        raise GtpEngineError(f"invalid command: {error}") from None
     if not arguments:
-        raise EngineError("the command is empty")
+        raise GtpEngineError("the command is empty")
     folders = os.environ.get("PATH", os.defpath) + os.pathsep + _GAMES_FOLDER
     arguments[0] = shutil.which(arguments[0], path=folders) or arguments[0]
     try:
@@ -165,7 +165,7 @@ def _spawn(command: str) -> subprocess.Popen[bytes]:
         )
     except (OSError, ValueError) as error:  # ValueError for a null byte in the command
         reason = getattr(error, "strerror", None) or error
-        raise EngineError(f"{arguments[0]} cannot be started: {reason}") from None
+        raise GtpEngineError(f"{arguments[0]} cannot be started: {reason}") from None
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
@@ -182,8 +182,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def quote(text: bytes | str) -> str:
-    """Return the beginning of a text as one printable line."""
+def excerpt(text: bytes | str) -> str:
+    """Return the beginning of a text as one line of printable characters."""
     decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
     line = "".join(each if each.isprintable() else " " for each in decoded.strip())
-    return line if len(line) <= _MAX_QUOTE else line[: _MAX_QUOTE - 3] + "..."
+    return line if len(line) <= _MAX_EXCERPT else line[: _MAX_EXCERPT - 3] + "..."

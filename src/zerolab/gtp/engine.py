@@ -1,4 +1,4 @@
-"""Go Text Protocol engine that plays as an agent (see docs/gtp.md)."""
+"""Go Text Protocol engine that plays with an agent (see docs/gtp.md)."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT, Player
-from zerolab.agents.analysis import MoveAnalysis, analyse_as_player
+from zerolab.agents.analysis import MoveAnalysis, analyse_with_player
 from zerolab.agents.kinds.baselines import PerfectPlayer
-from zerolab.agents.network_players import SearchPlayer, for_one_game
+from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.core import __version__, streams
 from zerolab.core.errors import UserError
 from zerolab.gtp.protocol import (
     ILLEGAL_MOVE,
     PASS,
     SYNTAX_ERROR,
-    RefusedError,
+    GtpCommandError,
     colour_to_move,
     draw_board,
     forced_pass,
     format_response,
     parse_colour,
     parse_command,
-    parse_number,
+    parse_integer,
     parse_vertex,
     read_lines,
     vertex,
 )
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 
 def analysis_lines(player: Player, position: Position, keys: NDArray[np.uint64]) -> list[str]:
-    """Return one line per legal action of an ongoing position, in descending order of quality.
+    """Return one line per legal action of an ongoing position, from best to worst.
 
-    Search players provide visits, prior and value (in [-1, 1], for the side to move). Perfect play
-    provides the exact value (see `oracles.oracle.Oracle`). Raises RefusedError for other players.
-    `keys` is the random stream of the search, uint64[1].
+    Search players provide visits, prior and value (in [-1, 1], for the side to move). Perfect
+    players provide the exact value (see `oracles.oracle.Oracle`). Raises GtpCommandError for other
+    players. `keys`, uint64[1], is the random stream of the move.
     """
     if not isinstance(player, SearchPlayer | PerfectPlayer):
-        raise RefusedError(f"{player.name} provides no analysis")
-    analysis = analyse_as_player(player, position, keys)
+        raise GtpCommandError(f"{player.name} provides no analysis")
+    analysis = analyse_with_player(player, position, keys)
     return [f"{vertex(position, move.action)} {_statistics(move)}" for move in analysis.moves]
 
 
@@ -64,7 +64,7 @@ _UNACCEPTABLE_SIZE = "unacceptable size"
 logger = logging.getLogger(__name__)
 
 
-class Engine:
+class GtpEngine:
     """Engine that executes the commands of a controller.
 
     `make_player` creates the player for a game. It is called again when the board size changes, and
@@ -73,9 +73,9 @@ class Engine:
     """
 
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
-        self.running = True
+        self.is_running = True
         self._make_player = make_player
-        self._player = for_one_game(make_player(game))
+        self._player = prepare_for_one_game(make_player(game))
         self._seed = seed
         self._games = 0
         self._begin(game)
@@ -85,7 +85,7 @@ class Engine:
         for line in read_lines(reader):
             writer.write(self.respond(line))
             writer.flush()
-            if not self.running:
+            if not self.is_running:
                 return
 
     def respond(self, line: bytes) -> bytes:
@@ -95,9 +95,9 @@ class Engine:
             return b""
         try:
             if command.name not in _COMMANDS:
-                raise RefusedError("unknown command")
+                raise GtpCommandError("unknown command")
             return format_response(command, _COMMANDS[command.name](self, *command.arguments), True)
-        except (RefusedError, UserError) as error:
+        except (GtpCommandError, UserError) as error:
             return format_response(command, str(error), False)
         except Exception as error:  # the controller needs a response even after an internal error
             logger.error("%s failed: %r", command.name, error)
@@ -129,7 +129,7 @@ class Engine:
         return "\n".join(_COMMANDS)
 
     def _quit(self, *_: str) -> str:
-        self.running = False
+        self.is_running = False
         return ""
 
     def _list_games(self, *_: str) -> str:
@@ -137,7 +137,7 @@ class Engine:
 
     def _set_game(self, *arguments: str) -> str:
         if "_".join(arguments).lower() != self._short_name:
-            raise RefusedError("unsupported game")
+            raise GtpCommandError("unsupported game")
         return ""
 
     def _zerolab_game(self, *_: str) -> str:
@@ -150,8 +150,8 @@ class Engine:
     def _boardsize(self, *arguments: str) -> str:
         """Set the board size: one number for a square board, or the numbers of rows and columns."""
         if len(arguments) not in (1, 2):
-            raise RefusedError(SYNTAX_ERROR)
-        sides = [parse_number(word) for word in arguments]
+            raise GtpCommandError(SYNTAX_ERROR)
+        sides = [parse_integer(word) for word in arguments]
         game = self._position.game
         size = sides[0], sides[-1]
         if size != game[:2]:
@@ -159,9 +159,9 @@ class Engine:
                 name, _, options = game_name(game).partition(":")
                 board = ":".join([f"{size[0]}x{size[1]}", *options.split(":")[1:]])
                 game = parse_game(f"{name}:{board}")
-                self._player = for_one_game(self._make_player(game))
+                self._player = prepare_for_one_game(self._make_player(game))
             except UserError:
-                raise RefusedError(_UNACCEPTABLE_SIZE) from None
+                raise GtpCommandError(_UNACCEPTABLE_SIZE) from None
         self._begin(game)
         return ""
 
@@ -171,7 +171,7 @@ class Engine:
 
     def _komi(self, komi: str = "", *_: str) -> str:
         if not _NUMBER.fullmatch(komi):
-            raise RefusedError(SYNTAX_ERROR)
+            raise GtpCommandError(SYNTAX_ERROR)
         return ""
 
     def _play(self, colour: str = "", move: str = "", *_: str) -> str:
@@ -199,7 +199,7 @@ class Engine:
 
     def _undo(self, *_: str) -> str:
         if len(self._positions) == 1:
-            raise RefusedError("cannot undo")
+            raise GtpCommandError("cannot undo")
         self._positions.pop()
         return ""
 
@@ -208,8 +208,8 @@ class Engine:
 
     def _final_score(self, *_: str) -> str:
         if self._position.outcome is None:
-            raise RefusedError("cannot score")
-        score = python.score(self._position.game, self._position.state)
+            raise GtpCommandError("cannot score")
+        score = compiled_rules.final_score(self._position.game, self._position.state)
         if score == 0:
             return "0"
         return f"{'B' if (score > 0) == self._position.first_to_move else 'W'}+{abs(score)}"
@@ -226,12 +226,12 @@ class Engine:
     def _analyse(self, *colour: str) -> str:
         position = self._with_mover(parse_colour(colour[0])) if colour else self._position
         if position.outcome is not None:
-            raise RefusedError("the game is over")
+            raise GtpCommandError("the game is over")
         self._synchronise(position)
         return "\n".join(analysis_lines(self._player, position, self._keys(position)))
 
     def _choose(self, colour: str) -> tuple[Position, int | None]:
-        """Return the position with a colour to move, and the player's action.
+        """Return the position with `colour` to move, and the player's action.
 
         The action is None in a finished game, and FORFEIT if the player forfeits.
         """
@@ -243,7 +243,7 @@ class Engine:
         return position, int(self._player.choose(_SLOT, position.state[None], keys)[0])
 
     def _with_mover(self, colour: str) -> Position:
-        """Return the position with a colour to move.
+        """Return the position with `colour` to move.
 
         Some controllers omit passes, so the opponent passes automatically if it has no other move.
         """
@@ -252,11 +252,11 @@ class Engine:
             return position
         passing = forced_pass(position)
         if passing is None:
-            raise RefusedError(ILLEGAL_MOVE)
+            raise GtpCommandError(ILLEGAL_MOVE)
         return position.play(passing)
 
     def _synchronise(self, position: Position) -> None:
-        """Report new moves to the player, or replay all moves after an undo."""
+        """Report new moves to the player; after an undo, replay all moves."""
         history, reported = position.history, len(self._reported)
         if history[:reported] != self._reported:
             self._player.reset(_SLOT)
@@ -267,36 +267,36 @@ class Engine:
 
     def _keys(self, position: Position) -> np.ndarray:
         games, plies = np.array([self._games]), np.array([position.ply])
-        return streams.streams(self._seed, 0, games, plies, streams.ARENA_MOVE)
+        return streams.stream_keys(self._seed, 0, games, plies, streams.ARENA_MOVE)
 
 
 def _check_numbers(arguments: tuple[str, ...], count: int) -> None:
     if len(arguments) < count:
-        raise RefusedError(SYNTAX_ERROR)
+        raise GtpCommandError(SYNTAX_ERROR)
     for word in arguments[:count]:
-        parse_number(word)
+        parse_integer(word)
 
 
 _COMMANDS: dict[str, Callable[..., str]] = {
-    "protocol_version": Engine._protocol_version,
-    "name": Engine._name,
-    "version": Engine._version,
-    "known_command": Engine._known_command,
-    "list_commands": Engine._list_commands,
-    "quit": Engine._quit,
-    "list_games": Engine._list_games,
-    "set_game": Engine._set_game,
-    "boardsize": Engine._boardsize,
-    "clear_board": Engine._clear_board,
-    "komi": Engine._komi,
-    "play": Engine._play,
-    "genmove": Engine._genmove,
-    "reg_genmove": Engine._reg_genmove,
-    "undo": Engine._undo,
-    "showboard": Engine._showboard,
-    "final_score": Engine._final_score,
-    "time_settings": Engine._time_settings,
-    "time_left": Engine._time_left,
-    "zerolab-game": Engine._zerolab_game,
-    "zerolab-analyze": Engine._analyse,
+    "protocol_version": GtpEngine._protocol_version,
+    "name": GtpEngine._name,
+    "version": GtpEngine._version,
+    "known_command": GtpEngine._known_command,
+    "list_commands": GtpEngine._list_commands,
+    "quit": GtpEngine._quit,
+    "list_games": GtpEngine._list_games,
+    "set_game": GtpEngine._set_game,
+    "boardsize": GtpEngine._boardsize,
+    "clear_board": GtpEngine._clear_board,
+    "komi": GtpEngine._komi,
+    "play": GtpEngine._play,
+    "genmove": GtpEngine._genmove,
+    "reg_genmove": GtpEngine._reg_genmove,
+    "undo": GtpEngine._undo,
+    "showboard": GtpEngine._showboard,
+    "final_score": GtpEngine._final_score,
+    "time_settings": GtpEngine._time_settings,
+    "time_left": GtpEngine._time_left,
+    "zerolab-game": GtpEngine._zerolab_game,
+    "zerolab-analyze": GtpEngine._analyse,
 }

@@ -1,4 +1,4 @@
-"""External engines as agents, with specs of the form ``gtp:"COMMAND"[?timeout=SECONDS]``."""
+"""Agents that run external engines, with specs of the form ``gtp:"COMMAND"[?timeout=SECONDS]``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from zerolab.agents.agent import AGENT_KINDS, FORFEIT, Access, Agent, AgentKind
-from zerolab.agents.options import options_text, parse_settings
+from zerolab.agents.agent import AGENT_KINDS, FORFEIT, Agent, AgentKind, ExternalAccess
+from zerolab.agents.options import options_text, parse_options
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
-from zerolab.gtp.client import Client, EngineError, EngineRefusedError, quote
+from zerolab.gtp.client import GtpClient, GtpEngineError, GtpResponseError, excerpt
 from zerolab.gtp.protocol import (
     PASS,
-    RefusedError,
+    GtpCommandError,
     colour_to_move,
     forced_pass,
     parse_vertex,
@@ -58,7 +58,7 @@ class GtpPlayer:
         self._games = [_new_game(self._game) for _ in range(games)]
         try:
             self._program.start()
-        except EngineError as error:
+        except GtpEngineError as error:
             raise UserError(f"{self.name} cannot play {game_name(self._game)}: {error}") from None
 
     def reset(self, slots: NDArray[np.int64]) -> None:
@@ -68,7 +68,7 @@ class GtpPlayer:
     def choose(
         self, slots: NDArray[np.int64], states: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """Request moves from the engine; `keys` are not used."""
+        """Request moves from the engine; `keys` have no effect."""
         return np.array([self._action(self._games[slot]) for slot in slots], np.int64)
 
     def advance(self, slots: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
@@ -78,7 +78,7 @@ class GtpPlayer:
             self._games[slot] = _Game(position.play(int(action)), (*moves, move))
 
     def close(self) -> None:
-        """Terminate the process; this also happens when the player is garbage-collected."""
+        """Terminate the process; garbage collection of the player also does this."""
         self._program.stop()
 
     def interrupt(self) -> None:
@@ -99,7 +99,7 @@ class GtpPlayer:
 
 
 class _Game(NamedTuple):
-    """A game and its moves in protocol notation, such as "black D3"."""
+    """A position and the moves that led to it in protocol notation, such as "black D3"."""
 
     position: Position
     moves: tuple[str, ...]
@@ -110,32 +110,32 @@ class _ForfeitError(Exception):
 
 
 class _Program:
-    """Engine process and the moves on its board."""
+    """Engine process, and the moves played on the board of the engine."""
 
     def __init__(self, game: Game, command: str, timeout: float) -> None:
         self._game = game
         self._command = command
         self._timeout = timeout
-        self._client: Client | None = None
+        self._client: GtpClient | None = None
         self._interrupted = False
         self._board_moves: tuple[str, ...] | None = None
         self._accepts_passes = True
         self._failures = 0
 
-    def start(self) -> Client:
-        """Return the running engine, starting it and setting up the game if necessary.
+    def start(self) -> GtpClient:
+        """Return a client of the running engine; start and set up the engine if necessary.
 
-        Raises EngineError on failure.
+        Raises GtpEngineError on failure.
         """
         if self._client is not None:
             return self._client
-        self._client = client = Client(self._command, self._timeout)
+        self._client = client = GtpClient(self._command, self._timeout)
         self._board_moves = None
         if self._interrupted:  # `interrupt` was called before the client existed
             client.interrupt()
         try:
             _set_up(client, self._game)
-        except EngineError:
+        except GtpEngineError:
             self.stop()
             raise
         return client
@@ -155,16 +155,16 @@ class _Program:
     def choose(self, game: _Game) -> int:
         """Return the engine's legal action in an ongoing game; raise _ForfeitError on failure."""
         if self._interrupted:
-            raise EngineError("it was interrupted")
+            raise GtpEngineError("it was interrupted")
         if self._failures >= MAX_CONSECUTIVE_FAILURES:
             raise _ForfeitError(f"it failed {MAX_CONSECUTIVE_FAILURES} times in a row")
         try:
             client = self.start()
             self._replay(client, game.moves)
             text = client.request(f"genmove {colour_to_move(game.position)}")
-        except EngineRefusedError as error:
+        except GtpResponseError as error:
             raise _ForfeitError(str(error)) from None
-        except EngineError as error:
+        except GtpEngineError as error:
             self._failures += 1
             self.stop()
             if self._interrupted:
@@ -173,8 +173,8 @@ class _Program:
         self._failures = 0
         return self._parse_move(game, text)
 
-    def _replay(self, client: Client, moves: tuple[str, ...]) -> None:
-        """Play the moves of a game on the engine's board, continuing from its current position."""
+    def _replay(self, client: GtpClient, moves: tuple[str, ...]) -> None:
+        """Play the moves of a game on the engine's board, except those already played there."""
         played, self._board_moves = self._board_moves, None
         if played is None or moves[: len(played)] != played:
             client.request("clear_board")
@@ -183,16 +183,16 @@ class _Program:
             self._play(client, move)
         self._board_moves = moves
 
-    def _play(self, client: Client, move: str) -> None:
+    def _play(self, client: GtpClient, move: str) -> None:
         is_pass = move.endswith(PASS)
         if is_pass and not self._accepts_passes:
             return
         try:
             client.request(f"play {move}")
-        except EngineRefusedError:
+        except GtpResponseError:
             if not is_pass:
                 raise
-            # Some engines, such as gtp-rhino, pass automatically and refuse explicit passes.
+            # Some engines, such as gtp-rhino, pass automatically and reject explicit passes.
             self._accepts_passes = False
 
     def _parse_move(self, game: _Game, text: str) -> int:
@@ -201,8 +201,8 @@ class _Program:
             raise _ForfeitError("it resigned")
         try:
             action = parse_vertex(game.position, text)
-        except RefusedError:
-            raise _ForfeitError(f'it played "{quote(text)}", which is not legal') from None
+        except GtpCommandError:
+            raise _ForfeitError(f'it played "{excerpt(text)}", which is not legal') from None
         self._board_moves = (*game.moves, _move(game.position, action))
         return action
 
@@ -215,8 +215,8 @@ def _move(position: Position, action: int) -> str:
     return f"{colour_to_move(position)} {vertex(position, action)}"
 
 
-def _set_up(client: Client, game: Game) -> None:
-    """Set up an engine for a game; raise EngineError if the engine does not support it."""
+def _set_up(client: GtpClient, game: Game) -> None:
+    """Set up an engine for a game; raise GtpEngineError if the engine does not support the game."""
     commands = _request_optional(client, "list_commands").split()
     full_name = game_name(game)
     if "list_games" in commands:
@@ -226,21 +226,21 @@ def _set_up(client: Client, game: Game) -> None:
     client.request(f"boardsize {rows}" if rows == columns else f"boardsize {rows} {columns}")
     client.request("clear_board")
     if "zerolab-game" in commands and client.request("zerolab-game") != full_name:
-        raise EngineError(f"it plays {client.request('zerolab-game')}")
+        raise GtpEngineError(f"it plays {client.request('zerolab-game')}")
 
 
-def _choose_game(client: Client, short_name: str, games: list[str]) -> None:
+def _choose_game(client: GtpClient, short_name: str, games: list[str]) -> None:
     for name in games:
         if "_".join(name.lower().split()) == short_name:
             client.request(f"set_game {name}")
             return
-    raise EngineError(f"it plays {', '.join(games)}")
+    raise GtpEngineError(f"it plays {', '.join(games)}")
 
 
-def _request_optional(client: Client, command: str) -> str:
+def _request_optional(client: GtpClient, command: str) -> str:
     try:
         return client.request(command)
-    except EngineRefusedError:
+    except GtpResponseError:
         return ""
 
 
@@ -255,27 +255,27 @@ class ProgramOptions(Settings):
     """Options of an external program."""
 
     timeout: float = Field(default=60.0, gt=0, le=86_400)
-    """Seconds to wait for a response before the game is forfeited."""
+    """Seconds to wait for a response before the program forfeits the game."""
 
 
 class _Gtp(AgentKind):
     """External program that supports the Go Text Protocol."""
 
-    form = 'gtp:"COMMAND"'
-    access: Access = "program"
+    spec_form = 'gtp:"COMMAND"'
+    external_access: ExternalAccess = "program"
 
-    def agent(self, argument: str, game: Game) -> Agent:
+    def new_agent(self, argument: str, game: Game) -> Agent:
         text = argument.strip()
         match = _QUOTED.fullmatch(text) or _UNQUOTED.fullmatch(text)
         command = match["command"].strip() if match else ""
         if match is None or not command:
             raise UserError(f'"gtp:{argument}": expected a command, as in gtp:"gtp-rhino -l 2"')
-        options = parse_settings(ProgramOptions, match["options"], ProgramOptions())
+        options = parse_options(ProgramOptions, match["options"], ProgramOptions())
         name = f'gtp:"{command}"{options_text(options, ProgramOptions())}'
         return Agent(
             name,
             lambda: GtpPlayer(game, command, options.timeout, name),
-            max_games=_MAX_GAMES,
+            max_games_per_player=_MAX_GAMES,
             game=game,
             identity=name,
         )

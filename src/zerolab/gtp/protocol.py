@@ -15,12 +15,12 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 MAX_LINE_BYTES = 1 << 14
-"""Maximum line length; the rest of longer lines is ignored."""
+"""Maximum length of a line; the rest of a longer line is ignored."""
 
 SYNTAX_ERROR = "syntax error"
 ILLEGAL_MOVE = "illegal move"
@@ -34,8 +34,8 @@ _CONTROL = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
 _MAX_INTEGER = (1 << 31) - 1
 
 
-class RefusedError(Exception):
-    """Error for a command that cannot be executed; its message becomes the error response."""
+class GtpCommandError(Exception):
+    """Error for a command that cannot be executed; its message is the error response."""
 
 
 class Command(NamedTuple):
@@ -48,7 +48,7 @@ class Command(NamedTuple):
 
 
 def read_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield all lines of a stream, truncated to MAX_LINE_BYTES; the last need not be terminated."""
+    """Yield all lines of a stream, terminated or not, truncated to MAX_LINE_BYTES."""
     while line := stream.readline(MAX_LINE_BYTES):
         rest = line
         while rest and not rest.endswith(b"\n"):
@@ -67,9 +67,9 @@ def parse_command(line: bytes) -> Command | None:
 
 
 def format_response(command: Command, text: str, success: bool) -> bytes:
-    """Return the response to a command, without empty lines, which would terminate it.
+    """Return the response to a command, without empty lines, because these end a response.
 
-    A text that begins with a newline, such as a diagram, starts on the line below the mark.
+    A text that begins with a newline, such as a diagram, starts on the line after the mark.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     body = "\n".join(lines).encode(errors="replace").translate(None, _CONTROL)
@@ -79,16 +79,16 @@ def format_response(command: Command, text: str, success: bool) -> bytes:
 
 
 def parse_colour(word: str) -> str:
-    """Return FIRST or SECOND; raise RefusedError for anything else."""
+    """Return FIRST or SECOND; raise GtpCommandError for anything else."""
     if word.lower() not in _COLOURS:
-        raise RefusedError(SYNTAX_ERROR)
+        raise GtpCommandError(SYNTAX_ERROR)
     return _COLOURS[word.lower()]
 
 
-def parse_number(word: str) -> int:
-    """Return a non-negative integer; raise RefusedError for anything else."""
+def parse_integer(word: str) -> int:
+    """Return a non-negative integer; raise GtpCommandError for anything else."""
     if not _is_integer(word):
-        raise RefusedError(SYNTAX_ERROR)
+        raise GtpCommandError(SYNTAX_ERROR)
     return int(word)
 
 
@@ -117,18 +117,18 @@ def vertex(position: Position, action: int) -> str:
 def parse_vertex(position: Position, text: str) -> int:
     """Return the legal action named by a text, ignoring case.
 
-    In games with falling stones, a column letter or number is sufficient. Raises RefusedError for
-    illegal moves and for texts that are not moves.
+    In games with falling stones, a column letter or number is sufficient. Raises GtpCommandError
+    for illegal moves and for texts that are not moves.
     """
     names = _names(position)
     if text.lower() not in names:
         form = _COLUMN_OR_VERTEX if _stones_fall(position.game) else _VERTEX
-        raise RefusedError(ILLEGAL_MOVE if form.fullmatch(text.lower()) else SYNTAX_ERROR)
+        raise GtpCommandError(ILLEGAL_MOVE if form.fullmatch(text.lower()) else SYNTAX_ERROR)
     return names[text.lower()]
 
 
 def _names(position: Position) -> dict[str, int]:
-    """Return the legal actions by all of their names in lower case."""
+    """Return the legal actions by name in lower case; an action can have several names."""
     names = {}
     for action, cell in _cells(position).items():
         if cell is None or _stones_fall(position.game):
@@ -165,8 +165,8 @@ def _cells(position: Position) -> dict[int, int | None]:
     game, actions = position.game, position.legal_actions
     if not actions:
         return {}
-    states = np.stack([python.apply(game, position.state, action) for action in actions])
-    occupied = python.encode_batch(game, states)[:, 0].reshape(len(actions), -1) != 0
+    states = np.stack([compiled_rules.apply(game, position.state, action) for action in actions])
+    occupied = compiled_rules.encode_batch(game, states)[:, 0].reshape(len(actions), -1) != 0
     new_stones = occupied & (position.board().reshape(-1) == 0)
     return {
         action: int(cells.argmax()) if cells.sum() == 1 else None
@@ -184,4 +184,4 @@ def _row_number(game: Game, row: int) -> int:
 
 
 def _stones_fall(game: Game) -> bool:
-    return rules.actions(game) == int(game[1])
+    return rules.action_count(game) == int(game[1])

@@ -1,4 +1,4 @@
-"""Leagues stored in a folder, which can be resumed after an interruption.
+"""Leagues stored in folders, so that an interrupted league can be resumed.
 
 ``league.toml`` contains the settings and ``games.sqlite`` the games. ``population.safetensors``
 contains the state of the league and is replaced atomically after every batch of games.
@@ -24,14 +24,14 @@ from zerolab.league.league_settings import SPEED_SETTINGS, LeagueSettings
 from zerolab.league.playing import play_league_games
 from zerolab.league.population import (
     Population,
-    count_games,
+    count_new_positions,
     draw_pairs,
     first_generation,
-    new_positions,
     next_generation,
     novelty_credits,
-    rate_novelty,
-    rate_results,
+    rate_by_novelty,
+    rate_by_results,
+    update_totals,
 )
 from zerolab.play.game_files import ReachedPositions, reached_positions
 from zerolab.play.selfplay import SelfPlayResult
@@ -40,7 +40,7 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.store.arrays import load_arrays, save_arrays
-from zerolab.store.checks import reading
+from zerolab.store.checks import guarded_read
 from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameRecord, GameStore
 
@@ -53,37 +53,41 @@ _OPTIONS = {
 class LeagueNetwork(NamedTuple):
     """Network shared by all players of a league."""
 
-    evaluator: Callable[[], Evaluator]
+    load_evaluator: Callable[[], Evaluator]
     """Function that loads the network."""
     name: str = ""
     """Canonical name, such as ``runs/demo@12``; empty without a network."""
     identity: str = ""
     """Identity of the weights."""
     settings: dict[str, Any] | None = None
-    """Network settings."""
+    """Network settings; None without a network."""
     predicts_draws: bool = False
-    """True if a head predicts draw probabilities."""
+    """True if a head predicts the probability of a draw."""
 
 
 def league_network(spec: str | None, game: Game) -> LeagueNetwork:
-    """Return the network of the run named by `spec`, or equal priors if `spec` is None.
+    """Return the network of the run named by `spec`; if `spec` is None, all priors are equal.
 
     Raises UserError for agents without a network, for networks of other games, and for search
-    options in the spec, because the league has its own search settings.
+    options in the spec, because a league has separate search settings.
     """
     if spec is None:
-        return LeagueNetwork(lambda: UniformEvaluator(rules.actions(game)))
+        return LeagueNetwork(lambda: UniformEvaluator(rules.action_count(game)))
     agent = parse_agent(spec, game)
-    if agent.evaluator is None or agent.network is None:
+    if agent.load_evaluator is None or agent.network_settings is None:
         raise UserError(f"{agent.name} has no network: expected a run such as runs/demo@12")
     if "?" in agent.name:
         raise UserError(
             f"{agent.name}: options do not apply to a league; expected a run such as runs/demo@12,"
             " and --set search.KEY=VALUE"
         )
-    predicts_draws = any("draws" in head.outputs for head in agent.network.heads)
+    predicts_draws = any("draws" in head.search_outputs for head in agent.network_settings.heads)
     return LeagueNetwork(
-        agent.evaluator, agent.name, agent.identity, agent.network.model_dump(), predicts_draws
+        agent.load_evaluator,
+        agent.name,
+        agent.identity,
+        agent.network_settings.model_dump(),
+        predicts_draws,
     )
 
 
@@ -123,45 +127,45 @@ _KIND = "league"
 _STATE = "population.safetensors"
 _POPULATION = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
 
-Progress = Callable[["LeagueState", int, str], object]
-"""Callback with the most recently saved state, the number of finished games, and a note."""
+LeagueProgressCallback = Callable[["LeagueState", int, str], object]
+"""Callback that receives the last saved state, the number of finished games, and a note."""
 
 
 @dataclass
 class LeagueState:
-    """State of a league: its population and progress."""
+    """State of a league: population and progress."""
 
     population: Population
-    played: int = 0
+    game_count: int = 0
     """Number of games played."""
-    stages: int = 0
+    batch_count: int = 0
     """Number of batches in the game store."""
-    seen: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """uint64[S]: sorted hashes of the positions of all games, if fitness is based on novelty."""
+    seen_hashes: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    """uint64[S]: sorted hashes of the positions in all games, if fitness is based on novelty."""
 
-    def rate(
+    def rate_games(
         self,
         settings: LeagueSettings,
         pairs: NDArray[np.int64],
         results: NDArray[np.int8],
         positions: ReachedPositions | None = None,
     ) -> None:
-        """Rate players by the results of the next games, int8[games] for the first players.
+        """Rate players by the results of the next games.
 
-        `pairs`, int64[games, 2], are the players. All games must be in the same generation, and
-        the next generation is created after its last game. `positions` are required if fitness is
-        based on novelty.
+        `pairs`, int64[games, 2], are the players, and `results`, int8[games], are for the first
+        players. All games must be in one generation; the last game of a generation creates the next
+        one. `positions` are required if fitness is based on novelty.
         """
-        count_games(self.population, pairs, results)
+        update_totals(self.population, pairs, results)
         if settings.fitness == "results":
-            rate_results(self.population, settings, pairs, results)
+            rate_by_results(self.population, settings, pairs, results)
         else:
             assert positions is not None
-            counts, self.seen = new_positions(positions, len(pairs), self.seen)
+            counts, self.seen_hashes = count_new_positions(positions, len(pairs), self.seen_hashes)
             credits = novelty_credits(counts, results, settings.fitness == "novelty_of_winner")
-            rate_novelty(self.population, settings, pairs, credits)
-        self.played += len(pairs)
-        if self.played % settings.generation == 0:
+            rate_by_novelty(self.population, settings, pairs, credits)
+        self.game_count += len(pairs)
+        if self.game_count % settings.generation == 0:
             self.population = next_generation(self.population, settings)
 
     def rate_records(
@@ -171,31 +175,31 @@ class LeagueState:
         pairs: NDArray[np.int64],
         games: Sequence[GameRecord],
     ) -> None:
-        """Rate players by the records of the next games; see `rate`."""
+        """Rate players by the records of the next games; see `rate_games`."""
         results = np.array([each.result for each in games], np.int8)
         positions = None if settings.fitness == "results" else reached_positions(game, games)
-        self.rate(settings, pairs, results, positions)
+        self.rate_games(settings, pairs, results, positions)
 
-    def next_games(self, settings: LeagueSettings, total: int) -> range:
-        """Return the game numbers of the next batch, out of `total` games in the league."""
-        played_in_generation = self.played % settings.generation
+    def next_game_numbers(self, settings: LeagueSettings, total: int) -> range:
+        """Return the game numbers of the next batch in a league of `total` games."""
+        played_in_generation = self.game_count % settings.generation
         remaining = settings.generation - played_in_generation
-        return range(self.played, min(self.played + min(settings.batch, remaining), total))
+        return range(self.game_count, min(self.game_count + min(settings.batch, remaining), total))
 
 
 class League:
-    """A league stored in a folder; writing requires the context manager `locked`."""
+    """A league stored in a folder; writing requires the context manager `open_locked`."""
 
     def __init__(self, path: Path, settings: LeagueSettings) -> None:
         self.path = path
         self.settings = settings
-        self.games = GameStore(path / "games.sqlite")
+        self.store = GameStore(path / "games.sqlite")
         self.state = LeagueState(first_generation(settings))
 
     @classmethod
-    def saved(cls, path: Path) -> League | None:
+    def load(cls, path: Path) -> League | None:
         """Return the league stored in a folder, or None; raise UserError if it is damaged."""
-        if not path.is_dir() or not LEAGUE.is_in(path):
+        if not path.is_dir() or not LEAGUE.matches(path):
             return None
         source = str(path / LEAGUE.settings_file)
         league = cls(path, validate(LeagueSettings, LEAGUE.read_settings(path), source))
@@ -205,22 +209,22 @@ class League:
 
     @classmethod
     @contextmanager
-    def locked(cls, path: Path, settings: LeagueSettings) -> Iterator[League]:
+    def open_locked(cls, path: Path, settings: LeagueSettings) -> Iterator[League]:
         """Begin or resume a league.
 
         Raises UserError if the league is in use by another process, if settings differ except for
         `SPEED_SETTINGS`, or if the folder contains anything else.
         """
         with LEAGUE.locked(path):
-            league = cls.saved(path)
+            league = cls.load(path)
             if league is None:
                 LEAGUE.write_settings(path, settings.model_dump())
                 league = cls(path, settings)
             else:
                 saved, requested = league.settings.model_dump(), settings.model_dump()
-                LEAGUE.require_equal(path, saved, requested, SPEED_SETTINGS)
+                LEAGUE.require_equal_settings(path, saved, requested, SPEED_SETTINGS)
                 league.settings = settings
-            league.games.rewind(league.state.stages)
+            league.store.rewind(league.state.batch_count)
             yield league
 
     def play(
@@ -228,10 +232,10 @@ class League:
         game: Game,
         evaluator: Evaluator,
         total: int,
-        progress: Progress = lambda state, done, note: None,
-        watch: Callable[[SelfPlayResult], object] = lambda episodes: None,
+        progress: LeagueProgressCallback = lambda state, done, note: None,
+        on_batch: Callable[[SelfPlayResult], object] = lambda episodes: None,
     ) -> None:
-        """Play until the league has `total` games; `watch` receives every batch with its examples.
+        """Play until the league has `total` games; `on_batch` receives each batch with examples.
 
         Finished batches are saved even after an exception, such as KeyboardInterrupt in `progress`.
         Raises UserError for an odd number of games if fitness is based on novelty.
@@ -242,10 +246,10 @@ class League:
                 f"games = {total} is odd: expected an even number, because novelty compares games"
                 " in pairs"
             )
-        start, first = time.monotonic(), self.state.played
-        while numbers := self.state.next_games(settings, total):
+        start, first = time.monotonic(), self.state.game_count
+        while numbers := self.state.next_game_numbers(settings, total):
             pairs = draw_pairs(self.state.population, settings, numbers)
-            before = self.state.played
+            before = self.state.game_count
 
             def report(games: int, before: int = before) -> None:
                 minutes = max(1e-9, time.monotonic() - start) / 60
@@ -254,30 +258,30 @@ class League:
 
             episodes = play_league_games(
                 game, settings, evaluator, self.state.population, pairs, numbers.start,
-                lambda done, report=report: report(done.games),  # type: ignore[misc]
+                lambda done, report=report: report(done.game_count),  # type: ignore[misc]
             )  # fmt: skip
             self._commit(game, pairs, episodes.games)
-            watch(episodes)
+            on_batch(episodes)
 
     def _commit(self, game: Game, pairs: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
-        """Rate games and save them before the state, which determines how many games count."""
+        """Rate games and save them before the state, which determines the number of valid games."""
         state = self.state
-        self.games.record(state.population.generation, f"from {state.played}", games)
+        self.store.write_stage(state.population.generation, f"from {state.game_count}", games)
         state.rate_records(game, self.settings, pairs, games)
-        state.stages += 1
+        state.batch_count += 1
         _save(self.path / _STATE, state)
 
 
 def _save(path: Path, state: LeagueState) -> None:
     population = state.population
     arrays = {name: getattr(population, name) for name in _POPULATION}
-    arrays |= {"active": np.stack(population.active), "seen": state.seen}
-    save_arrays(path, _KIND, arrays, played=state.played, stages=state.stages)
+    arrays |= {"active": np.stack(population.active), "seen": state.seen_hashes}
+    save_arrays(path, _KIND, arrays, played=state.game_count, stages=state.batch_count)
 
 
 def _load(path: Path) -> LeagueState:
     arrays, metadata = load_arrays(path, _KIND)
-    with reading(path):
+    with guarded_read(path):
         columns = {name: arrays[name] for name in _POPULATION}
         population = Population(**columns, active=list(arrays["active"]))
         return LeagueState(

@@ -38,7 +38,7 @@ TITLES = {
 """Parameter titles in figures."""
 
 
-def draw_parameters(players: Population, settings: LeagueSettings) -> Figure:
+def draw_parameter_evolution(players: Population, settings: LeagueSettings) -> Figure:
     """Draw one panel per parameter, with all active players and their mean by generation."""
     count = len(settings.parameters)
     figure = new_figure(0.6 + 3.0 * count, 3.8)
@@ -82,8 +82,8 @@ class LeagueReport:
     """Players of a league and the evolution of their parameters."""
 
     league: League
-    network: Mapping[str, Any] | None = None
-    """Settings of the network shared by all players."""
+    network_settings: Mapping[str, Any] | None = None
+    """Settings of the network shared by all players; None without a network."""
 
     @property
     def settings(self) -> LeagueSettings:
@@ -92,21 +92,24 @@ class LeagueReport:
 
     @property
     def population(self) -> Population:
-        """All players so far."""
+        """All past and active players."""
         return self.league.state.population
 
     @cached_property
     def ranking(self) -> NDArray[np.int64]:
+        """Active players from best to worst; see `population.ranking`."""
         return ranking(self.population)
 
     @property
-    def best(self) -> int:
+    def best_player(self) -> int:
         """Number of the best player."""
         return int(self.ranking[0])
 
     def best_settings(self) -> dict[str, Any]:
         """Return the best player's settings as a preset for runs."""
-        values = dict(zip(self.settings.parameters, self.population.values[self.best], strict=True))
+        values = dict(
+            zip(self.settings.parameters, self.population.values[self.best_player], strict=True)
+        )
         search = self.settings.search.model_dump()
         for name, key, field in (("c", "selection", "c"), ("fpu", "fpu", "value")):
             if name in values:
@@ -119,10 +122,14 @@ class LeagueReport:
             budget = clock.model_dump(include={"name", "every", "least", "most"})
             self_play["budget"] = {**budget, "threshold": float(values["threshold"])}
         tables = {"game": self.settings.game, "selfplay": self_play, "search": search}
-        return tables if self.network is None else {**tables, "network": dict(self.network)}
+        return (
+            tables
+            if self.network_settings is None
+            else {**tables, "network": dict(self.network_settings)}
+        )
 
-    def spread(self) -> list[dict[str, Any]]:
-        """Return the mean and standard deviation of active players' parameters by generation."""
+    def generation_statistics(self) -> list[dict[str, Any]]:
+        """Return mean and standard deviation of active players' parameters by generation."""
         statistics = []
         for generation, active in enumerate(self.population.active):
             values = self.population.values[active]
@@ -166,29 +173,29 @@ class LeagueReport:
             "game": self.settings.game,
             "network": self.settings.network,
             "fitness": self.settings.fitness,
-            "games": self.league.state.played,
+            "games": self.league.state.game_count,
             "generation": self.population.generation,
-            "best": self.best,
+            "best": self.best_player,
             "players": [self._player(number) for number in self.ranking.tolist()],
-            "generations": self.spread(),
+            "generations": self.generation_statistics(),
         }
 
     def save(self) -> None:
         """Write the figure and the best player's settings to the league folder."""
-        best = self._player(self.best)
+        best = self._player(self.best_player)
         comment = (
             f"# Player {best['player']} of a league, with Elo {best['elo']:.0f} within the league"
             f" after {best['games']} games\n"
         )
         write_text(self.league.path / "best.toml", comment + tomli_w.dumps(self.best_settings()))
-        figure = draw_parameters(self.population, self.settings)
+        figure = draw_parameter_evolution(self.population, self.settings)
         for ending in ("png", "svg"):
             save_figure(figure, self.league.path / f"league.{ending}")
 
     def show(self, console: Console) -> None:
         """Print the best players and the parameter statistics by generation."""
         names = self.settings.parameters
-        games = self.league.state.played
+        games = self.league.state.game_count
         title = f"{self.settings.game}: {games} games, rated by {self.settings.fitness}"
         columns: list[str | Column] = [
             "player", Column("Elo", ".0f"), "games", Column("score", ".1%"), "generation",
@@ -203,10 +210,10 @@ class LeagueReport:
             for each in best
         ]  # fmt: skip
         print_table(console, Table("league", title, columns, rows))
-        print_table(console, self._spread_table())
+        print_table(console, self._generation_table())
 
-    def _spread_table(self) -> Table:
-        """Return the mean and standard deviation of each parameter by generation."""
+    def _generation_table(self) -> Table:
+        """Return a table with the mean and standard deviation of each parameter by generation."""
         names = self.settings.parameters
         random_moves = [Column("random moves", ".1%")] if "check" in names else []
         rows: list[list[Cell]] = [
@@ -215,7 +222,7 @@ class LeagueReport:
                 *(f"{row['mean'][name]:.3g}, {row['deviation'][name]:.2g}" for name in names),
                 *(row["slips"] for _ in random_moves),
             ]
-            for row in self.spread()
+            for row in self.generation_statistics()
         ]
         columns: list[str | Column] = ["generation", *names, *random_moves]
         return Table("spread", "active players: mean, sd", columns, rows)

@@ -11,9 +11,9 @@ from pydantic import Field, field_validator, model_validator
 from zerolab.core.config import Settings
 from zerolab.core.errors import quoted
 from zerolab.core.processes import available_cores
-from zerolab.search.budgets import Allowance, KlGain, KlGainSettings
+from zerolab.search.budgets import Allowance, KlGainBudget, KlGainSettings
 from zerolab.search.evaluator import ExtraOutput
-from zerolab.search.methods import plans_ahead, playouts
+from zerolab.search.methods import plans_ahead, playouts_per_leaf
 from zerolab.search.search_settings import SearchSettings
 
 
@@ -29,7 +29,7 @@ class ClockSettings(KlGainSettings):
     """Simulations on a player's clock at the start of a game. [Clausen2021]: 4650."""
 
     increment: int = Field(default=50, ge=1, le=1_000_000)
-    """Simulations added to the clock at each turn of the player, so that every move gets some.
+    """Simulations added to the clock at each turn of the player, so that every move has some.
     [Clausen2021]: 50."""
 
     def check(self, search: SearchSettings) -> None:
@@ -40,28 +40,28 @@ class ClockSettings(KlGainSettings):
                 " different search.root"
             )
 
-    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> Clock:
-        return Clock(self, slots, actions)
+    def new_budget(self, search: SearchSettings, slots: int, actions: int) -> SimulationClock:
+        return SimulationClock(self, slots, actions)
 
 
-class Clock(KlGain):
-    """Budget of `ClockSettings`; each slot is for one player in one game."""
+class SimulationClock(KlGainBudget):
+    """Budget of `ClockSettings`; each slot belongs to one player in one game."""
 
     def __init__(self, settings: ClockSettings, slots: int, actions: int) -> None:
         super().__init__(settings, slots, actions)
         self._start, self._increment, self._most = settings.start, settings.increment, settings.most
-        self.left = np.full(slots, settings.start, np.int64)
-        """int64[slots]: simulations left at the most recent turn, including its increment."""
+        self.simulations_left = np.full(slots, settings.start, np.int64)
+        """int64[slots]: simulations left at the most recent turn, after the increment."""
 
     def reset(self, slots: NDArray[np.int64]) -> None:
         """Reset the clocks for new games."""
-        self.left[slots] = self._start
-        self.spent[slots] = 0
+        self.simulations_left[slots] = self._start
+        self.spent_simulations[slots] = 0
 
-    def begin(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
-        self.left[slots] += self._increment - self.spent[slots]
-        self.most[slots] = np.minimum(self.left[slots], self._most)
-        return super().begin(slots, keys)
+    def allow_initial(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+        self.simulations_left[slots] += self._increment - self.spent_simulations[slots]
+        self.max_simulations[slots] = np.minimum(self.simulations_left[slots], self._most)
+        return super().allow_initial(slots, keys)
 
 
 Parameter = Literal["c", "fpu", "draw_value", "threshold", "check"]
@@ -74,8 +74,8 @@ _MAX_THREADS = 64
 _Range = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 
-class Ranges(Settings):
-    """Cyclic ranges of the parameters: each value wraps around from the upper to the lower end."""
+class ParameterRanges(Settings):
+    """Cyclic ranges of the parameters: values wrap around from the upper to the lower end."""
 
     c: _Range = (0.5, 8.0)
     """Range of `search.selection.c`. [Clausen2021]: 0.25 to 4 for Q in [0, 1], which is 0.5 to 8
@@ -94,7 +94,7 @@ class Ranges(Settings):
     """Range of the check parameter."""
 
     @model_validator(mode="after")
-    def _within_limits(self) -> Ranges:
+    def _within_limits(self) -> ParameterRanges:
         for name, (low, high) in self:
             minimum, maximum = _LIMITS[name]
             if low >= high:
@@ -127,7 +127,7 @@ def _clausen_search() -> SearchSettings:
     return SearchSettings.model_validate(values)
 
 
-def even(games: int) -> int:
+def require_even(games: int) -> int:
     """Return `games`; raise ValueError unless it is even."""
     if games % 2:
         raise ValueError(
@@ -137,17 +137,17 @@ def even(games: int) -> int:
     return games
 
 
-class Evolution(Settings):
-    """Settings of a league's players and their evolution."""
+class EvolutionSettings(Settings):
+    """Settings of the players of a league and of their evolution."""
 
     parameters: tuple[Parameter, ...] = Field(
         default=("c", "fpu", "threshold"), min_length=1, max_length=len(_LIMITS)
     )
     """Parameters that evolve. Other parameters have the values in `search` and `clock`; if the
-    threshold does not evolve, moves get `search.simulations`. [Clausen2021]: c, fpu, draw_value,
+    threshold does not evolve, moves use `search.simulations`. [Clausen2021]: c, fpu, draw_value,
     threshold."""
 
-    ranges: Ranges = Ranges()
+    ranges: ParameterRanges = ParameterRanges()
     """Parameter ranges for initial values and wrap-around."""
 
     optimum: float = Field(default=0.7, ge=0, le=1)
@@ -159,10 +159,10 @@ class Evolution(Settings):
     only to the winner. [Clausen2021]: all three."""
 
     active: int = Field(default=50, ge=2, le=10_000)
-    """Number of active players, those with the highest ratings. [Clausen2021]: 50."""
+    """Number of active players: the players with the highest ratings. [Clausen2021]: 50."""
 
     parents: int = Field(default=15, ge=1, le=10_000)
-    """Number of players with the highest ratings who get children at the end of a generation.
+    """Number of highest-rated players that produce children at the end of a generation.
     [Clausen2021]: 15."""
 
     children: int = Field(default=2, ge=1, le=1000)
@@ -184,10 +184,10 @@ class Evolution(Settings):
     @field_validator("generation")
     @classmethod
     def _even(cls, games: int) -> int:
-        return even(games)
+        return require_even(games)
 
     @model_validator(mode="after")
-    def _has_room(self) -> Evolution:
+    def _has_room(self) -> EvolutionSettings:
         needed = self.parents * (1 + self.children)
         if needed > self.active:
             raise ValueError(
@@ -201,14 +201,14 @@ class Evolution(Settings):
         return self
 
 
-class LeagueSettings(Evolution):
-    """Settings of a league: game, network, search and speed, in addition to `Evolution`."""
+class LeagueSettings(EvolutionSettings):
+    """Settings of a league: game, network, search and speed, in addition to `EvolutionSettings`."""
 
     game: str
     """Game specification, name:ROWSxCOLUMNS[:K]."""
 
     network: str = ""
-    """Network of a run, shared by all players; empty for none."""
+    """Network of a run, shared by all players; empty without a network."""
 
     identity: str = ""
     """Identity of the network weights."""
@@ -217,12 +217,12 @@ class LeagueSettings(Evolution):
     """Seed of all random streams."""
 
     temperature_plies: int = Field(default=30, ge=0)
-    """Number of plies at the start of a game with moves sampled in proportion to visits.
-    [Clausen2021]: 30."""
+    """Number of initial plies whose moves are sampled in proportion to visits. [Clausen2021]:
+    30."""
 
     search: SearchSettings = Field(default_factory=_clausen_search)
-    """Search settings shared by all players. [Clausen2021]: PUCT, fixed first-play urgency,
-    343 simulations, root noise of 0.25 with a concentration of 20.38."""
+    """Search settings shared by all players. [Clausen2021]: PUCT, fixed first-play urgency, 343
+    simulations, root noise of 0.25 with a concentration of 20.38."""
 
     parallel_games: int = Field(default=256, ge=1, le=100_000)
     """Number of games in progress, over all threads. Affects only the speed."""
@@ -241,7 +241,7 @@ class LeagueSettings(Evolution):
     @field_validator("batch")
     @classmethod
     def _even_batch(cls, games: int) -> int:
-        return even(games)
+        return require_even(games)
 
     @model_validator(mode="after")
     def _compatible(self) -> LeagueSettings:
@@ -254,7 +254,9 @@ class LeagueSettings(Evolution):
                     f"search.{key} = {quoted(kind)} does not use parameters = {name}:"
                     f" expected {quoted(expected)}"
                 )
-        if "draw_value" in self.parameters and playouts(self.search.leaf_evaluator.build()):
+        if "draw_value" in self.parameters and playouts_per_leaf(
+            self.search.leaf_evaluator.build()
+        ):
             raise ValueError(
                 "parameters = draw_value: playouts provide no draw probabilities; expected"
                 ' search.leaf_evaluator = "network"'
@@ -272,4 +274,4 @@ class LeagueSettings(Evolution):
 
 
 SPEED_SETTINGS = ("parallel_games", "threads", "batch")
-"""Settings that can change when a league is resumed."""
+"""Settings that are allowed to change when a league is resumed."""

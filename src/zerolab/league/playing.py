@@ -12,7 +12,7 @@ from zerolab.agents.agent import Actions, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
-from zerolab.league.league_settings import Clock, LeagueSettings
+from zerolab.league.league_settings import LeagueSettings, SimulationClock
 from zerolab.league.population import Population
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import (
@@ -33,17 +33,17 @@ from zerolab.search.search import Search
 from zerolab.store.games import GameRecord
 
 
-class LeagueSeating(NamedTuple):
+class LeagueParameters(NamedTuple):
     """Parameters of both players in consecutively numbered games."""
 
-    begin: int
+    first_number: int
     """Number of the first game."""
     values: NDArray[np.float64]
     """float64[games, 2, n]: parameters of both sides, ordered as `LeagueSettings.parameters`."""
 
 
 class LeaguePlayer(SelfPlayer):
-    """Player of both sides of league games, with different search parameters for each side.
+    """Player that plays both sides of league games, with separate search parameters for each side.
 
     Both sides share batches and cache. In slot s, the first player uses tree 2s and the second
     player tree 2s + 1. The keys are those of `SelfPlayer`.
@@ -56,9 +56,10 @@ class LeaguePlayer(SelfPlayer):
         self_play: SelfPlaySettings,
         evaluator: Evaluator,
         threads: int,
-        seating: LeagueSeating,
+        parameters: LeagueParameters,
     ) -> None:
-        self._seating = seating  # used by `start` in super().__init__
+        self._parameters = parameters
+        # Used by `start`, which super().__init__ calls.
         self._columns = {name: n for n, name in enumerate(settings.parameters)}
         self._optimum = settings.optimum
         super().__init__(game, self_play, settings.search, evaluator, threads)
@@ -73,29 +74,29 @@ class LeaguePlayer(SelfPlayer):
             self._game, self._settings, self.evaluator, games, self._threads, self._per_tree
         )
 
-    def opening_plies(self, games: int) -> RandomOpeningPlies:
+    def new_random_plies(self, games: int) -> RandomOpeningPlies:
         return _RandomMoves(self._game, games)
 
-    def seat(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
-        values = self._seating.values[numbers - self._seating.begin]
+    def assign_games(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
+        values = self._parameters.values[numbers - self._parameters.first_number]
         for name, column in self._columns.items():
             for side in range(2):
                 self._set(name, 2 * slots + side, values[:, side, column])
 
     def _set(self, name: str, trees: Slots, values: NDArray[np.float64]) -> None:
         if name == "threshold":
-            assert isinstance(self.budget, Clock)
+            assert isinstance(self.budget, SimulationClock)
             self.budget.thresholds[trees] = values
         elif name == "check":
-            assert isinstance(self._starts, _RandomMoves)
-            self._starts.probabilities[trees] = random_move_probability(values, self._optimum)
+            assert isinstance(self._random_plies, _RandomMoves)
+            self._random_plies.probabilities[trees] = random_move_probability(values, self._optimum)
         else:
             getattr(self._per_tree, name)[trees] = values
 
     def reset(self, slots: Slots) -> None:
         trees = _trees_of(slots)
         super().reset(trees)
-        if isinstance(self.budget, Clock):
+        if isinstance(self.budget, SimulationClock):
             self.budget.reset(trees)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
@@ -107,8 +108,8 @@ class LeaguePlayer(SelfPlayer):
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         trees = self._trees_to_move(slots)
         super().submit(trees, states, keys)
-        if isinstance(self.budget, Clock):  # a random move costs only one simulation
-            self.budget.spent[trees[self._starts.is_random(trees)]] = 1
+        if isinstance(self.budget, SimulationClock):  # a random move costs only one simulation
+            self.budget.spent_simulations[trees[self._random_plies.is_random(trees)]] = 1
 
     def step(self) -> tuple[Slots, Actions]:
         trees, actions = super().step()
@@ -143,7 +144,7 @@ class _RandomMoves(RandomOpeningPlies):
         super().__init__(game, 0, trees)
         self.probabilities = np.zeros(trees)
 
-    def begin(
+    def draw(
         self,
         slots: Slots,
         states: NDArray[np.uint64],
@@ -161,7 +162,7 @@ def _draw_random_moves(game, states, probabilities, plies, keys, actions):
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
         if streams.uniform(keys[i], 2 * plies[i]) < probabilities[i]:
-            random = streams.bits(keys[i], 2 * plies[i] + 1)
+            random = streams.random_bits(keys[i], 2 * plies[i] + 1)
             actions[i] = rules.random_action(game, states[i], random)
 
 
@@ -180,12 +181,12 @@ def play_league_games(
     evaluator: Evaluator,
     players: Population,
     pairs: NDArray[np.int64],
-    begin: int,
+    first_number: int,
     report: Callable[[SelfPlayProgress], None] = lambda _: None,
     *,
     iteration: int = 0,
 ) -> SelfPlayResult:
-    """Play games between pairs of players, int64[games, 2], numbered from `begin`.
+    """Play games between pairs of players, int64[games, 2], numbered from `first_number`.
 
     Games depend only on the seed, the iteration, the game number and the parameters of both
     players. As in self-play, the moves of both players become examples, except random moves. Raises
@@ -197,9 +198,9 @@ def play_league_games(
     )  # fmt: skip
     if "threshold" in settings.parameters:
         self_play = self_play.model_copy(update={"budget": settings.clock})
-    seating = LeagueSeating(begin, players.values[pairs])
+    parameters = LeagueParameters(first_number, players.values[pairs])
     threads = min(settings.threads, len(pairs))
-    numbers = range(begin, begin + len(pairs))
+    numbers = range(first_number, first_number + len(pairs))
     batches = [
         [Pairing(number, _LEAGUE, _LEAGUE, number) for number in numbers[thread::threads]]
         for thread in range(threads)
@@ -207,32 +208,34 @@ def play_league_games(
     cores = max(1, available_cores() // settings.threads)
 
     def new_player() -> SelfPlayer:
-        return LeaguePlayer(game, settings, self_play, evaluator, cores, seating)
+        return LeaguePlayer(game, settings, self_play, evaluator, cores, parameters)
 
     played = play_batches(
         game, self_play, settings.search, evaluator, settings.seed, iteration, batches,
         max(1, settings.parallel_games // settings.threads), _LEAGUE, report, new_player,
     )  # fmt: skip
-    games = _with_names(played.games, pairs, begin)
+    games = _with_names(played.games, pairs, first_number)
     return played._replace(examples=with_outcomes(played.examples, games), games=games)
 
 
 def _with_names(
-    games: Sequence[GameRecord], pairs: NDArray[np.int64], begin: int
+    games: Sequence[GameRecord], pairs: NDArray[np.int64], first_number: int
 ) -> list[GameRecord]:
-    """Return the games with the names of the players."""
+    """Return the games with the names of their league players."""
     renamed = []
     for game in games:
-        first, second = (player_name(number) for number in pairs[game.number - begin].tolist())
+        first, second = (
+            player_name(number) for number in pairs[game.number - first_number].tolist()
+        )
         renamed.append(game._replace(first=first, second=second))
     return renamed
 
 
 def player_name(number: int) -> str:
-    """Return the name of a league player in game records."""
+    """Return the name of league player `number` in game records."""
     return f"{_PLAYER} {number}"
 
 
 def player_number(name: str) -> int:
-    """Return the number of a league player by name; raise ValueError for other names."""
+    """Return the number in the name of a league player; raise ValueError for other names."""
     return int(name.removeprefix(f"{_PLAYER} "))

@@ -13,11 +13,11 @@ from zerolab.core.compiled import kernel
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.play.game_files import ReachedPositions
 
-NOBODY = -1
-"""Parent number of the first players."""
+NO_PARENT = -1
+"""Parent number of players in the first generation."""
 
 _MIN_GAMES = 20
-"""Minimum number of games before a player, whose initial rating is inherited, can be the best."""
+"""Minimum number of games after which a rating, which is inherited at first, is trusted."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Population:
     values: NDArray[np.float64]
     """float64[P, n]: parameters, in the order of `LeagueSettings.parameters`."""
     sigmas: NDArray[np.float64]
-    """float64[P, n]: standard deviations of mutations of their children."""
+    """float64[P, n]: standard deviations of the mutations of each player's children."""
     ratings: NDArray[np.float64]
     """float64[P]: Elo ratings."""
     games: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Population:
     generations: NDArray[np.int64]
     """int64[P]: generation of each player, from 0."""
     parents: NDArray[np.int64]
-    """int64[P]: number of the parent, NOBODY for the first players."""
+    """int64[P]: number of the parent, NO_PARENT for the first players."""
     active: list[NDArray[np.int64]] = field(default_factory=list)
     """Numbers of the active players of each generation, in descending order of rating."""
 
@@ -46,7 +46,7 @@ class Population:
         """Number of the newest generation."""
         return len(self.active) - 1
 
-    def newest(self) -> NDArray[np.int64]:
+    def newest_players(self) -> NDArray[np.int64]:
         """Return the numbers of the players in the newest generation."""
         return np.flatnonzero(self.generations == self.generation)
 
@@ -56,7 +56,7 @@ def first_generation(settings: LeagueSettings) -> Population:
 
     Sigmas are at most half of the parameter range. [Clausen2021] uses the same distributions.
     """
-    low, span = ranges(settings)
+    low, span = parameter_ranges(settings)
     count = settings.active
     draws = np.array([_generator(settings, n).random((2, len(low))) for n in range(count)])
     return Population(
@@ -66,7 +66,7 @@ def first_generation(settings: LeagueSettings) -> Population:
         np.zeros(count, np.int64),
         np.zeros(count),
         np.zeros(count, np.int64),
-        np.full(count, NOBODY),
+        np.full(count, NO_PARENT),
         [np.arange(count)],
     )
 
@@ -81,7 +81,7 @@ def next_generation(players: Population, settings: LeagueSettings) -> Population
     parents = np.repeat(best, settings.children)
     first = len(players.ratings)
     mutants = [
-        mutant(players.values[parent], players.sigmas[parent], settings, first + child)
+        mutate(players.values[parent], players.sigmas[parent], settings, first + child)
         for child, parent in enumerate(parents.tolist())
     ]
     count = len(parents)
@@ -98,16 +98,16 @@ def next_generation(players: Population, settings: LeagueSettings) -> Population
     )
 
 
-def mutant(
+def mutate(
     values: NDArray[np.float64], sigmas: NDArray[np.float64], settings: LeagueSettings, number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the parameters and sigmas, float64[n] each, of child `number`.
+    """Return the mutated parameters and sigmas, float64[n] each, of child `number`.
 
     Self-adaptive Gaussian mutation [Baeck1993], as in [Clausen2021]: sigma_i' = sigma_i * exp(tau_0
     * N + tau * N_i) with tau_0 = 1 / sqrt(2n) and tau = 1 / sqrt(2 * sqrt(n)); x_i' = x_i +
     sigma_i' * N'_i, wrapped around the range of x_i.
     """
-    low, span = ranges(settings)
+    low, span = parameter_ranges(settings)
     n = len(values)
     draws = _generator(settings, number).standard_normal(2 * n + 1)
     common = draws[0] / math.sqrt(2 * n)
@@ -117,14 +117,14 @@ def mutant(
     return low + np.mod(new_values - low, span), new_sigmas
 
 
-def ranges(settings: LeagueSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def parameter_ranges(settings: LeagueSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lower ends and the lengths of the parameter ranges, float64[n] each."""
     ends = np.array([getattr(settings.ranges, name) for name in settings.parameters])
     return ends[:, 0], ends[:, 1] - ends[:, 0]
 
 
 def draw_pairs(players: Population, settings: LeagueSettings, numbers: range) -> NDArray[np.int64]:
-    """Return the first and second players of the games with some numbers, int64[games, 2].
+    """Return the first and second players of the games with the given numbers, int64[games, 2].
 
     One player is drawn from the newest generation, the other from all active players, and the
     colours are random. A pair depends only on the seed, the game number and the set of active
@@ -132,22 +132,22 @@ def draw_pairs(players: Population, settings: LeagueSettings, numbers: range) ->
     """
     pairs = np.empty((len(numbers), 2), np.int64)
     games = np.array(numbers)
-    keys = streams.streams(settings.seed, 0, games, np.zeros_like(games), streams.LEAGUE_PAIR)
-    _draw_pairs(keys, players.newest(), players.active[-1], pairs)
+    keys = streams.stream_keys(settings.seed, 0, games, np.zeros_like(games), streams.LEAGUE_PAIR)
+    _draw_pairs(keys, players.newest_players(), players.active[-1], pairs)
     return pairs
 
 
 @kernel
-def _draw_pairs(keys, newest, active, pairs):
+def _draw_pairs(keys, newest_players, active, pairs):
     for i in range(keys.shape[0]):
         key = keys[i]
-        one = newest[streams.below(streams.bits(key, 0), newest.shape[0])]
+        one = newest_players[streams.below(streams.random_bits(key, 0), newest_players.shape[0])]
         other = one
         attempt = 1
         while other == one:
-            other = active[streams.below(streams.bits(key, attempt), active.shape[0])]
+            other = active[streams.below(streams.random_bits(key, attempt), active.shape[0])]
             attempt += 1
-        side = streams.below(streams.bits(key, attempt), 2)
+        side = streams.below(streams.random_bits(key, attempt), 2)
         pairs[i, side] = one
         pairs[i, 1 - side] = other
 
@@ -170,13 +170,13 @@ def _ranked(ratings: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _generator(settings: LeagueSettings, number: int) -> np.random.Generator:
-    return streams.generator(settings.seed, number, streams.LEAGUE_PLAYER)
+    return streams.numpy_generator(settings.seed, number, streams.LEAGUE_PLAYER)
 
 
 _SCALE = 400.0  # Elo difference at which the expected scores have a ratio of 10
 
 
-def rate_results(
+def rate_by_results(
     players: Population,
     settings: LeagueSettings,
     pairs: NDArray[np.int64],
@@ -184,13 +184,13 @@ def rate_results(
 ) -> None:
     """Update ratings in place with the results of games, in order.
 
-    `pairs` int64[games, 2] are the players, `results` int8[games] the results of first players.
+    `pairs` int64[games, 2] are the players, and `results` int8[games] are for the first players.
     """
     for (first, second), result in zip(pairs.tolist(), results.tolist(), strict=True):
         _update(players, settings, first, second, (1 + result) / 2)
 
 
-def rate_novelty(
+def rate_by_novelty(
     players: Population,
     settings: LeagueSettings,
     pairs: NDArray[np.int64],
@@ -200,8 +200,8 @@ def rate_novelty(
 
     New positions become rarer during a league, so credits at different times are not comparable.
     Therefore, only games 2j and 2j + 1 are compared: their first players play a virtual game, which
-    the player with more credit wins, and so do their second players. The number of games must be
-    even.
+    the player with more credit wins, and their second players play another one. The number of games
+    must be even.
     """
     for game in range(0, len(pairs), 2):
         for side in range(2):
@@ -211,8 +211,8 @@ def rate_novelty(
                 _update(players, settings, one, other, (1 + np.sign(difference)) / 2)
 
 
-def count_games(players: Population, pairs: NDArray[np.int64], results: NDArray[np.int8]) -> None:
-    """Add games and points to the totals of the players."""
+def update_totals(players: Population, pairs: NDArray[np.int64], results: NDArray[np.int8]) -> None:
+    """Add games and points to the totals of the players, in place."""
     np.add.at(players.games, pairs, 1)
     points = (1 + results) / 2
     np.add.at(players.points, pairs, np.stack([points, 1 - points], axis=1))
@@ -221,7 +221,7 @@ def count_games(players: Population, pairs: NDArray[np.int64], results: NDArray[
 def _update(
     players: Population, settings: LeagueSettings, one: int, other: int, score: float
 ) -> None:
-    """Update two ratings with the score of the first player, using Elo's formula [Elo1978]."""
+    """Update two ratings in place with the score of player `one`, using Elo's formula [Elo1978]."""
     ratings = players.ratings
     expected = 1.0 / (1.0 + 10.0 ** ((ratings[other] - ratings[one]) / _SCALE))
     change = settings.gain * (score - expected)
@@ -229,24 +229,24 @@ def _update(
     ratings[other] -= change
 
 
-def new_positions(
+def count_new_positions(
     positions: ReachedPositions, games: int, seen: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return the number of new positions per game, int64[games], and the updated `seen`.
 
-    `positions` are those of the games, of which the first must have an even number. `seen`
-    uint64[S] are the sorted hashes of the positions of all earlier games. Games 2j and 2j + 1 are
-    compared with each other, so a position counts as new in both of them.
+    `positions` are the positions of the games; the first game must have an even number. `seen`,
+    uint64[S], are the sorted hashes of the positions in all earlier games. Games 2j and 2j + 1 are
+    compared with each other, so a position counts as new in both games.
     """
     hashes, indices = np.unique(positions.hashes, return_inverse=True)
     at = np.searchsorted(seen, hashes)  # `seen` is much larger than `hashes`
     unseen = np.append(seen, np.uint64(0))[at] != hashes
     unseen |= at == len(seen)
-    game_pairs = positions.games // 2
+    game_pairs = positions.game_indices // 2
     earliest = np.full(len(hashes), games, game_pairs.dtype)
     np.minimum.at(earliest, indices, game_pairs)
     is_new = unseen[indices] & (game_pairs == earliest[indices])
-    keys = np.unique(positions.games[is_new] * len(hashes) + indices[is_new])
+    keys = np.unique(positions.game_indices[is_new] * len(hashes) + indices[is_new])
     counts = np.bincount(keys // max(1, len(hashes)), minlength=games)
     return counts, np.insert(seen, at[unseen], hashes[unseen])
 

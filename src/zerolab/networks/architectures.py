@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.networks.growth import widened_residual
+from zerolab.networks.growth import widen_residual_weights
 from zerolab.networks.network_settings import NETWORKS, NetworkSettings
 from zerolab.rules import encoding, rules
 from zerolab.rules.encoding import action_layout
@@ -45,13 +45,13 @@ class ResidualSettings(NetworkSettings):
     def grown(self, factor: int) -> Self:
         return validate(type(self), {**self.model_dump(), "filters": self.filters * factor})
 
-    def widened(
+    def widen_weights(
         self,
-        fresh: Mapping[str, NDArray[Any]],
-        former: Mapping[str, NDArray[Any]],
+        new_weights: Mapping[str, NDArray[Any]],
+        old_weights: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        return widened_residual(fresh, former, random)
+        return widen_residual_weights(new_weights, old_weights, random)
 
     def _trunk(self, game: Game) -> nn.Sequential:
         """Return a new trunk from [N, planes, rows, columns] to [N, filters, rows, columns]."""
@@ -59,7 +59,10 @@ class ResidualSettings(NetworkSettings):
 
         from zerolab.networks.layers import NormedConv, ResidualBlock
 
-        stem = [NormedConv(encoding.planes(game), self.stem_filters or self.filters), nn.ReLU()]
+        stem = [
+            NormedConv(encoding.plane_count(game), self.stem_filters or self.filters),
+            nn.ReLU(),
+        ]
         if self.stem_filters:
             stem += [NormedConv(self.stem_filters, self.filters, size=1), nn.ReLU()]
         blocks = [ResidualBlock(self.filters, self.squeeze_excite) for _ in range(self.blocks)]
@@ -84,13 +87,13 @@ class ConvSettings(NetworkSettings):
     """d: fraction of hidden units dropped during training. [Wang2019], [Wang2020a], [Wang2020b]:
     0.3 ([Wang2020a] sweeps 0.2 to 0.4)."""
 
-    def network(self, game: Game) -> Network:
+    def new_network(self, game: Game) -> Network:
         from zerolab.networks.layers import ConvTrunk
         from zerolab.networks.network import LastLayer, Network
 
-        actions = rules.actions(game)
+        actions = rules.action_count(game)
         heads = [(head, LastLayer(head, self.hidden[1], actions)) for head in self.heads]
-        planes, (rows, columns) = encoding.planes(game), game[:2]
+        planes, (rows, columns) = encoding.plane_count(game), game[:2]
         trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
         return Network(trunk, heads)
 
@@ -103,7 +106,7 @@ class FullyConvolutionalSettings(ResidualSettings):
 
     name: Literal["fully_convolutional"] = "fully_convolutional"
 
-    any_size: ClassVar[bool] = True
+    fits_any_board: ClassVar[bool] = True
 
     head_filters: int = Field(default=8, ge=1, le=4096)
     """Filters of the heads' convolutions. The default equals that of ``resnet``."""
@@ -114,39 +117,39 @@ class FullyConvolutionalSettings(ResidualSettings):
     hidden: int = Field(default=64, ge=0, le=65536)
     """Hidden units in heads with one output per position, such as value; 0 for no hidden layer."""
 
-    def network(self, game: Game) -> Network:
+    def new_network(self, game: Game) -> Network:
         """Return a new network for a game.
 
         Raises UserError for a game whose actions have no layout on the board.
         """
-        from zerolab.networks.network import BoardReader, Network
+        from zerolab.networks.network import FullyConvHead, Network
 
         trunk = self._trunk(game)
-        readers = [
+        heads = [
             (
                 head,
-                BoardReader(
+                FullyConvHead(
                     self.filters, self.head_filters, self.head_kernel, self._last_layers(head, game)
                 ),
             )
             for head in self.heads
         ]
-        return Network(trunk, readers)
+        return Network(trunk, heads)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
         """Return the layers after a head's convolution."""
         from torch import nn
 
-        from zerolab.networks.network import POOLS, GlobalPool, LastLayer, PlacesLayer
+        from zerolab.networks.network import POOLS, GlobalPool, LastLayer, PlacewiseLayer
 
-        actions = rules.actions(game)
-        if head.per_action:
+        actions = rules.action_count(game)
+        if head.is_per_action:
             if head.output_size(actions) != actions:
                 raise UserError(
                     f"network = {quoted(self.name)} has one output per action, but the head"
                     f" {quoted(head.name)} needs more: expected another network"
                 )
-            return PlacesLayer(head, self.head_filters, action_layout(game))
+            return PlacewiseLayer(head, self.head_filters, action_layout(game))
         pooled = POOLS * self.head_filters
         if not self.hidden:
             return nn.Sequential(GlobalPool(), LastLayer(head, pooled, actions))
@@ -172,17 +175,17 @@ class ResnetSettings(ResidualSettings):
     """Hidden units in heads with one output per position, such as value; 0 for no hidden layer.
     [Silver2017]: 256; [Clausen2021]: 0."""
 
-    def network(self, game: Game) -> Network:
-        from zerolab.networks.network import Network, PlaneReader
+    def new_network(self, game: Game) -> Network:
+        from zerolab.networks.network import ConvHead, Network
 
-        # Layers draw their weights as they are built. Another order would change existing runs.
+        # Layers draw their weights when they are built; another order would change existing runs.
         trunk = self._trunk(game)
         last_layers = [self._last_layers(head, game) for head in reversed(self.heads)]
-        readers = [
-            (head, PlaneReader(self.filters, self.head_filters, self.head_kernel, layers))
+        heads = [
+            (head, ConvHead(self.filters, self.head_filters, self.head_kernel, layers))
             for head, layers in zip(self.heads, reversed(last_layers), strict=True)
         ]
-        return Network(trunk, readers)
+        return Network(trunk, heads)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
         """Return the layers after a head's convolution."""
@@ -190,8 +193,8 @@ class ResnetSettings(ResidualSettings):
 
         from zerolab.networks.network import LastLayer
 
-        features, actions = self.head_filters * game[0] * game[1], rules.actions(game)
-        if head.per_action or not self.hidden:
+        features, actions = self.head_filters * game[0] * game[1], rules.action_count(game)
+        if head.is_per_action or not self.hidden:
             return LastLayer(head, features, actions)
         return nn.Sequential(
             nn.Linear(features, self.hidden), nn.ReLU(), LastLayer(head, self.hidden, actions)

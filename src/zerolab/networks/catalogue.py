@@ -1,4 +1,4 @@
-"""Registries of networks and construction of a network from its settings."""
+"""Registries of networks, and construction of a network from its settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "NETWORKS",
     "NetworkSettings",
     "build_network",
-    "require_weights",
+    "require_matching_weights",
 ]
 
 
@@ -43,13 +43,13 @@ def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: i
     """
     import torch
 
-    key = int(streams.stream(seed, iteration, 0, 0, streams.INITIAL_WEIGHTS))
+    key = int(streams.stream_key(seed, iteration, 0, 0, streams.INITIAL_WEIGHTS))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed also reseeds GPUs
-        return settings.network(game)
+        return settings.new_network(game)
 
 
-def require_weights(
+def require_matching_weights(
     settings: NetworkSettings, game: Game, arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Raise UserError unless `arrays` fit a network with these settings.
@@ -58,11 +58,11 @@ def require_weights(
     """
     import torch
 
-    from zerolab.networks.network import array_kind, require_kinds
+    from zerolab.networks.network import array_form, require_matching_arrays
 
     try:
         with torch.device("meta"):
-            tensors = settings.network(game).state_dict()
+            tensors = settings.new_network(game).state_dict()
     except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"no network can be built from these settings: {one_line(error)}") from None
-    require_kinds({name: array_kind(tensor) for name, tensor in tensors.items()}, arrays)
+    require_matching_arrays({name: array_form(tensor) for name, tensor in tensors.items()}, arrays)

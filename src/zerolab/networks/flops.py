@@ -1,9 +1,9 @@
 """Floating-point operation counts of networks.
 
 torch counts the matrix products and convolutions of the modules used for play and training. A
-multiply-add is two operations, and padding cells count like others. Elementwise work is not
-counted: activations, batch norm, skip connections, losses and optimiser steps. Networks are traced
-on the meta device, so nothing is computed.
+multiply-add counts as two operations, and padding cells count like other cells. Elementwise work is
+not counted: activations, batch norm, skip connections, losses and optimiser steps. Networks are
+traced on the meta device, so nothing is computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from zerolab.networks.head import HeadOutput
+from zerolab.networks.head import SearchOutput
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
 from zerolab.networks.network_settings import NetworkSettings
@@ -26,7 +26,7 @@ _BATCH = 2  # batch norm cannot train on a single position
 
 @cache
 def evaluation_flops(
-    settings: NetworkSettings, game: Game, outputs: Sequence[HeadOutput] = ("priors", "values")
+    settings: NetworkSettings, game: Game, outputs: Sequence[SearchOutput] = ("priors", "values")
 ) -> int:
     """Return the number of operations needed to evaluate one position.
 
@@ -34,7 +34,7 @@ def evaluation_flops(
     are computed. Raises UserError if no head has one of the outputs.
     """
     network, planes = _meta_network(settings, game)
-    heads = dict.fromkeys(map(network.head_with, outputs))
+    heads = dict.fromkeys(map(network.head_name_for, outputs))
     counter = FlopCounterMode(display=False)
     with torch.inference_mode(), counter:
         folded_copy(network)(planes, heads)
@@ -42,7 +42,7 @@ def evaluation_flops(
 
 
 @cache
-def sample_flops(settings: NetworkSettings, game: Game, *, is_trunk_frozen: bool = False) -> int:
+def training_flops(settings: NetworkSettings, game: Game, *, is_trunk_frozen: bool = False) -> int:
     """Return the number of operations per training example, forward and backward, with all heads.
 
     There is no backward pass through a frozen trunk.
@@ -67,5 +67,5 @@ def count_parameters(settings: NetworkSettings, game: Game) -> int:
 def _meta_network(settings: NetworkSettings, game: Game) -> tuple[Network, torch.Tensor]:
     """Return a network and a batch of input planes on the meta device, without data."""
     with torch.device("meta"):
-        planes = torch.empty((_BATCH, encoding.planes(game), *game[:2]))
-        return settings.network(game), planes
+        planes = torch.empty((_BATCH, encoding.plane_count(game), *game[:2]))
+        return settings.new_network(game), planes

@@ -1,6 +1,6 @@
 """Network growth during a run, with new weights or by Net2WiderNet [Chen2016, Section 2.2].
 
-The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network` alone
+The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network_settings` alone
 determines the size of every network in the run. Other packages can add a type by registering it in
 a module named by the entry point ``zerolab.networks``.
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from zerolab.core.config import Variant
+from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
 from zerolab.networks.network_settings import NetworkSettings
 
@@ -37,26 +37,26 @@ _SMALLEST_SHARE, _LARGEST_SHARE = 0.5, 1.5
 """Bounds of the random shares before normalisation."""
 
 
-def widened_residual(
-    fresh: WeightArrays, former: WeightArrays, random: np.random.Generator
+def widen_residual_weights(
+    new_weights: WeightArrays, old_weights: WeightArrays, random: np.random.Generator
 ) -> WeightArrays:
-    """Return weights with the shapes of `fresh` that compute the same function as `former`.
+    """Return weights with the shapes of `new_weights` and the function of `old_weights`.
 
     Both map names to weights of residual networks that differ only in their number of filters.
     """
-    wide = _Widening(fresh, former, random)
-    first = _ADAPTER if f"{_ADAPTER}.conv.weight" in former else _STEM
+    wide = _Widening(new_weights, old_weights, random)
+    first = _ADAPTER if f"{_ADAPTER}.conv.weight" in old_weights else _STEM
     trunk = wide.copies(f"{first}.conv.weight")
     wide.layer(first, None, trunk)
-    for block in _prefixes(former, ".first.conv.weight"):
+    for block in _prefixes(old_weights, ".first.conv.weight"):
         inner = wide.copies(f"{block}.first.conv.weight")
         wide.layer(f"{block}.first", trunk, inner)
         wide.layer(f"{block}.second", inner, trunk)
-        if f"{block}.gate.squeeze.weight" in former:
+        if f"{block}.gate.squeeze.weight" in old_weights:
             squeezed = wide.copies(f"{block}.gate.squeeze.weight")
             wide.layer(f"{block}.gate.squeeze", trunk, squeezed)
             wide.layer(f"{block}.gate.excite", squeezed, trunk)
-    for head in _prefixes(former, ".reduce.conv.weight"):
+    for head in _prefixes(old_weights, ".reduce.conv.weight"):
         wide.layer(f"{head}.reduce", trunk, None)
     return wide.weights
 
@@ -70,18 +70,18 @@ class _Widening:
     """Layer-by-layer widening of a network's weights."""
 
     def __init__(
-        self, fresh: WeightArrays, former: WeightArrays, random: np.random.Generator
+        self, new_weights: WeightArrays, old_weights: WeightArrays, random: np.random.Generator
     ) -> None:
-        self.weights = dict(former)
-        self._fresh, self._former, self._random = fresh, former, random
+        self.weights = dict(old_weights)
+        self._new_weights, self._old_weights, self._random = new_weights, old_weights, random
 
     def copies(self, name: str) -> Copies:
-        """Return the copied unit for each output of a wider layer.
+        """Return the index of the copied unit for each output of a wider layer.
 
-        The first outputs are the units themselves, in their order. The numbers of copies of two
+        The first outputs are the units themselves, in order. The numbers of copies of two
         units differ by at most one.
         """
-        narrow, wide = len(self._former[name]), len(self._fresh[name])
+        narrow, wide = len(self._old_weights[name]), len(self._new_weights[name])
         rounds = -(-wide // narrow)
         permutations = [self._random.permutation(narrow) for _ in range(rounds - 1)]
         return np.concatenate([np.arange(narrow), *permutations])[:wide]
@@ -91,7 +91,7 @@ class _Widening:
 
         Pass None for `inputs` or `outputs` to keep their width.
         """
-        for name, array in self._former.items():
+        for name, array in self._old_weights.items():
             if name.startswith(f"{layer}."):
                 wide = array[outputs] if outputs is not None and array.ndim else array
                 if inputs is not None and array.ndim > 1:
@@ -109,42 +109,44 @@ class _Widening:
         return divided
 
 
-class Growth(Variant):
+class Growth(VariantSettings):
     """Base class of growth types.
 
-    Iteration k trains network k; network 0 is untrained. Training starts from the best network. If
-    that is smaller than the network of the iteration, it first grows (docs/decisions/0045).
+    Iteration k trains network k; network 0 is untrained. Training starts from the best network.
+    If the best network is smaller than the network of the iteration, it grows first
+    (docs/decisions/0045).
     """
 
     @property
-    def last(self) -> int | None:
-        """The last iteration after which the network grows; None if it never grows."""
+    def last_iteration(self) -> int | None:
+        """Last iteration after which the network grows; None if it never grows."""
         return None
 
     @property
-    def epochs_when_new(self) -> int | None:
+    def epochs_after_growth(self) -> int | None:
         """Passes over the window to train a grown network; None for the usual number."""
         return None
 
-    def network(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
-        """Return the settings of the network in `iteration`; `first` are those of network 0.
+    def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
+        """Return the settings of the network of an iteration; `first` are those of network 0.
 
         Raises UserError if the architecture cannot grow, or cannot become that large.
         """
         return first
 
-    def weights(
+    def initial_weights(
         self,
         larger: NetworkSettings,
-        fresh: WeightArrays,
-        former: WeightArrays,
+        new_weights: WeightArrays,
+        old_weights: WeightArrays,
         random: np.random.Generator,
     ) -> WeightArrays:
         """Return the initial weights of a larger network.
 
-        `fresh` are new random weights of that network, `former` the weights of the growing one.
+        `new_weights` are random weights of that network, `old_weights` the weights of the network
+        that grows.
         """
-        return fresh
+        return new_weights
 
 
 class GrowthByFilters(Growth):
@@ -153,7 +155,7 @@ class GrowthByFilters(Growth):
     after: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(4, 8, 16, 32), min_length=1, max_length=12
     )
-    """The iterations after which the network grows, in order. [Clausen2021]: 4, 8, 16, 32."""
+    """Iterations after which the network grows, in order. [Clausen2021]: 4, 8, 16, 32."""
 
     factor: int = Field(default=2, ge=2, le=64)
     """Factor by which the number of filters grows each time. [Clausen2021]: 2."""
@@ -169,10 +171,10 @@ class GrowthByFilters(Growth):
         return after
 
     @property
-    def last(self) -> int:
+    def last_iteration(self) -> int:
         return self.after[-1]
 
-    def network(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
+    def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
         growths = sum(iteration > growing_iteration for growing_iteration in self.after)
         return first.grown(self.factor**growths) if growths else first
 
@@ -185,14 +187,14 @@ class Net2Net(GrowthByFilters):
 
     name: Literal["net2net"] = "net2net"
 
-    def weights(
+    def initial_weights(
         self,
         larger: NetworkSettings,
-        fresh: WeightArrays,
-        former: WeightArrays,
+        new_weights: WeightArrays,
+        old_weights: WeightArrays,
         random: np.random.Generator,
     ) -> WeightArrays:
-        return larger.widened(fresh, former, random)
+        return larger.widen_weights(new_weights, old_weights, random)
 
 
 GROWTHS.add("net2net", Net2Net)
@@ -214,11 +216,11 @@ class Reinitialise(GrowthByFilters):
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
     """Passes over the window in an iteration that begins with new weights. If unset, `learn.epochs`
-    or `learn.replay_ratio` determine the number. Those suit a network that is already trained; new
-    weights need more passes, especially over a small window."""
+    or `learn.replay_ratio` determine the number. These settings suit a trained network; new weights
+    need more passes, especially over a small window."""
 
     @property
-    def epochs_when_new(self) -> int | None:
+    def epochs_after_growth(self) -> int | None:
         return self.epochs
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from zerolab.networks.head import HEADS, Head, HeadOutput, TargetOptions, mixed
+from zerolab.networks.head import HEADS, Head, SearchOutput, TargetOptions, mix_with_search
 from zerolab.networks.losses import cross_entropy, mean_squared_error, squared_error
 from zerolab.rules.facts import Facts
 
@@ -25,15 +25,15 @@ class PolicyHead(Head):
 
     name: Literal["policy"] = "policy"
 
-    per_action: ClassVar[bool] = True
-    outputs: ClassVar[tuple[HeadOutput, ...]] = ("priors",)
-    predicts: ClassVar[str] = "logits of the actions; their softmax is the policy"
+    is_per_action: ClassVar[bool] = True
+    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("priors",)
+    prediction_meaning: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
-    def columns(self, options: TargetOptions) -> frozenset[str]:
+    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
         by_target: dict[str, tuple[str, ...]] = {
             "visits": ("policies",),
             "values": ("policies", "action_values"),
-            "move": ("moves",),
+            "move": ("played_actions",),
         }
         targets = options.policy_target, options.late_policy_target
         return frozenset(column for target in targets for column in by_target[target])
@@ -51,20 +51,20 @@ class PolicyHead(Head):
         """Return the cross-entropies."""
         return cross_entropy(prediction.float(), target)
 
-    def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
+    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
         """Return the priors, including illegal actions, which the search masks."""
         return {"priors": prediction.float().softmax(dim=1)}
 
 
-def _visits(facts: Facts) -> NDArray[np.float32]:
+def _visit_policies(facts: Facts) -> NDArray[np.float32]:
     return facts.policies.astype(np.float32, copy=False)
 
 
-def _moves(facts: Facts) -> NDArray[np.float32]:
-    return facts.moves.astype(np.float32, copy=False)
+def _move_policies(facts: Facts) -> NDArray[np.float32]:
+    return facts.played_actions.astype(np.float32, copy=False)
 
 
-def _values(facts: Facts) -> NDArray[np.float32]:
+def _value_policies(facts: Facts) -> NDArray[np.float32]:
     """Return (Q + 1) / 2, normalised; the visit distribution where every searched action loses."""
     weights = (np.nan_to_num(facts.action_values, nan=-1.0) + 1) / 2
     total = weights.sum(axis=1, keepdims=True)
@@ -73,7 +73,7 @@ def _values(facts: Facts) -> NDArray[np.float32]:
     return np.where(all_lost, facts.policies, normalised).astype(np.float32)
 
 
-_TARGETS = {"visits": _visits, "values": _values, "move": _moves}
+_TARGETS = {"visits": _visit_policies, "values": _value_policies, "move": _move_policies}
 
 HEADS.add("policy", PolicyHead)
 
@@ -83,8 +83,8 @@ class ValueHead(Head):
 
     name: Literal["value"] = "value"
 
-    outputs: ClassVar[tuple[HeadOutput, ...]] = ("values",)
-    predicts: ClassVar[str] = "expected outcome for the side to move, in [-1, 1]"
+    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("values",)
+    prediction_meaning: ClassVar[str] = "expected outcome for the side to move, in [-1, 1]"
 
     def activation(self, outputs: Tensor) -> Tensor:
         """Return values, [N]; tanh is float32 because bfloat16 is too coarse near 1 and -1."""
@@ -92,13 +92,13 @@ class ValueHead(Head):
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the outcomes, mixed with the root values of the search, float32[N]."""
-        return mixed(facts.values, facts.root_values, options.value_target_search_weight)
+        return mix_with_search(facts.values, facts.root_values, options.value_target_search_weight)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the squared errors."""
         return squared_error(prediction.float(), target)
 
-    def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
+    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
         """Return the values."""
         return {"values": prediction}
 
@@ -117,8 +117,8 @@ class OutcomeHead(Head):
     weight: float = Field(default=1.5, ge=0, le=1000)
     """Weight of this head's error in the loss. [Clausen2021]: 0.01. [AlphaZeroArcade]: 1.5."""
 
-    outputs: ClassVar[tuple[HeadOutput, ...]] = ("values", "draws")
-    predicts: ClassVar[str] = "logits of win, draw and loss for the side to move"
+    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("values", "draws")
+    prediction_meaning: ClassVar[str] = "logits of win, draw and loss for the side to move"
 
     def output_size(self, actions: int) -> int:
         """Return 3, for the logits of win, draw and loss."""
@@ -132,8 +132,8 @@ class OutcomeHead(Head):
         probability of a draw, that of the outcome is used, limited to 1 - |value|.
         """
         weight = options.value_target_search_weight
-        values = mixed(facts.values, facts.root_values, weight)
-        draws = mixed(facts.draws, facts.root_draws, weight)
+        values = mix_with_search(facts.values, facts.root_values, weight)
+        draws = mix_with_search(facts.draws, facts.root_draws, weight)
         draws = np.where(np.isnan(draws), facts.draws, draws)
         draws = np.clip(draws, 0, 1 - np.abs(values))
         decided = 1 - draws
@@ -143,7 +143,7 @@ class OutcomeHead(Head):
         """Return the cross-entropies."""
         return cross_entropy(prediction.float(), target)
 
-    def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
+    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
         """Return P(win) - P(loss) and P(draw)."""
         win, draw, loss = prediction.float().softmax(dim=1).unbind(dim=1)
         return {"values": win - loss, "draws": draw}
@@ -164,15 +164,17 @@ class ActionValuesHead(Head):
     weight: float = Field(default=1.0, ge=0, le=1000)
     """Weight of this head's error in the loss. [AlphaZeroArcade]: 5.0."""
 
-    per_action: ClassVar[bool] = True
-    outputs: ClassVar[tuple[HeadOutput, ...]] = ("action_values",)
-    predicts: ClassVar[str] = "expected outcome for the side to move by action, in [-1, 1]"
+    is_per_action: ClassVar[bool] = True
+    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("action_values",)
+    prediction_meaning: ClassVar[str] = (
+        "expected outcome for the side to move by action, in [-1, 1]"
+    )
 
     def activation(self, outputs: Tensor) -> Tensor:
         """Return values, [N, actions]; tanh is float32, as in the value head."""
         return outputs.float().tanh()
 
-    def columns(self, options: TargetOptions) -> frozenset[str]:
+    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("action_values",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
@@ -183,7 +185,7 @@ class ActionValuesHead(Head):
         """Return the mean squared errors over the visited actions."""
         return mean_squared_error(prediction.float(), target)
 
-    def read(self, prediction: Tensor) -> dict[HeadOutput, Tensor]:
+    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
         """Return the action values, including illegal actions."""
         return {"action_values": prediction}
 
@@ -204,15 +206,15 @@ class ReplyHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 0.35. [Wu2019]: 0.15.
     [AlphaZeroArcade]: 0.03."""
 
-    per_action: ClassVar[bool] = True
-    predicts: ClassVar[str] = "logits of the opponent's next action"
+    is_per_action: ClassVar[bool] = True
+    prediction_meaning: ClassVar[str] = "logits of the opponent's next action"
 
-    def columns(self, options: TargetOptions) -> frozenset[str]:
-        return frozenset(("replies",))
+    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
+        return frozenset(("reply_policies",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the search policies of the next positions, float32[N, actions]."""
-        return facts.replies.astype(np.float32, copy=False)
+        return facts.reply_policies.astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropies, float32[N]; NaN without a reply."""
@@ -224,11 +226,12 @@ class ReplyHead(Head):
 HEADS.add("reply", ReplyHead)
 
 
-_SCALE = 20.0
-"""Plies per unit, chosen so that the errors are of similar size to those of other heads."""
+_PLIES_PER_UNIT = 20.0
+"""Plies per unit of the predictions, chosen so that the errors are about as large as those of other
+heads."""
 _HUBER_THRESHOLD = 0.5
-"""Largest quadratic error, in units of the scale. Beyond it errors are linear, so that surprisingly
-long games and games cut short by a blunder do not dominate."""
+"""Largest difference with a quadratic error, in units of 20 plies. Beyond it, the error is linear,
+so that surprisingly long games and games cut short by a blunder do not dominate."""
 
 
 class PliesLeftHead(Head):
@@ -239,15 +242,17 @@ class PliesLeftHead(Head):
 
     name: Literal["plies_left"] = "plies_left"
 
-    predicts: ClassVar[str] = f"plies to the end of the game, divided by {_SCALE:g}"
+    prediction_meaning: ClassVar[str] = (
+        f"plies to the end of the game, divided by {_PLIES_PER_UNIT:g}"
+    )
 
     def activation(self, outputs: Tensor) -> Tensor:
-        """Return the predicted plies left in units of the scale, float32[N]."""
+        """Return the predicted plies left in units of 20, float32[N]."""
         return outputs.float().squeeze(1)
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-        """Return the plies left in units of the scale, float32[N]."""
-        return (facts.plies_left / _SCALE).astype(np.float32, copy=False)
+        """Return the plies left in units of 20, float32[N]."""
+        return (facts.plies_left / _PLIES_PER_UNIT).astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the Huber errors: e^2 / 2 up to the threshold t, t * (|e| - t / 2) beyond."""
@@ -273,8 +278,8 @@ class FeaturesHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """The network whose features are learnt, RUN or RUN@N, for example runs/small. It must play the
-    same game. The run keeps a copy of it."""
+    """Network whose features are learnt, as RUN or RUN@N, for example runs/small. It must play the
+    same game. The run keeps a copy of the network."""
 
     digest: str = ""
     """Digest of the weights of `source`. Set when the run begins."""
@@ -288,8 +293,10 @@ class FeaturesHead(Head):
     [Clausen2021]: 0, 2, 4."""
 
     is_equivariant: ClassVar[bool] = False
-    predicts: ClassVar[str] = "features computed by another network for this and later positions"
-    set_by_run: ClassVar[tuple[str, ...]] = ("digest", "width")
+    prediction_meaning: ClassVar[str] = (
+        "features computed by another network for this and later positions"
+    )
+    fields_set_by_run: ClassVar[tuple[str, ...]] = ("digest", "width")
 
     @field_validator("plies")
     @classmethod
@@ -299,14 +306,14 @@ class FeaturesHead(Head):
         return plies
 
     @property
-    def ahead(self) -> int:
+    def plies_ahead(self) -> int:
         return max(self.plies)
 
     def output_size(self, actions: int) -> int:
         """Return the total number of features over all plies."""
         return self.width * len(self.plies)
 
-    def columns(self, options: TargetOptions) -> frozenset[str]:
+    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("features",))
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:

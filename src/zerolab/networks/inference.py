@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zerolab.networks.head import HeadOutput
+from zerolab.networks.head import SearchOutput
 from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 
 
 @contextmanager
-def torch_threads(count: int) -> Iterator[None]:
+def limit_torch_threads(count: int) -> Iterator[None]:
     """Limit torch to `count` cores per calling thread inside the context.
 
     Threads that evaluate or search in parallel should use one core each, because torch's own
@@ -33,15 +33,15 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(previous_count)
 
 
-_EXACT_BUCKETS = 32
+_EXACT_SIZES = 32
 
 
-def best_device() -> torch.device:
+def default_device() -> torch.device:
     """Return the GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def best_precision(device: torch.device) -> torch.dtype:
+def default_precision(device: torch.device) -> torch.dtype:
     """Return bfloat16 if the device supports it natively, otherwise float32."""
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
@@ -50,18 +50,18 @@ def best_precision(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def processor_precision() -> str:
+def cpu_precision_name() -> str:
     """Return the name of the precision used for networks on this machine's CPU."""
-    return str(best_precision(torch.device("cpu"))).removeprefix("torch.")
+    return str(default_precision(torch.device("cpu"))).removeprefix("torch.")
 
 
-def bucket(count: int) -> int:
+def padded_batch_size(count: int) -> int:
     """Return the padded batch size for `count` positions, at most a sixteenth larger.
 
     The first batch of each size costs milliseconds because kernels are prepared for it. All sizes
     up to 32 are used, and 16 sizes per doubling above.
     """
-    step = max(1, (1 << max(0, count - 1).bit_length()) // _EXACT_BUCKETS)
+    step = max(1, (1 << max(0, count - 1).bit_length()) // _EXACT_SIZES)
     return -(-count // step) * step
 
 
@@ -74,10 +74,10 @@ class NetworkEvaluator:
     thread has its own stream, so that copies and searches of one thread overlap with network
     computations of another.
 
-    `device` and `precision` default to `best_device` and `best_precision`. bfloat16 changes the
-    outputs: on a trained network, priors moved by up to 0.0092 and values by up to 0.031. The
-    outputs for a position did not depend on the batch size in bfloat16; in float32 the last bits
-    do.
+    If unset, `device` and `precision` come from `default_device` and `default_precision`. bfloat16
+    changes the outputs: on a trained network, priors changed by up to 0.0092 and values by up to
+    0.031. The outputs for a position did not depend on the batch size in bfloat16; in float32, the
+    last bits do.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class NetworkEvaluator:
         precision: torch.dtype | None = None,
     ) -> None:
         self.game = game
-        self.device = device or best_device()
-        self.precision = precision or best_precision(self.device)
+        self.device = device or default_device()
+        self.precision = precision or default_precision(self.device)
         self._thread = threading.local()
         folded = folded_copy(network).to(self.device, self.precision)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -107,7 +107,7 @@ class NetworkEvaluator:
         priors, values = self._outputs(states, ("priors", "values"))
         return priors, values
 
-    def evaluate_more(
+    def evaluate_with_extras(
         self, states: NDArray[np.uint64], extra_outputs: Collection[str]
     ) -> tuple[
         NDArray[np.float32],
@@ -121,7 +121,7 @@ class NetworkEvaluator:
         action values float32[N, actions] are in [-1, 1]. Only the necessary heads are computed.
         Raises UserError if no head has one of the outputs.
         """
-        names: list[HeadOutput] = [
+        names: list[SearchOutput] = [
             output for output in ("draws", "action_values") if output in extra_outputs
         ]
         priors, values, *extras = self._outputs(states, ("priors", "values", *names))
@@ -129,27 +129,29 @@ class NetworkEvaluator:
         return priors, values, by_name.get("draws"), by_name.get("action_values")
 
     def _outputs(
-        self, states: NDArray[np.uint64], outputs: Sequence[HeadOutput]
+        self, states: NDArray[np.uint64], outputs: Sequence[SearchOutput]
     ) -> list[NDArray[np.float32]]:
         """Return the named outputs in order, computing only the heads that provide them."""
         count = len(states)
-        planes = torch.from_numpy(python.encode_batch(self.game, states, padded=bucket(count)))
+        planes = torch.from_numpy(
+            compiled_rules.encode_batch(self.game, states, padded=padded_batch_size(count))
+        )
         compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
             padded = compute(planes, outputs)
         return [np.ascontiguousarray(output[:count].numpy()) for output in padded]
 
-    def _compute(self, planes: Tensor, outputs: Sequence[HeadOutput]) -> list[Tensor]:
+    def _compute(self, planes: Tensor, outputs: Sequence[SearchOutput]) -> list[Tensor]:
         inputs = planes.to(self.precision).contiguous(memory_format=torch.channels_last)
-        heads = [self._network.head_with(output) for output in outputs]
+        heads = [self._network.head_name_for(output) for output in outputs]
         predictions = self._network(inputs, dict.fromkeys(heads))
         by_head = {
-            name: self._network.kinds[name].read(prediction)
+            name: self._network.head_settings[name].compute_search_outputs(prediction)
             for name, prediction in predictions.items()
         }
         return [by_head[head][output] for head, output in zip(heads, outputs, strict=True)]
 
-    def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[HeadOutput]) -> list[Tensor]:
+    def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[SearchOutput]) -> list[Tensor]:
         """Compute on the calling thread's stream; other threads run while it waits."""
         if not hasattr(self._thread, "stream"):
             self._thread.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -164,10 +166,10 @@ class NetworkEvaluator:
         return copies
 
 
-_BATCH = 1024
+_FEATURE_BATCH = 1024
 
 
-class FeatureReader:
+class FeatureExtractor:
     """A snapshot of a network that computes features [Clausen2021].
 
     Features are the activations of the convolutions before the network's heads. They are computed
@@ -178,13 +180,13 @@ class FeatureReader:
     def __init__(self, network: Network, game: Game, device: torch.device | None = None) -> None:
         """Raise UserError if the network's heads have no convolutions."""
         self._game = game
-        self._device = device or best_device()
+        self._device = device or default_device()
         folded = folded_copy(network).to(self._device)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.feature_count: int = self._read_batch(python.start(game)[None]).shape[1]
+        self.feature_count: int = self._read_batch(compiled_rules.start(game)[None]).shape[1]
         """Number of features per position."""
 
-    def read(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
+    def extract(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return the features of states uint64[N, words] as float32[N, feature_count].
 
         Features are ordered by head. Duplicate states are computed once. The last bits depend on
@@ -192,13 +194,13 @@ class FeatureReader:
         """
         distinct, indices = np.unique(states, axis=0, return_inverse=True)
         features = np.empty((len(distinct), self.feature_count), np.float32)
-        for begin in range(0, len(distinct), _BATCH):
-            batch = slice(begin, begin + _BATCH)
+        for begin in range(0, len(distinct), _FEATURE_BATCH):
+            batch = slice(begin, begin + _FEATURE_BATCH)
             features[batch] = self._read_batch(distinct[batch])
         return features[indices.reshape(-1)]
 
     def _read_batch(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
-        planes = torch.from_numpy(python.encode_batch(self._game, states)).to(self._device)
+        planes = torch.from_numpy(compiled_rules.encode_batch(self._game, states)).to(self._device)
         with torch.inference_mode():
             features = self._network.features(planes.contiguous(memory_format=torch.channels_last))
         array: NDArray[np.float32] = features.cpu().numpy()

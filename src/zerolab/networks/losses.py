@@ -1,4 +1,4 @@
-"""Losses, the functions of the heads' errors minimised in training [Wang2019], [Wang2020a].
+"""Losses: functions of the heads' errors that training minimises [Wang2019], [Wang2020a].
 
 A loss combines the policy error l_p and the value error l_v. The latter is the error of the head
 that provides the values for a search, the first of ``value`` (squared error) and ``outcome``
@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from zerolab.core.config import Variant
+from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
 from zerolab.networks.head import POLICY, VALUE, Head
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Errors = Mapping[str, "Tensor"]
+ErrorsByHead = Mapping[str, "Tensor"]
 """Error of every sample by head name, float32[N]; NaN where masked."""
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return -sum_a pi(a) * log p(a), [N], of logits and target policies, both [N, actions]."""
+    """Return -sum_a pi(a) * log p(a), [N], for logits and target policies, both [N, actions]."""
     return -(targets * logits.log_softmax(dim=1)).sum(dim=1)
 
 
 def squared_error(values: Tensor, targets: Tensor) -> Tensor:
-    """Return (v - z)^2, [N], of values and target values, both [N]."""
+    """Return (v - z)^2, [N], for values v and target values z, both [N]."""
     return (values - targets).square()
 
 
@@ -47,23 +47,23 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     return (squares.sum(dim=1) / count.clamp(min=1)).masked_fill(count == 0, float("nan"))
 
 
-class Loss(Variant):
-    """Settings of a loss, callable to compute the scalar to minimise.
+class Loss(VariantSettings):
+    """Settings of a loss; calling them returns the scalar to minimise.
 
     l_p and l_v are the batch means of the policy and value errors, each multiplied by the weight of
     its head.
     """
 
-    uses: ClassVar[tuple[str, ...]] = (POLICY, VALUE)
+    used_heads: ClassVar[tuple[str, ...]] = (POLICY, VALUE)
     """Heads whose errors the loss combines. VALUE is the head that provides the values for a
     search. The weighted mean errors of all other heads are added to the loss."""
 
-    def __call__(self, errors: Errors) -> Tensor:
-        """Return the scalar to minimise, given the weighted errors of the heads in `uses`."""
+    def __call__(self, errors: ErrorsByHead) -> Tensor:
+        """Return the scalar to minimise, given the weighted errors of the heads in `used_heads`."""
         raise NotImplementedError
 
-    def logged(self, errors: Errors) -> dict[str, Tensor]:
-        """Return additional scalars to log by name, beside the mean error of every head.
+    def logged_scalars(self, errors: ErrorsByHead) -> dict[str, Tensor]:
+        """Return additional scalars to log by name, besides the mean error of every head.
 
         The default is the sum and the product of l_p and l_v: the papers log both, whichever is
         minimised. The names must not depend on the batch.
@@ -78,9 +78,9 @@ LOSSES: Registry[type[Loss]] = Registry("loss")
 class HeadErrors:
     """Errors of a network's heads in a batch and their combination into a loss."""
 
-    def __init__(self, loss: Loss, heads: Sequence[Head], errors: Errors) -> None:
+    def __init__(self, loss: Loss, heads: Sequence[Head], errors: ErrorsByHead) -> None:
         self._loss = loss
-        used = {name: _find_head(name, heads) for name in loss.uses}
+        used = {name: _find_head(name, heads) for name in loss.used_heads}
         self._used = {
             name: errors[head.name] if head.weight == 1 else head.weight * errors[head.name]
             for name, head in used.items()
@@ -88,15 +88,15 @@ class HeadErrors:
         self._others = {head.name: head for head in heads if head not in used.values()}
         self._errors = errors
 
-    def total(self) -> Tensor:
+    def total_loss(self) -> Tensor:
         """Return the scalar to minimise, the loss plus the other heads' weighted mean errors."""
         total = self._loss(self._used)
         for name, head in self._others.items():
             total = total + head.weight * _mean_known(self._errors[name])
         return total
 
-    def logged(self) -> dict[str, Tensor]:
-        """Return the mean error of every head and the scalars of `Loss.logged`, by name.
+    def logged_scalars(self) -> dict[str, Tensor]:
+        """Return the mean error of every head and the scalars of `Loss.logged_scalars`, by name.
 
         If the loss does not use all heads, "total" is the scalar to minimise.
         """
@@ -104,22 +104,22 @@ class HeadErrors:
             name: _mean_known(error) if name in self._others else error.mean()
             for name, error in self._errors.items()
         }
-        total = {"total": self.total()} if self._others else {}
-        return {**means, **self._loss.logged(self._used), **total}
+        total = {"total": self.total_loss()} if self._others else {}
+        return {**means, **self._loss.logged_scalars(self._used), **total}
 
 
 def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
     """Return the names of heads that the loss uses but the network lacks."""
     names = {head.name for head in heads}
-    return [name for name in loss.uses if name != VALUE and name not in names]
+    return [name for name in loss.used_heads if name != VALUE and name not in names]
 
 
-def learnt_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
+def trained_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
     """Return the names of the heads trained by a loss, those whose errors have a gradient."""
     import torch
 
     errors = {head.name: torch.ones(1, requires_grad=True) for head in heads}
-    total = HeadErrors(loss, heads, errors).total()
+    total = HeadErrors(loss, heads, errors).total_loss()
     gradients = torch.autograd.grad(total, list(errors.values()), allow_unused=True)
     return [
         name
@@ -131,7 +131,7 @@ def learnt_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 def _find_head(name: str, heads: Sequence[Head]) -> Head:
     """Return a head by name; VALUE is the first head with values, as in a search."""
     if name == VALUE:
-        return next(head for head in heads if "values" in head.outputs)
+        return next(head for head in heads if "values" in head.search_outputs)
     return next(head for head in heads if head.name == name)
 
 
@@ -141,7 +141,7 @@ def _mean_known(error: Tensor) -> Tensor:
     return error.where(known, 0).sum() / known.sum().clamp(min=1)
 
 
-def _means(errors: Errors) -> tuple[Tensor, Tensor]:
+def _means(errors: ErrorsByHead) -> tuple[Tensor, Tensor]:
     return errors[POLICY].mean(), errors[VALUE].mean()
 
 
@@ -150,7 +150,7 @@ class PolicyLoss(Loss):
 
     name: Literal["policy"] = "policy"
 
-    def __call__(self, errors: Errors) -> Tensor:
+    def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return l_p."""
         return errors[POLICY].mean()
 
@@ -160,7 +160,7 @@ class ValueLoss(Loss):
 
     name: Literal["value"] = "value"
 
-    def __call__(self, errors: Errors) -> Tensor:
+    def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return l_v."""
         return errors[VALUE].mean()
 
@@ -170,7 +170,7 @@ class SumLoss(Loss):
 
     name: Literal["sum"] = "sum"
 
-    def __call__(self, errors: Errors) -> Tensor:
+    def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return l_p + l_v."""
         policy, value = _means(errors)
         return policy + value
@@ -181,7 +181,7 @@ class ProductLoss(Loss):
 
     name: Literal["product"] = "product"
 
-    def __call__(self, errors: Errors) -> Tensor:
+    def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return l_p * l_v."""
         policy, value = _means(errors)
         return policy * value
@@ -195,14 +195,14 @@ class WeightedLoss(Loss):
     balance: float = Field(default=0.5, ge=0, le=1)
     """lambda: weight of the policy error; 1 is l_p alone."""
 
-    def __call__(self, errors: Errors) -> Tensor:
+    def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return lambda * l_p + (1 - lambda) * l_v."""
         policy, value = _means(errors)
         return self.balance * policy + (1 - self.balance) * value
 
-    def logged(self, errors: Errors) -> dict[str, Tensor]:
+    def logged_scalars(self, errors: ErrorsByHead) -> dict[str, Tensor]:
         """Return the usual scalars, and l_lambda as "weighted"."""
-        return {**super().logged(errors), "weighted": self(errors)}
+        return {**super().logged_scalars(errors), "weighted": self(errors)}
 
 
 for _loss in (PolicyLoss, ValueLoss, SumLoss, ProductLoss, WeightedLoss):

@@ -1,11 +1,12 @@
 """Networks with a trunk and heads, and their weights as named arrays.
 
-Heads come in two kinds. Those of `PlaneReader` flatten the activations of a convolution, so their
-weights depend on the board size. Those of `BoardReader` do not: an output for a cell or line of the
-board is computed from its activations, and an output for the whole position from the mean, standard
-deviation and maximum over the board. This resembles the pooling of [Wu2019, Section 3.3], which
-scales the mean by the board size instead of using the standard deviation. The operations were
-chosen for speed, forward and backward, with filters last in memory (docs/decisions/0047).
+Two kinds of heads begin with a convolution. `ConvHead` flattens the activations of the convolution,
+so its weights depend on the board size. The weights of `FullyConvHead` do not: an output for a cell
+or line of the board is computed from the activations there, and an output for the whole position
+from the mean, standard deviation and maximum over the board. This resembles the pooling of [Wu2019,
+Section 3.3], which scales the mean by the board size instead of using the standard deviation. The
+operations were chosen for speed, forward and backward, with filters last in memory
+(docs/decisions/0047).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
 
 from zerolab.core.errors import UserError
-from zerolab.networks.head import Head, HeadOutput, missing_output
+from zerolab.networks.head import Head, SearchOutput, missing_output_message
 from zerolab.networks.layers import NormedConv
 from zerolab.rules.encoding import ActionLayout, Places
 
@@ -37,10 +38,11 @@ class LastLayer(nn.Module):
         return self._activation(self.output(features))
 
 
-class PlaneReader(nn.Module):
-    """A convolution and a head that read the planes of a residual trunk.
+class ConvHead(nn.Module):
+    """A head that reads the planes of a residual trunk with a convolution.
 
-    The input of `head` is [N, filters * cells]. [Silver2017, Methods] uses 1x1 convolutions.
+    `head` are the layers after the convolution; their input is [N, filters * cells]. [Silver2017,
+    Methods] uses 1x1 convolutions.
     """
 
     def __init__(self, inputs: int, filters: int, kernel: int, head: nn.Module) -> None:
@@ -53,9 +55,9 @@ class PlaneReader(nn.Module):
 
     def features(self, planes: Tensor) -> Tensor:
         """Return the head's input, the activations of the convolution, [N, filters * cells]."""
-        return self.reduced(planes).flatten(1)
+        return self.reduced_planes(planes).flatten(1)
 
-    def reduced(self, planes: Tensor) -> Tensor:
+    def reduced_planes(self, planes: Tensor) -> Tensor:
         """Return the activations of the convolution, [N, filters, rows, columns]."""
         return torch.relu(self.reduce(planes))
 
@@ -70,8 +72,8 @@ class Network(nn.Module):
         super().__init__()
         self.trunk = trunk
         self.heads = nn.ModuleDict({head.name: module for head, module in heads})
-        self.kinds = {head.name: head for head, _ in heads}
-        """The heads by name, in the order of the settings."""
+        self.head_settings = {head.name: head for head, _ in heads}
+        """Settings of the heads by name, in the order of `network.heads`."""
 
     def forward(self, planes: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
         """Return the predictions of all heads, or only of the heads in `names`."""
@@ -83,20 +85,23 @@ class Network(nn.Module):
 
         Raises UserError if the heads have no convolutions.
         """
-        readers = [module for module in self.heads.values() if isinstance(module, PlaneReader)]
-        if not readers:
+        conv_heads = [module for module in self.heads.values() if isinstance(module, ConvHead)]
+        if not conv_heads:
             raise UserError(
                 "the network has no convolutions before its heads: expected another architecture,"
                 ' such as "resnet"'
             )
         trunk = self.trunk(planes)
-        return torch.cat([reader.features(trunk) for reader in readers], dim=1)
+        return torch.cat([head.features(trunk) for head in conv_heads], dim=1)
 
-    def head_with(self, output: HeadOutput) -> str:
+    def head_name_for(self, output: SearchOutput) -> str:
         """Return the name of the first head with an output; raise UserError if there is none."""
-        name = next((name for name, head in self.kinds.items() if output in head.outputs), None)
+        name = next(
+            (name for name, head in self.head_settings.items() if output in head.search_outputs),
+            None,
+        )
         if name is None:
-            raise UserError(missing_output(output, self.kinds.values()))
+            raise UserError(missing_output_message(output, self.head_settings.values()))
         return name
 
 
@@ -106,15 +111,15 @@ POOLS = 3
 _MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
 
 
-class BoardReader(PlaneReader):
-    """A convolution and a head that takes planes instead of features, for boards of any size."""
+class FullyConvHead(ConvHead):
+    """A head with a convolution whose other layers read planes of any size, not features."""
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Apply the head to the reduced planes, in the precision of the weights.
+        """Apply the layers after the convolution in the precision of their weights.
 
-        The head is so small that autocast's conversions would take longer.
+        These layers are so small that autocast's conversions would take longer.
         """
-        reduced = self.reduced(planes)
+        reduced = self.reduced_planes(planes)
         precision = self.reduce.conv.weight.dtype
         if reduced.dtype == precision:  # always true on the meta device, which has no autocast
             return self.head(reduced)  # type: ignore[no-any-return]
@@ -134,7 +139,7 @@ class GlobalPool(nn.Module):
         return torch.cat((mean, deviation, maximum), dim=1).to(planes.dtype)
 
 
-class PlacesLayer(nn.Module):
+class PlacewiseLayer(nn.Module):
     """The last layer of a head with one output per action, from [N, F, R, C] to [N, actions].
 
     The same weights apply to every cell, or to the mean and maximum of every column or row. Other
@@ -143,13 +148,15 @@ class PlacesLayer(nn.Module):
 
     def __init__(self, head: Head, filters: int, layout: ActionLayout) -> None:
         super().__init__()
-        self._read, pools = _READERS[layout.over]
+        self._read_places, pools = _READERS[layout.places]
         self.output = nn.Linear(pools * filters, 1)
-        self.others = nn.Linear(2 * filters, layout.others) if layout.others else None
+        self.others = (
+            nn.Linear(2 * filters, layout.placeless_count) if layout.placeless_count else None
+        )
         self._activation: Callable[[Tensor], Tensor] = head.activation
 
     def forward(self, planes: Tensor) -> Tensor:
-        outputs = self.output(self._read(planes)).squeeze(2)
+        outputs = self.output(self._read_places(planes)).squeeze(2)
         if self.others is not None:
             outputs = torch.cat((outputs, self.others(_board(planes))), dim=1)
         return self._activation(outputs)
@@ -195,7 +202,7 @@ _READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
     "columns": (_columns, 2),
     "rows": (_rows, 2),
 }
-"""Reader and number of values per filter for each kind of place."""
+"""Function that reads the places, and number of values per filter, for each kind of place."""
 
 
 def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
@@ -206,34 +213,36 @@ def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:
     }
 
 
-def load_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Copy arrays into a network; raise UserError if any name, shape or type differs.
+def set_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Copy weights by name into a network; raise UserError if any name, shape or type differs.
 
     The network is left unchanged unless all arrays fit.
     """
-    require_kinds(
-        {name: array_kind(tensor) for name, tensor in network.state_dict().items()}, arrays
+    require_matching_arrays(
+        {name: array_form(tensor) for name, tensor in network.state_dict().items()}, arrays
     )
     network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in arrays})
 
 
-def require_kinds(expected_kinds: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise UserError, naming the first mismatch, unless `arrays` have the expected kinds.
+def require_matching_arrays(
+    expected_forms: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Raise UserError, naming the first mismatch, unless `arrays` have the expected forms.
 
-    `expected_kinds` maps the names of a network's arrays to their types and shapes.
+    `expected_forms` maps the names of a network's arrays to their types and shapes.
     """
-    unmatched = sorted(set(expected_kinds) ^ set(arrays))
+    unmatched = sorted(set(expected_forms) ^ set(arrays))
     if unmatched:
-        problem = "missing" if unmatched[0] in expected_kinds else "unexpected"
+        problem = "missing" if unmatched[0] in expected_forms else "unexpected"
         raise UserError(f"these weights belong to another network: {unmatched[0]} is {problem}")
-    for name, expected in expected_kinds.items():
-        kind = array_kind(arrays[name])
-        if kind != expected:
+    for name, expected in expected_forms.items():
+        form = array_form(arrays[name])
+        if form != expected:
             raise UserError(
-                f"these weights belong to another network: {name} is {kind}, expected {expected}"
+                f"these weights belong to another network: {name} is {form}, expected {expected}"
             )
 
 
-def array_kind(array: NDArray[Any] | torch.Tensor) -> str:
+def array_form(array: NDArray[Any] | torch.Tensor) -> str:
     """Return the type and shape of an array or tensor for messages, such as ``float32[2, 3]``."""
     return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"

@@ -1,7 +1,7 @@
 """Base class of network settings.
 
 Settings do not import torch, so that help texts and settings errors appear without delay. Only the
-method `network`, which builds the layers, imports it.
+method `new_network`, which builds the layers, imports torch.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import field_validator
 
-from zerolab.core.config import Variant, variants_among
+from zerolab.core.config import VariantSettings, variant_list_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry
-from zerolab.networks.head import HEADS, Head, HeadOutput, missing_output
+from zerolab.networks.head import HEADS, Head, SearchOutput, missing_output_message
 from zerolab.rules.rules import Game
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 import_module("zerolab.networks.heads")
 
-_ALWAYS_READ: tuple[HeadOutput, ...] = ("priors", "values")
+_REQUIRED_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
 
 
-class NetworkSettings(Variant):
+class NetworkSettings(VariantSettings):
     """Settings of a network; `name` selects the architecture."""
 
-    any_size: ClassVar[bool] = False
+    fits_any_board: ClassVar[bool] = False
     """True if the same weights fit boards of all sizes."""
 
-    heads: variants_among(HEADS) = ("policy", "value")  # type: ignore[valid-type]
+    heads: variant_list_annotation(HEADS) = ("policy", "value")  # type: ignore[valid-type]
     """The network's predictions, for example ["policy", {name = "outcome", weight = 0.01}]. To
     change a setting of a head, use its name, as in network.heads.outcome.weight=0.01. Searches take
     priors from the policy head and values from the first head that predicts them. [Wang2019],
@@ -51,12 +51,12 @@ class NetworkSettings(Variant):
             raise ValueError(
                 f"{quoted(duplicates[0])} is listed twice: expected every head at most once"
             )
-        for output in _ALWAYS_READ:
-            if not any(output in head.outputs for head in heads):
-                raise ValueError(missing_output(output, heads))
+        for output in _REQUIRED_OUTPUTS:
+            if not any(output in head.search_outputs for head in heads):
+                raise ValueError(missing_output_message(output, heads))
         return heads
 
-    def network(self, game: Game) -> Network:
+    def new_network(self, game: Game) -> Network:
         """Return a new network for a game, with weights drawn from torch's generator."""
         raise NotImplementedError
 
@@ -73,16 +73,16 @@ class NetworkSettings(Variant):
             f" {' or '.join(map(quoted, growing))}"
         )
 
-    def widened(
+    def widen_weights(
         self,
-        fresh: Mapping[str, NDArray[Any]],
-        former: Mapping[str, NDArray[Any]],
+        new_weights: Mapping[str, NDArray[Any]],
+        old_weights: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        """Return weights by name for which this network equals a smaller one, as a function.
+        """Return weights by name with which this network computes the function of a smaller one.
 
-        `former` are the weights of the smaller network, `fresh` any weights of this one. Only
-        architectures that can grow implement this method.
+        `old_weights` are the weights of the smaller network, `new_weights` any weights of this one.
+        Only architectures that can grow implement this method.
         """
         raise NotImplementedError
 

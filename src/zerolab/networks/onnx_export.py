@@ -34,17 +34,18 @@ _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 _TRACED = 3  # batch size for tracing, which would treat 0 and 1 as constants
 
 
-class Agreement(NamedTuple):
+class ModelAgreement(NamedTuple):
     """Comparison of a model with its network."""
 
-    positions: int
+    position_count: int
+    """Number of compared positions."""
     differences: Mapping[str, float]
     """Largest |model - network| / max(1, |network|) of each output."""
-    shapes: Mapping[str, tuple[int, ...]]
+    output_shapes: Mapping[str, tuple[int, ...]]
     """Shape of each output for one position."""
 
 
-def require_packages() -> None:
+def require_onnx_packages() -> None:
     """Raise MissingExtraError if a package required for export is not installed."""
     for name in _PACKAGES:
         try:
@@ -56,14 +57,16 @@ def require_packages() -> None:
             ) from error
 
 
-def onnx_model(network: Network, planes: NDArray[np.float32], about: Mapping[str, Any]) -> bytes:
+def encode_onnx_model(
+    network: Network, planes: NDArray[np.float32], metadata: Mapping[str, Any]
+) -> bytes:
     """Return a network as the content of an ONNX file, in float32 with folded batch norms.
 
     `planes`, float32[N, planes, rows, columns] with N at least 3, encode arbitrary positions.
-    `about` becomes the model's metadata, with each value encoded as JSON. Raises UserError if a
+    `metadata` is stored in the model, with each value encoded as JSON. Raises UserError if a
     layer cannot be exported and MissingExtraError if the extra is not installed.
     """
-    require_packages()
+    require_onnx_packages()
     model = _AllHeads(folded_copy(network))
     try:
         with _quiet():
@@ -72,7 +75,7 @@ def onnx_model(network: Network, planes: NDArray[np.float32], about: Mapping[str
                 (torch.from_numpy(planes[:_TRACED]),),
                 dynamo=True,
                 input_names=[INPUT],
-                output_names=list(network.kinds),
+                output_names=list(network.head_settings),
                 dynamic_shapes=({0: torch.export.Dim(_BATCH)},),
                 external_data=False,
                 verbose=False,
@@ -82,26 +85,28 @@ def onnx_model(network: Network, planes: NDArray[np.float32], about: Mapping[str
     assert program is not None
     proto = program.model_proto
     _strip(proto)
-    for key, value in sorted(about.items()):
+    for key, value in sorted(metadata.items()):
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, json.dumps(value, sort_keys=True)
     content: bytes = proto.SerializeToString(deterministic=True)
     return content
 
 
-def compare(content: bytes, network: Network, planes: NDArray[np.float32]) -> Agreement:
+def compare_onnx_model(
+    content: bytes, network: Network, planes: NDArray[np.float32]
+) -> ModelAgreement:
     """Compare a model in onnxruntime with the network in torch, both in float32.
 
     `planes`, float32[N, planes, rows, columns], are evaluated as one batch, and the first position
     again by itself. Raises UserError if an output differs by more than the tolerance.
     """
-    require_packages()
+    require_onnx_packages()
     session = importlib.import_module("onnxruntime").InferenceSession(
         content, providers=["CPUExecutionProvider"]
     )
     plain = network.cpu().float().eval()
     differences: dict[str, float] = {}
-    shapes: dict[str, tuple[int, ...]] = {}
+    output_shapes: dict[str, tuple[int, ...]] = {}
     for batch in (planes, planes[:1]):
         with torch.inference_mode():
             expected = plain(torch.from_numpy(batch))
@@ -109,14 +114,14 @@ def compare(content: bytes, network: Network, planes: NDArray[np.float32]) -> Ag
         for name, output in outputs.items():
             difference = _relative_difference(output, expected[name].numpy())
             differences[name] = max(differences.get(name, 0.0), difference)
-            shapes[name] = tuple(output.shape[1:])
+            output_shapes[name] = tuple(output.shape[1:])
     for name, difference in differences.items():
         if not difference <= TOLERANCE:
             raise UserError(
                 f"the exported model's {name} differs from the network's by {difference:.2g}:"
                 f" expected at most {TOLERANCE:g}; nothing was written"
             )
-    return Agreement(len(planes), differences, shapes)
+    return ModelAgreement(len(planes), differences, output_shapes)
 
 
 class _AllHeads(nn.Module):

@@ -19,44 +19,44 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
-from zerolab.rules import encoding, hints, rules
+from zerolab.rules import encoding, rules, solver_rules
 from zerolab.rules.rules import ONGOING
 
 NO_MOVE = 0xFFFF
-LOWEST = -(1 << 14)
-HIGHEST = 1 << 14
+LOWEST_VALUE = -(1 << 14)
+HIGHEST_VALUE = 1 << 14
 
 _FIELD = np.uint64(0xFFFF)
 _BIAS = 1 << 15
 
 
-class Table(NamedTuple):
+class TranspositionTable(NamedTuple):
     """Transposition table of pairs of entries.
 
-    The first entry of a pair is the one with the larger effort, the second is the latest.
+    The first entry of a pair is the one with more searched nodes, and the second is the latest.
     """
 
-    keys: NDArray[np.uint64]  # [entries, words] states
-    bounds: NDArray[np.uint64]  # [entries] four fields of 16 bits; 0 for empty entries
+    states: NDArray[np.uint64]  # [entries, words]
+    packed_entries: NDArray[np.uint64]  # [entries] four fields of 16 bits; 0 for empty entries
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """Bounds on the value of a position, and the move that caused a cutoff."""
 
     low: np.int64
     high: np.int64
     move: np.int64
-    effort: np.int64
-    """Binary logarithm of the number of nodes searched, at least 1; 0 if nothing is known."""
+    log2_nodes: np.int64
+    """Binary logarithm of the number of searched nodes, rounded down, plus 1; 0 if unknown."""
 
 
-def empty_table(words: int, mebibytes: int) -> Table:
+def empty_table(words: int, mebibytes: int) -> TranspositionTable:
     """Return an empty table of at most `mebibytes` MiB."""
     bytes_each = 8 * (words + 1)
     entries = 2
     while 2 * entries * bytes_each <= mebibytes << 20:
         entries *= 2
-    return Table(np.zeros((entries, words), np.uint64), np.zeros(entries, np.uint64))
+    return TranspositionTable(np.zeros((entries, words), np.uint64), np.zeros(entries, np.uint64))
 
 
 @inlined
@@ -65,20 +65,20 @@ def _pair_of(table, state):
     hashed = np.uint64(0)
     for word in range(state.shape[0]):
         hashed = streams.mix(hashed ^ state[word])
-    return np.int64(hashed & np.uint64(table.bounds.shape[0] - 1)) & ~1
+    return np.int64(hashed & np.uint64(table.packed_entries.shape[0] - 1)) & ~1
 
 
 @inlined
 def _is_entry_of(table, entry, state):
     for word in range(state.shape[0]):
-        if table.keys[entry, word] != state[word]:
+        if table.states[entry, word] != state[word]:
             return False
-    return table.bounds[entry] != np.uint64(0)
+    return table.packed_entries[entry] != np.uint64(0)
 
 
 @inlined
 def _unpack(packed):
-    return Entry(
+    return TableEntry(
         np.int64(packed & _FIELD) - _BIAS,
         np.int64((packed >> np.uint64(16)) & _FIELD) - _BIAS,
         np.int64((packed >> np.uint64(32)) & _FIELD),
@@ -87,138 +87,141 @@ def _unpack(packed):
 
 
 @inlined
-def _pack(low, high, move, effort):
+def _pack(low, high, move, log2_nodes):
     return (
         np.uint64(low + _BIAS)
         | np.uint64(high + _BIAS) << np.uint64(16)
         | np.uint64(move) << np.uint64(32)
-        | np.uint64(effort) << np.uint64(48)
+        | np.uint64(log2_nodes) << np.uint64(48)
     )
 
 
 @inlined
-def probe(table, state):
-    """Return the entry of a state; (LOWEST, HIGHEST, NO_MOVE, 0) if it is not in the table."""
+def probe_table(table, state):
+    """Return the entry of a state, with the widest bounds and no move if it is not in the table."""
     pair = _pair_of(table, state)
     if _is_entry_of(table, pair, state):
-        return _unpack(table.bounds[pair])
+        return _unpack(table.packed_entries[pair])
     if _is_entry_of(table, pair + 1, state):
-        return _unpack(table.bounds[pair + 1])
-    return Entry(np.int64(LOWEST), np.int64(HIGHEST), np.int64(NO_MOVE), np.int64(0))
+        return _unpack(table.packed_entries[pair + 1])
+    return TableEntry(
+        np.int64(LOWEST_VALUE), np.int64(HIGHEST_VALUE), np.int64(NO_MOVE), np.int64(0)
+    )
 
 
 @inlined
-def store(table, state, low, high, move, effort):
+def store_entry(table, state, low, high, move, log2_nodes):
     """Intersect the stored bounds of a state with new bounds; NO_MOVE keeps the stored move."""
     pair = _pair_of(table, state)
     entry = pair + 1
     if _is_entry_of(table, pair, state):
         entry = pair
     if _is_entry_of(table, entry, state):
-        stored = _unpack(table.bounds[entry])
+        stored = _unpack(table.packed_entries[entry])
         low = max(low, stored.low)
         high = min(high, stored.high)
-        effort = max(effort, stored.effort)
+        log2_nodes = max(log2_nodes, stored.log2_nodes)
         if move == NO_MOVE:
             move = stored.move
-    elif effort >= _unpack(table.bounds[pair]).effort:
-        copy_row(table.keys[pair], table.keys[pair + 1])
-        table.bounds[pair + 1] = table.bounds[pair]
+    elif log2_nodes >= _unpack(table.packed_entries[pair]).log2_nodes:
+        copy_row(table.states[pair], table.states[pair + 1])
+        table.packed_entries[pair + 1] = table.packed_entries[pair]
         entry = pair
-    copy_row(state, table.keys[entry])
-    table.bounds[entry] = _pack(low, high, move, effort)
+    copy_row(state, table.states[entry])
+    table.packed_entries[entry] = _pack(low, high, move, log2_nodes)
 
 
-# With fewer empty cells, searching a position is faster than probing the table, ordering its moves
-# or probing the table for its children, respectively.
-TABLE_FROM = 5
-ORDER_FROM = 4
-PROBE_CHILDREN_FROM = 12
+# With fewer empty cells, searching a position is faster than probing the table for the position,
+# ordering its moves, or probing the table for its children, respectively.
+MIN_EMPTIES_FOR_TABLE = 5
+MIN_EMPTIES_FOR_ORDERING = 4
+MIN_EMPTIES_FOR_CHILD_PROBES = 12
 
 _TABLE_MOVE = 1 << 40
 _ORDERING_SCORE = 1 << 24
 _ENTER, _NEXT, _LEAVE = range(3)
 
 
-class Stack(NamedTuple):
+class SearchStack(NamedTuple):
     """Positions from the root to the current position; row p belongs to ply p."""
 
     states: NDArray[np.uint64]  # [P, words]
     children: NDArray[np.uint64]  # [P, actions, words] valid if `is_ordered`
-    moves: NDArray[np.int16]  # [P, actions] see `hints.solver_moves`
-    keys: NDArray[np.int64]  # [P, actions] moves with higher keys are tried first
+    moves: NDArray[np.int16]  # [P, actions] see `solver_rules.solver_moves`
+    ordering_keys: NDArray[np.int64]  # [P, actions] moves with higher keys are tried first
     move_count: NDArray[np.int64]  # [P]
-    tried: NDArray[np.int64]  # [P] number of moves tried
-    is_ordered: NDArray[np.bool_]  # [P] True if there are children and keys
-    bound: NDArray[np.int64]  # [P] tested bound, for the mover
-    best: NDArray[np.int64]  # [P] highest value of a child so far
+    tried_count: NDArray[np.int64]  # [P] number of moves tried
+    is_ordered: NDArray[np.bool_]  # [P] True if there are children and ordering keys
+    tested_bound: NDArray[np.int64]  # [P] for the mover
+    best_value: NDArray[np.int64]  # [P] highest value of a move so far, for the mover
     best_move: NDArray[np.int64]  # [P]
-    entered: NDArray[np.int64]  # [P] number of nodes searched before the position
-    image: NDArray[np.uint64]  # [2, words] workspace for symmetric images
-    history: NDArray[np.int64]  # [2, actions] cutoffs by side and move (history heuristic)
+    nodes_before: NDArray[np.int64]  # [P] number of nodes searched before the position
+    image_workspace: NDArray[np.uint64]  # [2, words] for symmetric images
+    cutoff_history: NDArray[np.int64]  # [2, actions] by side and move (history heuristic)
     registers: NDArray[np.int64]  # [4] see PLY, STAGE, VALUE and NODES
 
 
 PLY, STAGE, VALUE, NODES = range(4)
-"""Indices of `Stack.registers`: current ply, current stage, last value, total number of nodes."""
+"""Indices of `SearchStack.registers`: current ply and stage, last value, total number of nodes."""
 
 
-def empty_stack(plies: int, words: int, actions: int) -> Stack:
+def empty_stack(plies: int, words: int, actions: int) -> SearchStack:
     """Return a stack with room for `plies` - 1 plies after its root."""
-    return Stack(
+    return SearchStack(
         states=np.zeros((plies, words), np.uint64),
         children=np.zeros((plies, actions, words), np.uint64),
         moves=np.zeros((plies, actions), np.int16),
-        keys=np.zeros((plies, actions), np.int64),
+        ordering_keys=np.zeros((plies, actions), np.int64),
         move_count=np.zeros(plies, np.int64),
-        tried=np.zeros(plies, np.int64),
+        tried_count=np.zeros(plies, np.int64),
         is_ordered=np.zeros(plies, np.bool_),
-        bound=np.zeros(plies, np.int64),
-        best=np.zeros(plies, np.int64),
+        tested_bound=np.zeros(plies, np.int64),
+        best_value=np.zeros(plies, np.int64),
         best_move=np.zeros(plies, np.int64),
-        entered=np.zeros(plies, np.int64),
-        image=np.zeros((2, words), np.uint64),
-        history=np.zeros((2, actions), np.int64),
+        nodes_before=np.zeros(plies, np.int64),
+        image_workspace=np.zeros((2, words), np.uint64),
+        cutoff_history=np.zeros((2, actions), np.int64),
         registers=np.zeros(4, np.int64),
     )
 
 
-def grown_stack(stack: Stack, plies: int) -> Stack:
+def grown_stack(stack: SearchStack, plies: int) -> SearchStack:
     """Return a copy of a stack with room for more plies."""
     grown = empty_stack(plies, stack.states.shape[1], stack.moves.shape[1])
-    for name in Stack._fields:
+    for name in SearchStack._fields:
         rows = getattr(stack, name)
         getattr(grown, name)[: len(rows)] = rows
     return grown
 
 
 @inlined
-def _canonical(game, stack, state, symmetric_from):
-    """Write the smallest symmetric image of a state to image[0]; return its symmetry.
+def _canonical(game, stack, state, min_symmetric_empties):
+    """Write the smallest symmetric image of a state to image_workspace[0]; return its symmetry.
 
-    States with fewer than `symmetric_from` empty cells are copied unchanged.
+    States with fewer than `min_symmetric_empties` empty cells are copied unchanged.
     """
-    if hints.empties(game, state) >= symmetric_from:
-        return encoding.smallest_image(game, state, stack.image[0], stack.image[1])
-    copy_row(state, stack.image[0])
+    if solver_rules.empties(game, state) >= min_symmetric_empties:
+        images = stack.image_workspace
+        return encoding.smallest_image(game, state, images[0], images[1])
+    copy_row(state, stack.image_workspace[0])
     return 0
 
 
 @inlined
-def _probe_children(game, table, stack, ply, symmetric_from):
-    """Return the highest lower bound of a move in the table, or LOWEST.
+def _probe_children(game, table, stack, ply, min_symmetric_empties):
+    """Return the highest lower bound of a move in the table, or LOWEST_VALUE.
 
     This is the enhanced transposition cutoff. Moves refuted by the table are tried last.
     """
-    highest = np.int64(LOWEST)
+    highest = np.int64(LOWEST_VALUE)
     for i in range(stack.move_count[ply]):
-        _canonical(game, stack, stack.children[ply, i], symmetric_from)
-        stored = probe(table, stack.image[0])
+        _canonical(game, stack, stack.children[ply, i], min_symmetric_empties)
+        stored = probe_table(table, stack.image_workspace[0])
         if -stored.high > highest:
             highest = -stored.high
             stack.best_move[ply] = stack.moves[ply, i]
-        if -stored.low < stack.bound[ply]:
-            stack.keys[ply, i] -= _TABLE_MOVE
+        if -stored.low < stack.tested_bound[ply]:
+            stack.ordering_keys[ply, i] -= _TABLE_MOVE
     return highest
 
 
@@ -230,76 +233,78 @@ def _order(game, stack, ply, table_move, symmetry):
         child = stack.children[ply, i]
         rules.apply(game, stack.states[ply], move, child)
         key = (
-            hints.move_ordering_score(game, child) * _ORDERING_SCORE + stack.history[ply & 1, move]
+            solver_rules.move_ordering_score(game, child) * _ORDERING_SCORE
+            + stack.cutoff_history[ply & 1, move]
         )
         if table_move != NO_MOVE and encoding.transform_action(game, symmetry, move) == table_move:
             key += _TABLE_MOVE
-        stack.keys[ply, i] = key
+        stack.ordering_keys[ply, i] = key
 
 
 @inlined
 def _static_bounds(game, state):
     """Return bounds on the value without a search; they are equal for finished games."""
     if rules.outcome(game, state) != ONGOING:
-        score = hints.score(game, state)
+        score = solver_rules.final_score(game, state)
         return np.int64(score), np.int64(score)
-    low, high = hints.score_bounds(game, state)
+    low, high = solver_rules.score_bounds(game, state)
     return np.int64(low), np.int64(high)
 
 
 @inlined
-def _enter(game, table, stack, ply, symmetric_from):
+def _enter(game, table, stack, ply, min_symmetric_empties):
     """Start searching a position; return True if its test is already decided, and a bound."""
     state = stack.states[ply]
-    bound = stack.bound[ply]
-    stack.entered[ply] = stack.registers[NODES]
+    bound = stack.tested_bound[ply]
+    stack.nodes_before[ply] = stack.registers[NODES]
     stack.registers[NODES] += 1
     low, high = _static_bounds(game, state)
-    empties = hints.empties(game, state)
+    empties = solver_rules.empties(game, state)
     table_move = np.int64(NO_MOVE)
     symmetry = 0
-    if low < bound <= high and empties >= TABLE_FROM:
-        symmetry = _canonical(game, stack, state, symmetric_from)
-        stored = probe(table, stack.image[0])
+    if low < bound <= high and empties >= MIN_EMPTIES_FOR_TABLE:
+        symmetry = _canonical(game, stack, state, min_symmetric_empties)
+        stored = probe_table(table, stack.image_workspace[0])
         low = max(low, stored.low)
         high = min(high, stored.high)
         table_move = stored.move
     if low >= bound or high < bound:
         return True, low if low >= bound else high
-    stack.move_count[ply] = hints.solver_moves(game, state, stack.moves[ply])
-    stack.tried[ply] = 0
-    stack.best[ply] = LOWEST
+    stack.move_count[ply] = solver_rules.solver_moves(game, state, stack.moves[ply])
+    stack.tried_count[ply] = 0
+    stack.best_value[ply] = LOWEST_VALUE
     stack.best_move[ply] = NO_MOVE
-    stack.is_ordered[ply] = empties >= ORDER_FROM and stack.move_count[ply] > 1
+    stack.is_ordered[ply] = empties >= MIN_EMPTIES_FOR_ORDERING and stack.move_count[ply] > 1
     if stack.is_ordered[ply]:
         _order(game, stack, ply, table_move, symmetry)
-        if empties >= PROBE_CHILDREN_FROM:
-            low = _probe_children(game, table, stack, ply, symmetric_from)
+        if empties >= MIN_EMPTIES_FOR_CHILD_PROBES:
+            low = _probe_children(game, table, stack, ply, min_symmetric_empties)
     return low >= bound, low
 
 
 @inlined
 def _try_next(game, stack, ply):
     """Descend to the untried child with the highest key, to test the opposite bound there."""
-    first = stack.tried[ply]
-    stack.tried[ply] += 1
+    first = stack.tried_count[ply]
+    stack.tried_count[ply] += 1
     child = stack.states[ply + 1]
     if stack.is_ordered[ply]:
         best = first
         for i in range(first + 1, stack.move_count[ply]):
-            if stack.keys[ply, i] > stack.keys[ply, best]:
+            if stack.ordering_keys[ply, i] > stack.ordering_keys[ply, best]:
                 best = i
         _exchange(stack, ply, first, best)
         copy_row(stack.children[ply, first], child)
     else:
         rules.apply(game, stack.states[ply], stack.moves[ply, first], child)
-    stack.bound[ply + 1] = 1 - stack.bound[ply]
+    stack.tested_bound[ply + 1] = 1 - stack.tested_bound[ply]
 
 
 @inlined
 def _exchange(stack, ply, i, j):
     if i != j:
-        stack.keys[ply, i], stack.keys[ply, j] = stack.keys[ply, j], stack.keys[ply, i]
+        keys = stack.ordering_keys
+        keys[ply, i], keys[ply, j] = keys[ply, j], keys[ply, i]
         stack.moves[ply, i], stack.moves[ply, j] = stack.moves[ply, j], stack.moves[ply, i]
         for word in range(stack.states.shape[1]):
             previous = stack.children[ply, i, word]
@@ -310,47 +315,47 @@ def _exchange(stack, ply, i, j):
 @inlined
 def _add_to_history(stack, side, move, empties):
     """Count a cutoff in the history, which breaks ties between ordering scores."""
-    stack.history[side, move] += np.int64(min(empties, 64)) ** 2
-    if stack.history[side, move] >= _ORDERING_SCORE:
-        for action in range(stack.history.shape[1]):
-            stack.history[side, action] >>= 1
+    stack.cutoff_history[side, move] += np.int64(min(empties, 64)) ** 2
+    if stack.cutoff_history[side, move] >= _ORDERING_SCORE:
+        for action in range(stack.cutoff_history.shape[1]):
+            stack.cutoff_history[side, action] >>= 1
 
 
 @inlined
-def _store_bound(game, table, stack, ply, symmetric_from):
+def _store_bound(game, table, stack, ply, min_symmetric_empties):
     """Store the bound on the value of a position in the table."""
     state = stack.states[ply]
-    empties = hints.empties(game, state)
-    best = stack.best[ply]
-    is_cut = best >= stack.bound[ply]
+    empties = solver_rules.empties(game, state)
+    best = stack.best_value[ply]
+    is_cut = best >= stack.tested_bound[ply]
     if is_cut:
         _add_to_history(stack, ply & 1, stack.best_move[ply], empties)
-    if empties < TABLE_FROM:
+    if empties < MIN_EMPTIES_FOR_TABLE:
         return
-    symmetry = _canonical(game, stack, state, symmetric_from)
-    effort = 1
-    nodes = stack.registers[NODES] - stack.entered[ply]
+    symmetry = _canonical(game, stack, state, min_symmetric_empties)
+    log2_nodes = 1
+    nodes = stack.registers[NODES] - stack.nodes_before[ply]
     while nodes > 1:
         nodes >>= 1
-        effort += 1
+        log2_nodes += 1
     if is_cut:
         move = encoding.transform_action(game, symmetry, stack.best_move[ply])
-        store(table, stack.image[0], best, HIGHEST, move, effort)
+        store_entry(table, stack.image_workspace[0], best, HIGHEST_VALUE, move, log2_nodes)
     else:
-        store(table, stack.image[0], LOWEST, best, NO_MOVE, effort)
+        store_entry(table, stack.image_workspace[0], LOWEST_VALUE, best, NO_MOVE, log2_nodes)
 
 
 @kernel
-def start_window_test(stack, state, bound):
-    """Prepare to test if the value of a state is at least `bound`."""
+def start_null_window_test(stack, state, bound):
+    """Prepare to test whether the value of a state is at least `bound`."""
     copy_row(state, stack.states[0])
-    stack.bound[0] = bound
+    stack.tested_bound[0] = bound
     stack.registers[PLY] = 0
     stack.registers[STAGE] = _ENTER
 
 
 @kernel
-def run_window_test(game, table, stack, symmetric_from, nodes):
+def run_null_window_test(game, table, stack, min_symmetric_empties, nodes):
     """Search about `nodes` nodes, or until the stack is full; return True if the test is finished.
 
     In this case, the register VALUE is a bound on the value of the state. It is a lower bound if it
@@ -365,12 +370,15 @@ def run_window_test(game, table, stack, symmetric_from, nodes):
         if stage == _ENTER:
             if stack.registers[NODES] >= node_limit:
                 break
-            is_decided, value = _enter(game, table, stack, ply, symmetric_from)
+            is_decided, value = _enter(game, table, stack, ply, min_symmetric_empties)
             stage = _LEAVE if is_decided else _NEXT
         elif stage == _NEXT:
-            if stack.best[ply] >= stack.bound[ply] or stack.tried[ply] == stack.move_count[ply]:
-                _store_bound(game, table, stack, ply, symmetric_from)
-                value = stack.best[ply]
+            if (
+                stack.best_value[ply] >= stack.tested_bound[ply]
+                or stack.tried_count[ply] == stack.move_count[ply]
+            ):
+                _store_bound(game, table, stack, ply, min_symmetric_empties)
+                value = stack.best_value[ply]
                 stage = _LEAVE
             elif ply == deepest:
                 break
@@ -381,9 +389,9 @@ def run_window_test(game, table, stack, symmetric_from, nodes):
         else:
             ply -= 1
             if ply >= 0:
-                if -value > stack.best[ply]:
-                    stack.best[ply] = -value
-                    stack.best_move[ply] = stack.moves[ply, stack.tried[ply] - 1]
+                if -value > stack.best_value[ply]:
+                    stack.best_value[ply] = -value
+                    stack.best_move[ply] = stack.moves[ply, stack.tried_count[ply] - 1]
                 stage = _NEXT
     stack.registers[PLY] = ply
     stack.registers[STAGE] = stage

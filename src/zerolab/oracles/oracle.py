@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.games.connect_four import ConnectFour
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 
 ILLEGAL = np.iinfo(np.int32).min
 """Value of illegal actions."""
@@ -37,7 +37,7 @@ class Oracle(Protocol):
         """
         ...
 
-    def first_best(
+    def first_best_actions(
         self, states: NDArray[np.uint64], orders: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return int64[n]: the first action in each order that has the highest value.
@@ -73,8 +73,8 @@ book starts several plies later.
 class BitBullyOracle(Oracle):
     """BitBully [BitBully], which solves positions of ``connect_four:6x7`` in well under a second.
 
-    Scores are defined as in `hints.win_score`. BitBully is an optional dependency because of its
-    licence, the AGPL. It does not release the interpreter lock, so parallel solving requires
+    Scores are defined as in `solver_rules.win_score`. BitBully is an optional dependency because of
+    its licence, the AGPL. It does not release the interpreter lock, so parallel solving requires
     several processes.
     """
 
@@ -94,7 +94,7 @@ class BitBullyOracle(Oracle):
         values = [self._values(board) for board in _bitbully_boards(states)]
         return np.array(values, np.int32).reshape(len(states), BITBULLY_GAME.columns)
 
-    def first_best(
+    def first_best_actions(
         self, states: NDArray[np.uint64], orders: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return int64[n]: the first action in each order that has the highest value.
@@ -149,7 +149,7 @@ def _bitbully_boards(states: NDArray[np.uint64]) -> NDArray[np.int64]:
 
     The first player's pieces are 1, the second player's pieces are 2.
     """
-    planes = python.encode_batch(BITBULLY_GAME, states)[:, 0].astype(np.int64)
+    planes = compiled_rules.encode_batch(BITBULLY_GAME, states)[:, 0].astype(np.int64)
     second_to_move = (planes.sum(axis=(1, 2)) < 0)[:, None, None]
     first = np.where(second_to_move, -planes, planes)
     return np.where(first < 0, 2, first)

@@ -14,7 +14,7 @@ from zerolab.core.errors import MissingExtraError, MissingExtraWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles.alpha_beta import empty_table
 from zerolab.oracles.oracle import BITBULLY_GAME, ILLEGAL, BitBullyOracle, NotSolvedError, Oracle
-from zerolab.rules import hints, python, rules
+from zerolab.rules import compiled_rules, rules, solver_rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.rules.rules import ONGOING, Game, State
@@ -42,13 +42,13 @@ UNLIMITED = SolverBudget()
 class SolverProgress(NamedTuple):
     """Progress of the search of a position."""
 
-    nodes: int
+    node_count: int
     """Number of nodes searched."""
     seconds: float
     """Elapsed time in seconds."""
-    move: int
+    move_index: int
     """Index of the current move."""
-    moves: int
+    move_count: int
     """Number of moves to search."""
 
 
@@ -60,10 +60,10 @@ class _Watch:
         budget: SolverBudget,
         report: Callable[[SolverProgress], None],
         first_node: int,
-        moves: int,
+        move_count: int,
     ) -> None:
-        self.move = 0
-        self._moves = moves
+        self.move_index = 0
+        self._move_count = move_count
         self._budget = budget
         self._report = report
         self._first_node = first_node
@@ -78,7 +78,7 @@ class _Watch:
     def check(self, node: int) -> None:
         """Report progress; raise NotSolvedError if the budget of nodes or seconds is exceeded."""
         nodes, seconds = node - self._first_node, perf_counter() - self._start_time
-        self._report(SolverProgress(nodes, seconds, self.move, self._moves))
+        self._report(SolverProgress(nodes, seconds, self.move_index, self._move_count))
         is_out_of_nodes = self._budget.nodes is not None and nodes >= self._budget.nodes
         is_late = self._budget.seconds is not None and seconds >= self._budget.seconds
         if is_out_of_nodes or is_late:
@@ -89,8 +89,8 @@ class Solver(Oracle):
     """Exact alpha-beta solver with a transposition table, symmetries and move ordering.
 
     A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower bound or lowers the
-    upper bound on a value until they are equal. The table is kept between positions. Values are
-    scores as in `rules.hints`.
+    upper bound on a value until both are equal. The table is kept between positions. Values are
+    scores as defined in `rules.solver_rules`.
     """
 
     def __init__(
@@ -105,15 +105,17 @@ class Solver(Oracle):
         self.budget = budget
         """Budget for each position; it can be changed between positions."""
         self._report = report
-        self._table = empty_table(rules.words(game), memory)
-        self._stack = alpha_beta.empty_stack(_PLIES, rules.words(game), rules.actions(game))
-        empties = python.empties(game, python.start(game))
-        self._symmetric_from = (
-            empties if empties == hints.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
+        self._table = empty_table(rules.word_count(game), memory)
+        self._stack = alpha_beta.empty_stack(
+            _PLIES, rules.word_count(game), rules.action_count(game)
+        )
+        empties = compiled_rules.empties(game, compiled_rules.start(game))
+        self._min_symmetric_empties = (
+            empties if empties == solver_rules.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
         )
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """Total number of positions searched so far."""
         return int(self._stack.registers[alpha_beta.NODES])
 
@@ -126,33 +128,33 @@ class Solver(Oracle):
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return int32[n, actions]: exact values; the budget applies to each state separately."""
-        values = np.full((len(states), rules.actions(self.game)), ILLEGAL, np.int32)
+        values = np.full((len(states), rules.action_count(self.game)), ILLEGAL, np.int32)
         for state, row in zip(states, values, strict=True):
             actions = self._ordered_actions(state)
             watch = self._watch(len(actions))
             guess = 0
-            for watch.move, action in enumerate(actions):
-                child = python.apply(self.game, state, action)
+            for watch.move_index, action in enumerate(actions):
+                child = compiled_rules.apply(self.game, state, action)
                 row[action] = -self._value(child, -guess, watch)
                 guess = int(row.max())
         return values
 
-    def _watch(self, moves: int) -> _Watch:
-        return _Watch(self.budget, self._report, self.nodes, moves)
+    def _watch(self, move_count: int) -> _Watch:
+        return _Watch(self.budget, self._report, self.node_count, move_count)
 
     def _ordered_actions(self, state: State) -> list[int]:
-        """Return the legal actions, best first, since results speed up the following searches."""
-        actions = np.flatnonzero(python.legal(self.game, state))
-        children = [python.apply(self.game, state, int(action)) for action in actions]
-        scores = [python.move_ordering_score(self.game, child) for child in children]
+        """Return the legal actions, best first, since each result speeds up later searches."""
+        actions = np.flatnonzero(compiled_rules.legal(self.game, state))
+        children = [compiled_rules.apply(self.game, state, int(action)) for action in actions]
+        scores = [compiled_rules.move_ordering_score(self.game, child) for child in children]
         return [int(action) for action in actions[np.argsort(scores, kind="stable")[::-1]]]
 
     def _value(self, state: State, guess: int, watch: _Watch) -> int:
         """Return the value of a state; the search may start from `guess`."""
-        if python.outcome(self.game, state) != ONGOING:
-            return python.score(self.game, state)
-        low, high = python.score_bounds(self.game, state)
-        if hints.score_is_distance(self.game):
+        if compiled_rules.outcome(self.game, state) != ONGOING:
+            return compiled_rules.final_score(self.game, state)
+        low, high = compiled_rules.score_bounds(self.game, state)
+        if solver_rules.score_is_distance(self.game):
             return self._narrow_from_both_ends(state, low, high, watch)
         return self._search_from(guess, state, low, high, watch)
 
@@ -185,18 +187,18 @@ class Solver(Oracle):
 
     def _test(self, state: State, bound: int, watch: _Watch) -> int:
         """Return a lower bound on the value if it is at least `bound`, else an upper bound."""
-        watch.check(self.nodes)
-        alpha_beta.start_window_test(self._stack, state, bound)
-        while not alpha_beta.run_window_test(
+        watch.check(self.node_count)
+        alpha_beta.start_null_window_test(self._stack, state, bound)
+        while not alpha_beta.run_null_window_test(
             self.game,
             self._table,
             self._stack,
-            self._symmetric_from,
-            watch.allowed_nodes(self.nodes),
+            self._min_symmetric_empties,
+            watch.allowed_nodes(self.node_count),
         ):
             if self._stack.registers[alpha_beta.PLY] == len(self._stack.states) - 1:
                 self._stack = alpha_beta.grown_stack(self._stack, 2 * len(self._stack.states))
-            watch.check(self.nodes)
+            watch.check(self.node_count)
         return int(self._stack.registers[alpha_beta.VALUE])
 
 
@@ -208,11 +210,11 @@ def oracle_for(
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Oracle:
-    """Return the fastest oracle for a game, or the built-in solver if `generic`.
+    """Return the fastest oracle for a game, or the built-in solver if `generic` is True.
 
     The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
     calls `report` a few times per second. Faster oracles ignore these arguments. If a faster oracle
-    is not installed, this issues a MissingExtraWarning and returns the built-in solver.
+    is not installed, the function issues a MissingExtraWarning and returns the built-in solver.
     """
     if not generic and game == BITBULLY_GAME:
         try:
@@ -229,17 +231,17 @@ class Solution(NamedTuple):
     position: Position
     value: int
     """Score for the player to move under perfect play, as defined by `Oracle`."""
-    moves: dict[str, int]
+    move_values: dict[str, int]
     """Values of all legal moves by name; empty if the game is over."""
-    nodes: int
-    """Number of positions searched; 0 for oracles that do not count them."""
+    node_count: int
+    """Number of positions searched; 0 for oracles that do not count positions."""
     seconds: float
     """Time taken, in seconds."""
 
     @property
-    def best(self) -> list[str]:
+    def best_moves(self) -> list[str]:
         """Names of the moves with the highest value."""
-        return [move for move, value in self.moves.items() if value == self.value]
+        return [move for move, value in self.move_values.items() if value == self.value]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -249,9 +251,9 @@ class Solution(NamedTuple):
             "played": [position.name(action) for action in position.history],
             "mover": "first" if position.first_to_move else "second",
             "value": self.value,
-            "moves": self.moves,
-            "best": self.best,
-            "nodes": self.nodes,
+            "moves": self.move_values,
+            "best": self.best_moves,
+            "nodes": self.node_count,
             "seconds": round(self.seconds, 3),
         }
 
@@ -270,9 +272,12 @@ def solve_position(
     """
     start_time = perf_counter()
     if position.outcome is not None:
-        return Solution(position, python.score(position.game, position.state), {}, 0, 0.0)
+        return Solution(
+            position, compiled_rules.final_score(position.game, position.state), {}, 0, 0.0
+        )
     oracle = oracle_for(position.game, budget, memory=memory, generic=generic, report=report)
     values = oracle.action_values(position.state[None])[0]
-    moves = {position.name(action): int(values[action]) for action in position.legal_actions}
-    nodes = oracle.nodes if isinstance(oracle, Solver) else 0
-    return Solution(position, max(moves.values()), moves, nodes, perf_counter() - start_time)
+    move_values = {position.name(action): int(values[action]) for action in position.legal_actions}
+    node_count = oracle.node_count if isinstance(oracle, Solver) else 0
+    seconds = perf_counter() - start_time
+    return Solution(position, max(move_values.values()), move_values, node_count, seconds)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.ratings.bayes import Rating
-from zerolab.report.figures import Sample
+from zerolab.report.figures import RunSample
 from zerolab.report.interval import Z95, Cell
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.studies.statistics import (
@@ -21,8 +21,8 @@ from zerolab.studies.statistics import (
     bootstrap,
     difference_of_means,
     mean_of,
-    sample_of_runs,
-    spread,
+    plot_sample,
+    spread_components,
 )
 from zerolab.training.records import GateRecord
 
@@ -39,77 +39,79 @@ def standard_error(rating: Rating) -> float:
     return (rating.interval.high - rating.interval.low) / (2 * Z95)
 
 
-def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> Sample:
-    """Return the tournament Elo of `runs` with standard errors."""
-    return rated_sample([tournament.rating(run) for run in runs])
+def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
+    """Return the tournament Elo of the final networks of `runs`, with standard errors."""
+    return sample_of_ratings([tournament.final_rating(run) for run in runs])
 
 
-def rated_sample(ratings: Sequence[Rating]) -> Sample:
-    """Return the Elo of `ratings` with standard errors."""
+def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
+    """Return the Elo of `ratings`, with standard errors."""
     errors = [standard_error(rating) for rating in ratings]
-    return sample_of_runs([rating.elo for rating in ratings], errors)
+    return plot_sample([rating.elo for rating in ratings], errors)
 
 
-def random_sample(tournament: PlayedTournament) -> Sample:
-    """Return the Elo of the random player."""
-    return rated_sample([tournament.by_name["random"]])
+def random_player_sample(tournament: PlayedTournament) -> RunSample:
+    """Return the tournament Elo of the random player, with its standard error."""
+    return sample_of_ratings([tournament.rating_by_player["random"]])
 
 
-def unfinished(results: Results, keys: Sequence[str]) -> Missing | None:
-    """Return a note on the unfinished tournaments among `keys`, or None if all are finished.
+def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:
+    """Return a note on unfinished tournaments, or None if all tournaments `keys` are finished.
 
     Other unfinished work in the same parts is ignored.
     """
     planned = {each.key: each for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
     if unplanned:
-        return Missing(f"not studied at this scale: {', '.join(unplanned)}")
+        return MissingEstimate(f"not studied at this scale: {', '.join(unplanned)}")
     unfinished_keys = [key for key in keys if key not in results.tournaments]
     if not unfinished_keys:
         return None
     trained = {run.planned.key for run in results}
-    entrants = {run.key for key in unfinished_keys for run in planned[key].entrants.values()}
-    untrained = len(entrants - trained)
-    runs = [f"{untrained} of {len(entrants)} runs are not finished"] if untrained else []
+    run_keys = {run.key for key in unfinished_keys for run in planned[key].run_by_player.values()}
+    untrained = len(run_keys - trained)
+    runs = [f"{untrained} of {len(run_keys)} runs are not finished"] if untrained else []
     tournaments = f"tournaments not finished: {', '.join(unfinished_keys)}"
-    return Missing("; ".join([*runs, tournaments]))
+    return MissingEstimate("; ".join([*runs, tournaments]))
 
 
-def removed_runs(results: Results, part: str | None = None) -> Missing:
+def removed_runs_note(results: Results, part: str | None = None) -> MissingEstimate:
     """Return a note on runs that were removed after their tournament."""
-    return Missing(f"runs were removed after their tournament: {results.missing_message(part)}")
+    return MissingEstimate(
+        f"runs were removed after their tournament: {results.unfinished_message(part)}"
+    )
 
 
 def elo_difference(
     results: Results, part: str, factor: str, one: Level, other: Level, *, tournament: str = ""
-) -> StudentEstimate | Missing:
-    """Return the mean Elo difference between two levels of a factor, `one` minus `other`.
+) -> StudentEstimate | MissingEstimate:
+    """Return the mean Elo difference between two levels of a factor: `one` minus `other`.
 
-    The ratings are those of the part's tournament named `tournament`. The confidence interval is
-    Welch's t interval, with runs as the samples.
+    The ratings are from the part's tournament named `tournament`. The confidence interval is
+    Welch's t interval; each run is one sample.
     """
     key = "-".join(filter(None, (part, tournament)))
-    if missing := unfinished(results, [key]):
+    if missing := unfinished_tournaments_note(results, [key]):
         return missing
     first, second = (
-        elo_sample(results.tournaments[key], results.where(part, **{factor: level})).values
+        elo_sample(results.tournaments[key], results.runs_where(part, **{factor: level})).values
         for level in (one, other)
     )
     if not first or not second:
-        return removed_runs(results, part)
+        return removed_runs_note(results, part)
     return difference_of_means(first, second)
 
 
 def training_elo_errors(run: TrainedRun) -> list[float]:
     """Return the standard error of a run's training Elo after each gate.
 
-    Training Elo is the sum of the Elo differences that accepted candidates scored in their gates.
-    Gates are played independently, so their squared errors add up. Rejected candidates and gates
-    without games change neither the Elo nor the error. The errors do not include the bias of gates
-    towards lucky candidates.
+    Training Elo is the sum of the Elo differences measured by the gates of accepted candidates.
+    Gates are independent, so their squared errors add up. Rejected candidates and gates without
+    games change neither the Elo nor the error. The errors exclude the bias of gates towards lucky
+    candidates.
     """
     errors, variance = [], 0.0
-    for gate in run.of(GateRecord):
+    for gate in run.records_of(GateRecord):
         low, high = gate.candidate_elo_low, gate.candidate_elo_high
         if gate.accepted and low is not None and high is not None:
             variance += ((high - low) / (2 * Z95)) ** 2
@@ -118,25 +120,26 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
 
 
 def elo_table(
-    name: str, title: str, groups: Mapping[str, Mapping[str, Sample]], group: str, series: str
+    name: str, title: str, groups: Mapping[str, Mapping[str, RunSample]], group: str, series: str
 ) -> Table:
     """Return a table of mean Elo with confidence intervals and components of the spread.
 
-    The column of published means is omitted if there are none, and so are samples without runs.
+    `groups` maps the heading of each group to its samples by label. Samples without runs are
+    omitted, as is the column of published means if there are none.
     """
     rows: list[list[Cell]] = []
     for heading, samples in groups.items():
         for label, sample in samples.items():
             if not sample.values:
                 continue
-            components = spread(sample.values, sample.errors)
+            components = spread_components(sample.values, sample.standard_errors)
             rows.append(
                 [
                     heading, label, len(sample.values), mean_of(sample.values).interval,
                     sample.published,
                     components.observed if components else None,
-                    components.between if components else None,
-                    components.measurement if components else sample.errors[0],
+                    components.between_runs if components else None,
+                    components.measurement_error if components else sample.standard_errors[0],
                 ]
             )  # fmt: skip
     columns: list[str | Column] = [
@@ -151,66 +154,69 @@ def elo_table(
     return Table(name, title, columns, rows)
 
 
-class BothElos(NamedTuple):
+class RunElos(NamedTuple):
     """A run's training Elo and tournament Elo, with their standard errors."""
 
-    training: float
-    training_error: float
-    tournament: float
-    tournament_error: float
+    training_elo: float
+    training_elo_error: float
+    tournament_elo: float
+    tournament_elo_error: float
 
 
-def both_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[BothElos]:
+def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
     """Return the training Elo and tournament Elo of each run."""
-    ratings = [tournament.rating(run) for run in runs]
+    ratings = [tournament.final_rating(run) for run in runs]
     return [
-        BothElos(
-            run.training_elo[-1], training_elo_errors(run)[-1], rating.elo, standard_error(rating)
+        RunElos(
+            run.training_elos[-1], training_elo_errors(run)[-1], rating.elo, standard_error(rating)
         )
         for run, rating in zip(runs, ratings, strict=True)
     ]
 
 
-def elo_correlation(groups: Sequence[Sequence[BothElos]]) -> BootstrapEstimate | Missing:
+def corrected_elo_correlation(
+    groups: Sequence[Sequence[RunElos]],
+) -> BootstrapEstimate | MissingEstimate:
     """Return the mean rank correlation over groups of runs, corrected for measurement error.
 
-    Measurement error attenuates a correlation. [Spearman1904] corrects for it by dividing by the
-    largest correlation that is still observable.
+    Measurement error attenuates a correlation. [Spearman1904] divides by the attenuation, which is
+    the largest correlation that can be observed.
     """
 
-    def corrected(*samples: Sequence[BothElos]) -> float:
-        largest = float(np.mean([largest_correlation(elos) for elos in samples]))
+    def corrected(*samples: Sequence[RunElos]) -> float:
+        mean_attenuation = float(np.mean([attenuation(elos) for elos in samples]))
         observed = float(np.mean([rank_correlation(elos) for elos in samples]))
-        return observed / largest if largest else math.nan
+        return observed / mean_attenuation if mean_attenuation else math.nan
 
     try:
         return bootstrap(*groups, statistic=corrected)
     except ValueError:
-        return Missing("measurement error hides any correlation")
+        return MissingEstimate("measurement error hides any correlation")
 
 
-def rank_correlation(elos: Sequence[BothElos]) -> float:
+def rank_correlation(elos: Sequence[RunElos]) -> float:
     """Return Spearman's rank correlation, or 0 if either Elo is constant."""
     from scipy.stats import rankdata
 
-    x, y = rankdata([each.training for each in elos]), rankdata([each.tournament for each in elos])
+    x = rankdata([each.training_elo for each in elos])
+    y = rankdata([each.tournament_elo for each in elos])
     if not (np.ptp(x) and np.ptp(y)):
         return 0.0
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def largest_correlation(elos: Sequence[BothElos]) -> float:
-    """Return the largest correlation observable under measurement error.
+def attenuation(elos: Sequence[RunElos]) -> float:
+    """Return the factor by which measurement error reduces a correlation.
 
     This is the square root of the product of the two reliabilities. The reliability of a
     measurement is the share of its variance that is not error.
     """
-    training = _reliability([(each.training, each.training_error) for each in elos])
-    tournament = _reliability([(each.tournament, each.tournament_error) for each in elos])
+    training = _reliability([(each.training_elo, each.training_elo_error) for each in elos])
+    tournament = _reliability([(each.tournament_elo, each.tournament_elo_error) for each in elos])
     return math.sqrt(training * tournament)
 
 
 def _reliability(measured: Sequence[tuple[float, float]]) -> float:
     values, errors = zip(*measured, strict=True)
-    components = spread(values, errors)
-    return 1.0 - components.explained if components else 0.0
+    components = spread_components(values, errors)
+    return 1.0 - components.error_share if components else 0.0

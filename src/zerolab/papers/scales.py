@@ -1,8 +1,8 @@
 """Reduced versions of the papers' presets at the scales `smoke`, `mini` and `small`.
 
 Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), and searches run
-fewer simulations. Each example is trained on under one random symmetry per epoch, because training
-on all of its symmetries would dominate the running time.
+fewer simulations. Each epoch trains on each example under one random symmetry, because training
+under all symmetries would dominate the running time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 OPENINGS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 0}
 """Random plies at the start of tournament games, shared by both games of a colour-swapped pair.
 
-The papers use none, so two networks play nearly the same few games again and again."""
+The papers use none, so two networks play the same few games repeatedly."""
 
 WANG2019_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 """Runs per loss function in the studies based on [Wang2019]."""
@@ -46,7 +46,7 @@ _WANG2019_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
     "small": {"5x5": 32, "6x6": 16},
     "paper": {"5x5": 200, "6x6": 100},
 }
-"""Training iterations, by board size."""
+"""Training iterations by board size, for each scale."""
 
 
 def wang2019_changes(scale: Scale, size: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from zerolab.play.lockstep import LockstepResult, example_rows
 from zerolab.play.position_search import PositionResults
-from zerolab.play.search_service import PositionSearcher
+from zerolab.play.search_service import SearchService
 from zerolab.play.selfplay import SelfPlayProgress
 from zerolab.play.selfplay_settings import BigTreeMode
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.rules import ONGOING, Game
 from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
@@ -26,7 +26,7 @@ from zerolab.store.games import GameRecord
 class Node:
     """A position reached by at least one game."""
 
-    __slots__ = ("action_visits", "actions", "outcome", "priors", "state", "visits", "worth")
+    __slots__ = ("action_visits", "actions", "outcome", "priors", "state", "value_sum", "visits")
 
     def __init__(self, state: NDArray[np.uint64], outcome: int) -> None:
         self.state = state
@@ -35,24 +35,27 @@ class Node:
         """ONGOING, or the result for the side to move."""
         self.visits = 0
         """N(s): number of games through this position, including unfinished ones."""
-        self.worth = 0
-        """Sum of the results of these games for the side to move. An unfinished game counts as a
-        win, and thus as a loss for the player who moved here."""
+        self.value_sum = 0
+        """W(s): sum of the results of games through this position, for the side to move. An
+        unfinished game counts as a win, and thus as a loss for the player who moved here."""
         self.actions = np.empty(0, np.int64)
         """int64[k]: legal actions; empty before `TranspositionTree.expand`."""
         self.priors = np.empty(0, np.float32)
-        """float32[k]: prior of each legal action."""
+        """float32[k]: prior of each action in `actions`."""
         self.action_visits = np.empty(0, np.int64)
-        """int64[k]: N(s, a), visit count of each action."""
+        """int64[k]: N(s, a), visit count of each action in `actions`."""
 
     @property
     def is_expanded(self) -> bool:
-        """True once actions and priors are set."""
+        """True once `actions` and `priors` are set."""
         return len(self.actions) > 0
 
 
 class TranspositionTree:
-    """PUCT over whole games; see `BigTreeMode` for the formula."""
+    """Tree of whole games in which equal positions share a node, descended with PUCT.
+
+    `BigTreeMode` defines the formula.
+    """
 
     def __init__(self, game: Game, c: float, first_play: float) -> None:
         self._game = game
@@ -63,29 +66,29 @@ class TranspositionTree:
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def begin(self) -> Node:
-        """Begin a game; return the node of the start position."""
-        state = python.start(self._game)
+    def begin_game(self) -> Node:
+        """Begin a game and return the node of the start position."""
+        state = compiled_rules.start(self._game)
         return self._visit(state, ONGOING)
 
     def expand(self, node: Node, policy: NDArray[np.float32]) -> None:
         """Set a node's actions and priors from the policy of a search, float32[actions]."""
-        node.actions = np.flatnonzero(python.legal(self._game, node.state))
+        node.actions = np.flatnonzero(compiled_rules.legal(self._game, node.state))
         node.priors = policy[node.actions]
         node.action_visits = np.zeros(len(node.actions), np.int64)
 
-    def descend(self, node: Node) -> tuple[int, Node]:
-        """Return the action with the highest score and the node that it leads to.
+    def select_child(self, node: Node) -> tuple[int, Node]:
+        """Return the action with the highest PUCT score and the node to which it leads.
 
         Ties go to the lowest action number. The node must be expanded.
         """
         states = np.repeat(node.state[None], len(node.actions), axis=0)
         rows = np.arange(len(states))
-        outcomes = python.apply_batch(self._game, states, rows, node.actions)
+        outcomes = compiled_rules.apply_batch(self._game, states, rows, node.actions)
         children = [self._nodes.get(state.tobytes()) for state in states]
         visits = np.array([child.visits if child else 0 for child in children])
-        worth = np.array([child.worth if child else 0 for child in children])
-        values = np.where(visits > 0, -worth / np.maximum(visits, 1), self._first_play)
+        value_sum = np.array([child.value_sum if child else 0 for child in children])
+        values = np.where(visits > 0, -value_sum / np.maximum(visits, 1), self._first_play)
         exploration = self._c * math.sqrt(node.visits) * node.priors / (1 + node.action_visits)
         best = int(np.argmax(values + exploration))
         node.action_visits[best] += 1
@@ -97,7 +100,7 @@ class TranspositionTree:
         if node is None:
             node = self._nodes[key] = Node(state, outcome)
         node.visits += 1
-        node.worth += 1
+        node.value_sum += 1
         return node
 
     @staticmethod
@@ -105,12 +108,12 @@ class TranspositionTree:
         """Back up the result of a finished game through all its positions."""
         result = path[-1].outcome
         for node in reversed(path):
-            node.worth += result - 1
+            node.value_sum += result - 1
             result = -result
 
 
-class _Line:
-    """A game in progress, with all its positions and the actions between them."""
+class _GamePath:
+    """A game in progress: its nodes and the actions between them."""
 
     def __init__(self, number: int, start: Node) -> None:
         self.number = number
@@ -127,18 +130,19 @@ class _Line:
         return GameRecord(self.number, name, name, tuple(self.actions), result)
 
 
-class BigTreePlayer:
-    """Player of the games of an iteration, in waves of games that descend together ply by ply.
+class BigTreeSelfPlay:
+    """Self-play of an iteration in one big tree, in waves of games that descend ply by ply.
 
-    The games of a wave move in numerical order, and their results are backed up in the same order
-    once the whole wave is finished. Results therefore do not depend on the timing of searches.
+    The games of a wave move in order of game number, and their results are backed up in the same
+    order once the whole wave is finished. Results therefore do not depend on the timing of
+    searches.
     """
 
     def __init__(
         self,
         game: Game,
         mode: BigTreeMode,
-        service: PositionSearcher,
+        service: SearchService,
         name: str,
         report: Callable[[SelfPlayProgress], None],
     ) -> None:
@@ -153,32 +157,32 @@ class BigTreePlayer:
 
     def play(self, games: int) -> LockstepResult:
         """Play `games` games."""
-        lines: list[_Line] = []
+        paths: list[_GamePath] = []
         for first in range(0, games, self._at_once):
             wave = [
-                _Line(number, self.tree.begin())
+                _GamePath(number, self.tree.begin_game())
                 for number in range(first, min(games, first + self._at_once))
             ]
             self._play_wave(wave)
-            lines += wave
-        return LockstepResult([line.record(self._name) for line in lines], self._examples(lines))
+            paths += wave
+        return LockstepResult([path.record(self._name) for path in paths], self._examples(paths))
 
-    def _play_wave(self, wave: Sequence[_Line]) -> None:
+    def _play_wave(self, wave: Sequence[_GamePath]) -> None:
         ongoing = wave
         while ongoing:
             self._expand(ongoing)
-            for line in ongoing:
-                line.follow(*self.tree.descend(line.nodes[-1]))
+            for path in ongoing:
+                path.follow(*self.tree.select_child(path.nodes[-1]))
             self._plies += len(ongoing)
-            ongoing = [line for line in ongoing if line.nodes[-1].outcome == ONGOING]
+            ongoing = [path for path in ongoing if path.nodes[-1].outcome == ONGOING]
             self._show_progress()
-        for line in wave:
-            self.tree.back_up(line.nodes)
+        for path in wave:
+            self.tree.back_up(path.nodes)
         self._games += len(wave)
 
-    def _expand(self, lines: Sequence[_Line]) -> None:
+    def _expand(self, paths: Sequence[_GamePath]) -> None:
         """Search all new positions in a single request."""
-        new = {line.nodes[-1]: line.number for line in lines if not line.nodes[-1].is_expanded}
+        new = {path.nodes[-1]: path.number for path in paths if not path.nodes[-1].is_expanded}
         if not new:
             return
         states, affinity = np.stack([node.state for node in new]), np.array(list(new.values()))
@@ -188,11 +192,11 @@ class BigTreePlayer:
             self._rows[node] = len(self._rows)
             self.tree.expand(node, policy)
 
-    def _examples(self, lines: Sequence[_Line]) -> Examples:
+    def _examples(self, paths: Sequence[_GamePath]) -> Examples:
         moves = [
-            (line.number, ply, action, node)
-            for line in lines
-            for ply, (action, node) in enumerate(zip(line.actions, line.nodes, strict=False))
+            (path.number, ply, action, node)
+            for path in paths
+            for ply, (action, node) in enumerate(zip(path.actions, path.nodes, strict=False))
         ]
         numbers, plies, actions, nodes = zip(*moves, strict=True)
         results = PositionResults.concatenate(self._results)

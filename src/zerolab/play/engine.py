@@ -1,4 +1,4 @@
-"""Game engine that plays pairings and produces `GameRecord`s.
+"""Engine that plays all games: it turns pairings into `GameRecord`s.
 
 Matches, tournaments, gates, self-play and single-move decisions differ only in their pairings and
 observers. A game occupies one slot of the engine and one slot of each of its players; when it ends,
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
-from zerolab.play.observers import GameObserver, Histories, MoveObserver, Moves
+from zerolab.play.observers import GameHistories, GameObserver, MoveBatch, MoveObserver
 from zerolab.play.pairings import Pairing
-from zerolab.play.player_pools import Decision, Ints, PlayerPool, SearchGroups, slots_needed
-from zerolab.rules import python
+from zerolab.play.slot_pools import Decision, Ints, SearchGroups, SlotPool, slots_by_agent
+from zerolab.rules import compiled_rules
 from zerolab.rules.rules import LOSS, ONGOING, Game
 from zerolab.store.games import GameRecord
 
@@ -41,17 +41,17 @@ class EngineSetup(NamedTuple):
     seed: int
     iteration: int
     threads: int
-    slots: int
+    slots_per_thread: int
     """Maximum number of games in progress per thread."""
-    purposes: tuple[int, ...] = (streams.ARENA_MOVE,)
-    """Purposes of the random streams (see `core.streams`). With several purposes, players receive
-    keys uint64[n, purposes] instead of uint64[n]."""
-    game_purposes: tuple[int, ...] = ()
-    """Additional purposes whose streams stay the same throughout a game."""
+    move_stream_purposes: tuple[int, ...] = (streams.ARENA_MOVE,)
+    """Purposes of the random streams of each move (see `core.streams`)."""
+    game_stream_purposes: tuple[int, ...] = ()
+    """Purposes of the random streams that stay the same throughout a game. If there are several
+    purposes in total, players receive keys uint64[n, purposes] instead of uint64[n]."""
 
 
 class EngineThread:
-    """Engine thread with its own players and games in progress."""
+    """One thread of the engine, with its players and games in progress."""
 
     def __init__(
         self,
@@ -61,22 +61,23 @@ class EngineThread:
         finish: Callable[[GameRecord], object],
         stop: threading.Event,
     ) -> None:
-        slots = min(setup.slots, len(batch))
+        """Prepare to play `batch`; `finish` receives the record of every finished game."""
+        slots = min(setup.slots_per_thread, len(batch))
         self.waiting_for: list[tuple[str, float]] = []
-        """Agent that the thread is waiting for, with the start time; empty if there is none."""
+        """Agent for which the thread is waiting, and since when; empty if there is none."""
         self._setup = setup
         self._observers = observers
         self._finish = finish
         self._stop = stop
         self._queue = list(batch)
         self._players: list[Player] = []
-        self._pools: list[PlayerPool] = []
+        self._pools: list[SlotPool] = []
         self._free = list(range(slots))
         self._games: list[Pairing | None] = [None] * slots
         self._moves: list[list[int]] = [[] for _ in range(slots)]
-        self._states = np.empty((slots, len(python.start(setup.game))), np.uint64)
-        self._sides = np.zeros((slots, 2), np.int64)  # the pool that plays each side
-        self._player_slots = np.zeros((slots, 2), np.int64)  # the pool's slot for each side
+        self._states = np.empty((slots, len(compiled_rules.start(setup.game))), np.uint64)
+        self._sides = np.zeros((slots, 2), np.int64)  # index of the pool that plays each side
+        self._player_slots = np.zeros((slots, 2), np.int64)  # the player's slot for each side
         self._is_shared = np.zeros(slots, np.bool_)  # one player slot for both sides
         self._numbers = np.zeros(slots, np.int64)
         self._streams = np.zeros(slots, np.int64)
@@ -98,10 +99,10 @@ class EngineThread:
             for player in self._players:
                 if isinstance(player, ProgramPlayer):
                     player.close()
-            self._players, self._pools = [], []  # frees their networks
+            self._players, self._pools = [], []  # frees the networks
 
-    def interrupt(self) -> None:
-        """Terminate programs that the thread may be waiting for."""
+    def interrupt_programs(self) -> None:
+        """Terminate programs for which the thread may be waiting."""
         for player in list(self._players):
             if isinstance(player, ProgramPlayer):
                 player.interrupt()
@@ -109,11 +110,11 @@ class EngineThread:
     def _make_pools(self) -> None:
         """Create players with enough slots for their concurrent games."""
         agents = {agent.name: agent for agent in self._setup.agents}
-        for name, slots in slots_needed(agents, self._queue, len(self._games)).items():
+        for name, slots in slots_by_agent(agents, self._queue, len(self._games)).items():
             player = agents[name].new_player()
-            # Registered before `start`, so that `interrupt` can stop an unresponsive program.
+            # Registered before `start`, so that `interrupt_programs` can stop a program.
             self._players.append(player)
-            self._pools.append(PlayerPool(name, player, slots))
+            self._pools.append(SlotPool(name, player, slots))
             with self._waiting(name):
                 player.start(slots)
 
@@ -127,17 +128,17 @@ class EngineThread:
             self.waiting_for.clear()
 
     def _open(self) -> None:
-        """Begin queued games while the engine and both players have free slots."""
+        """Begin queued games while the engine and both players of a game have free slots."""
         if not self._free or not self._queue:
             return
-        number = {pool.agent: n for n, pool in enumerate(self._pools)}
+        pool_index = {pool.agent_name: n for n, pool in enumerate(self._pools)}
         opened, postponed = [], []
         for at, game in enumerate(self._queue):
             if not self._free:
                 postponed += self._queue[at:]
                 break
-            sides = number[game.first], number[game.second]
-            if any(self._pools[side].is_full for side in sides):
+            sides = pool_index[game.first], pool_index[game.second]
+            if not all(self._pools[side].has_free_slot for side in sides):
                 postponed.append(game)
             else:
                 opened.append(self._place(game, sides))
@@ -156,17 +157,17 @@ class EngineThread:
             self._player_slots[slot, 1] = self._pools[sides[1]].take(slot)
         self._numbers[slot] = game.number
         self._streams[slot] = game.stream
-        plies = len(game.opening) + game.plies if game.plies is not None else _ENDLESS
+        plies = len(game.opening) + game.max_plies if game.max_plies is not None else _ENDLESS
         self._limits[slot] = plies
         return slot
 
     def _begin(self, slots: Ints) -> None:
         """Set up the start positions and play the openings."""
-        self._states[slots] = python.start(self._setup.game)
+        self._states[slots] = compiled_rules.start(self._setup.game)
         self._plies[slots] = 0
         for pool, player_slots, rows in self._by_pool(slots):
-            if pool.seated_player:
-                pool.seated_player.seat(player_slots, self._numbers[slots[rows]])
+            if pool.per_game_player:
+                pool.per_game_player.assign_games(player_slots, self._numbers[slots[rows]])
             pool.player.reset(player_slots)
         openings = [game.opening for slot in slots if (game := self._games[slot])]
         for ply in range(max(map(len, openings))):
@@ -191,7 +192,7 @@ class EngineThread:
                 pool.async_player.submit(*request)
                 pool.pending += len(request[0])
             else:
-                with self._waiting(pool.agent):
+                with self._waiting(pool.agent_name):
                     actions = pool.player.choose(*request)
                 yield Decision(pool, player_slots[rows], actions)
 
@@ -199,18 +200,18 @@ class EngineThread:
         setup = self._setup
         games, plies = self._streams[slots], self._plies[slots]
         columns = [
-            streams.streams(setup.seed, setup.iteration, games, plies, purpose)
-            for purpose in setup.purposes
+            streams.stream_keys(setup.seed, setup.iteration, games, plies, purpose)
+            for purpose in setup.move_stream_purposes
         ]
         columns += [
-            streams.streams(setup.seed, setup.iteration, games, np.zeros_like(plies), purpose)
-            for purpose in setup.game_purposes
+            streams.stream_keys(setup.seed, setup.iteration, games, np.zeros_like(plies), purpose)
+            for purpose in setup.game_stream_purposes
         ]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def _play(self, decision: Decision) -> None:
-        """Play a player's moves and finish the games that end."""
-        slots, actions = decision.pool.engine_slots(decision.slots), decision.actions
+        """Play the moves of one player and finish the games that end."""
+        slots, actions = decision.pool.engine_slots(decision.player_slots), decision.actions
         self._observe(decision, slots)
         forfeits = actions == FORFEIT
         for slot in slots[forfeits].tolist():
@@ -230,21 +231,21 @@ class EngineThread:
     def _observe(self, decision: Decision, slots: Ints) -> None:
         if not self._observers:
             return
-        moves = Moves(
+        moves = MoveBatch(
             decision.pool.player,
-            decision.slots,
+            decision.player_slots,
             self._numbers[slots],
             self._plies[slots],
             self._states[slots],
-            Histories(self._moves, slots),
+            GameHistories(self._moves, slots),
             decision.actions,
         )
         for observer in self._observers:
-            observer.decided(moves)
+            observer.on_moves_chosen(moves)
 
     def _advance(self, slots: Ints, actions: Actions) -> NDArray[np.int8]:
         """Play an action in each game, report it to both players, and return outcomes int8[n]."""
-        outcomes = python.apply_batch(self._setup.game, self._states, slots, actions)
+        outcomes = compiled_rules.apply_batch(self._setup.game, self._states, slots, actions)
         for pool, player_slots, rows in self._by_pool(slots):
             pool.player.advance(player_slots, actions[rows])
         self._plies[slots] += 1
@@ -252,9 +253,9 @@ class EngineThread:
             self._moves[slot].append(action)
         return outcomes
 
-    def _by_pool(self, slots: Ints) -> Iterator[tuple[PlayerPool, Ints, Ints]]:
-        """Yield each pool involved in some games, its player slots, and the rows of its games."""
-        if len(self._pools) == 1:  # an agent that plays both sides uses one slot for them
+    def _by_pool(self, slots: Ints) -> Iterator[tuple[SlotPool, Ints, Ints]]:
+        """Yield each pool with games in `slots`, the player slots, and the rows of the games."""
+        if len(self._pools) == 1:  # an agent that plays both sides uses one slot for both
             yield self._pools[0], self._player_slots[slots, 0], np.arange(len(slots))
             return
         sides, player_slots = self._sides[slots], self._player_slots[slots]
@@ -272,8 +273,8 @@ class EngineThread:
         result = -outcome if flip else outcome
         actions = tuple(self._moves[slot])
         self._finish(GameRecord(game.number, game.first, game.second, actions, result))
-        if following := game.following(len(actions)):
-            self._queue.append(following)
+        if next_pairing := game.next_pairing(len(actions)):
+            self._queue.append(next_pairing)
         self._games[slot] = None
         heapq.heappush(self._free, slot)
         sides = self._sides[slot].tolist()[: 1 if self._is_shared[slot] else 2]
@@ -281,18 +282,18 @@ class EngineThread:
             self._pools[side].release(player_slot)
 
 
-Progress = Callable[[int, str], object]
-"""Callback with the number of finished games and a note, called a few times per second."""
+ProgressCallback = Callable[[int, str], object]
+"""Callback that receives the number of finished games and a note, a few times per second."""
 
 _POLL_SECONDS = 0.2
-_SLOW_SECONDS = 1.0  # waiting time after which progress names an agent
+_SLOW_SECONDS = 1.0  # waiting time after which the note names an agent
 _MAX_SLOTS = 1024
 _MIN_SLOTS = 16
 _MEMORY = 1 << 30
 
 
 def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
-    """Return the number of games per thread that fit in about 1 GiB for all threads together.
+    """Return the number of games per thread that fit in about 1 GiB over all threads.
 
     Both sides of a game need memory. More games allow larger network batches.
     """
@@ -304,24 +305,26 @@ def play_pairings(
     setup: EngineSetup,
     batches: Sequence[Sequence[Pairing]],
     *,
-    moves: Sequence[MoveObserver] = (),
-    games: Sequence[GameObserver] = (),
-    progress: Progress = lambda done, note: None,
+    move_observers: Sequence[MoveObserver] = (),
+    game_observers: Sequence[GameObserver] = (),
+    progress: ProgressCallback = lambda done, note: None,
 ) -> None:
-    """Play batches of games, each in one thread with its own players.
+    """Play batches of games; each batch has a thread with separate players.
 
     Games depend only on the pairings, the seed and the iteration, not on slots, threads or the
-    order of the games, provided that network outputs do not depend on the batch
-    (docs/decisions/0002). An exception, such as KeyboardInterrupt in `progress`, stops everything
-    immediately: programs are terminated and games stay unfinished.
+    order of games, provided that network outputs do not depend on the batch (docs/decisions/0002).
+    An exception, such as KeyboardInterrupt in `progress`, stops everything immediately: programs
+    are terminated and games in progress stay unfinished.
     """
     finished: deque[GameRecord] = deque()
     stop = threading.Event()
-    workers = [EngineThread(setup, batch, moves, finished.append, stop) for batch in batches]
+    workers = [
+        EngineThread(setup, batch, move_observers, finished.append, stop) for batch in batches
+    ]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
-    networks = any(agent.evaluator for agent in setup.agents)
-    with one_core_per_thread(networks), executor as pool:
+    has_networks = any(agent.load_evaluator for agent in setup.agents)
+    with one_core_per_thread(has_networks), executor as pool:
         try:
             running = {pool.submit(worker.play) for worker in workers}
             while running:
@@ -330,30 +333,31 @@ def play_pairings(
                     future.result()
                 records = [finished.popleft() for _ in range(len(finished))]
                 done += len(records)
-                for observer in games:
-                    observer.finished(records)
+                for observer in game_observers:
+                    observer.on_games_finished(records)
                 progress(done, _waiting_note(workers))
         finally:
             stop.set()
             for worker in workers:
-                worker.interrupt()
+                worker.interrupt_programs()
             pool.shutdown(cancel_futures=True)
 
 
-def one_core_per_thread(networks: bool) -> AbstractContextManager[None]:
+def one_core_per_thread(has_networks: bool) -> AbstractContextManager[None]:
     """Return a context that prevents the networks of several threads from competing for cores.
 
-    If `networks` is false, the context does nothing, and torch, which takes seconds, is not loaded.
+    If `has_networks` is false, the context does nothing and does not load torch, which would take
+    seconds.
     """
-    if not networks:
+    if not has_networks:
         return nullcontext()
-    from zerolab.networks.inference import torch_threads  # noqa: PLC0415
+    from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415
 
-    return torch_threads(1)
+    return limit_torch_threads(1)
 
 
 def _waiting_note(workers: Iterable[EngineThread]) -> str:
-    """Return a note that names the slow agents that threads are waiting for."""
+    """Return a note that names slow agents for which threads are waiting."""
     latest = time.monotonic() - _SLOW_SECONDS
     names = {name for worker in workers for name, since in worker.waiting_for if since < latest}
     return f"waiting for {', '.join(sorted(names))}" if names else ""

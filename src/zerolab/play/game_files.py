@@ -1,4 +1,4 @@
-"""Game export as PGN or plain text, results from PGN and games.sqlite, and positions of games.
+"""Export of games as PGN or TSV, results from PGN and games.sqlite files, and reached positions.
 
 The positions of a game exclude the final one, in which no move was made. Mirrored positions are
 distinct. Positions are identified by 64-bit hashes; among 10 million positions, the probability of
@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_file, read_limited
 from zerolab.ratings.results import GameResult
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import hash_states
-from zerolab.store.checks import reading
+from zerolab.store.checks import guarded_read
 from zerolab.store.games import GameRecord, GameStore
 
 _RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2"}
@@ -32,7 +32,7 @@ _LINE = 79
 """Line width of movetext; the PGN export format requires fewer than 80 characters."""
 
 
-class PlayedGame(NamedTuple):
+class ExportedGame(NamedTuple):
     """A finished game to export."""
 
     event: str
@@ -44,7 +44,7 @@ class PlayedGame(NamedTuple):
     """Move names, such as "c2" or "pass"."""
     result: int
     """1, 0 or -1 for the first player."""
-    forfeit: bool = False
+    is_forfeited: bool = False
     """True if a player forfeited the game."""
 
 
@@ -54,7 +54,7 @@ def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
     return tuple(notation.action_name(game, action) for action in actions)
 
 
-def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
+def as_pgn(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
     """Yield the PGN of each game; White moves first, and moves have zerolab's names."""
     for each in games:
         result = _RESULT_TAGS[each.result]
@@ -69,18 +69,18 @@ def as_pgn(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
             "Variant": game_name(game),
             "PlyCount": str(len(each.moves)),
         }
-        if each.forfeit:
+        if each.is_forfeited:
             tags["Termination"] = "abandoned"
         header = "".join(f'[{name} "{_escaped(value)}"]\n' for name, value in tags.items())
         yield f"{header}\n{_movetext(each.moves, result)}\n\n"
 
 
-def as_lines(game: Game, games: Iterable[PlayedGame]) -> Iterator[str]:
+def as_tsv(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
     """Yield a header and one tab-separated line per game, with moves in command-line notation."""
     yield "game\tevent\tround\tfirst\tsecond\tresult\tmoves\n"
     name = game_name(game)
     for each in games:
-        ending = " (gave up)" if each.forfeit else ""
+        ending = " (gave up)" if each.is_forfeited else ""
         cells = [
             name, each.event, str(each.round), each.first, each.second,
             _RESULT_TAGS[each.result] + ending, ",".join(each.moves),
@@ -104,57 +104,57 @@ STORE_NAME = "games.sqlite"
 _SQLITE = b"SQLite format 3\0"
 _MAX_STORE_BYTES = 1 << 36
 _MAX_PGN_BYTES = 1 << 27
-"""Maximum size of a PGN file; the parsed results of very short games take about five times as
-much memory."""
+"""Maximum size of a PGN file. The parsed results of very short games take about five times as much
+memory."""
 _OUTCOMES = {tag: result for result, tag in _RESULT_TAGS.items()}
 _UNFINISHED = "*"
 
 
-class Records(NamedTuple):
-    """Results from game files, and the number of skipped games."""
+class ImportedResults(NamedTuple):
+    """Results from game files, and the numbers of skipped games."""
 
     results: list[GameResult]
-    unfinished: int = 0
+    unfinished_count: int = 0
     """Number of games with the result "*"."""
-    against_itself: int = 0
+    self_play_count: int = 0
     """Number of games of a player against itself, such as self-play games."""
 
 
-def read_records(paths: Sequence[Path]) -> Records:
-    """Read PGN files, games.sqlite files and folders with a games.sqlite.
+def read_game_results(paths: Sequence[Path]) -> ImportedResults:
+    """Return the results in PGN files, games.sqlite files and folders that contain a games.sqlite.
 
-    The format is detected from the content. Networks get their usual names, such as
-    ``runs/demo@12``, which distinguishes networks of different runs. Duplicate paths to the same
-    file are read only once. Raises UserError for unreadable or invalid files.
+    The format is detected from the content. Networks have their usual names, such as
+    ``runs/demo@12``, which distinguish networks of different runs. Duplicate paths to the same file
+    are read only once. Raises UserError for unreadable or invalid files.
     """
     resolved = [path / STORE_NAME if path.is_dir() else path for path in paths]
     files = {os.path.realpath(path): path for path in reversed(resolved)}
     parts = [_read(path) for path in reversed(files.values())]
-    return Records(
-        [result for records in parts for result in records.results],
-        sum(records.unfinished for records in parts),
-        sum(records.against_itself for records in parts),
+    return ImportedResults(
+        [result for part in parts for result in part.results],
+        sum(part.unfinished_count for part in parts),
+        sum(part.self_play_count for part in parts),
     )
 
 
-def _read(path: Path) -> Records:
+def _read(path: Path) -> ImportedResults:
     if not path.exists():
         raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
     check_file(path, _MAX_STORE_BYTES)
     # Closing the file releases this process's locks on the database (see store/checks.py). This is
     # safe because the only caller, `zerolab rate`, has no database open.
-    with reading(path), open(path, "rb") as file:
+    with guarded_read(path), open(path, "rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if is_store or path.name == STORE_NAME:
         # Networks in a renamed copy of games.sqlite are named after the file instead of the run.
         run = path.parent if path.name == STORE_NAME else path
-        return read_store(GameStore(path, run))
-    return read_pgn(read_limited(path, _MAX_PGN_BYTES), str(path))
+        return read_store_results(GameStore(path, run))
+    return read_pgn_results(read_limited(path, _MAX_PGN_BYTES), str(path))
 
 
-def read_store(store: GameStore) -> Records:
+def read_store_results(store: GameStore) -> ImportedResults:
     """Return the results of all stages of a game store."""
-    games = [game for stage in store.stages() for game in store.games(*stage)]
+    games = [game for stage in store.stages() for game in store.stage_games(*stage)]
     for game in games:
         if game.result not in (1, 0, -1):
             raise UserError(
@@ -166,18 +166,18 @@ def read_store(store: GameStore) -> Records:
     )
 
 
-def read_pgn(content: bytes, source: str) -> Records:
+def read_pgn_results(content: bytes, source: str) -> ImportedResults:
     """Return the results in a PGN file; White moves first.
 
     The encoding is UTF-8 or Latin-1. Only the tags White, Black and Result are used. Raises
     UserError, naming `source` and the game, if a tag is missing or the result is unknown.
     """
-    results, unfinished = [], 0
+    results, unfinished_count = [], 0
     for number, tags in enumerate(_games(_decoded(content), source), start=1):
         where = f"{source}, game {number}"
         first, second, text = (_tag(tags, name, where) for name in ("White", "Black", "Result"))
         if text == _UNFINISHED:
-            unfinished += 1
+            unfinished_count += 1
         elif text in _OUTCOMES:
             results.append(GameResult(first, second, _OUTCOMES[text]))
         else:
@@ -185,19 +185,19 @@ def read_pgn(content: bytes, source: str) -> Records:
             excerpt = text if len(text) <= _SHORT else text[:_SHORT] + "..."
             raise UserError(
                 f'{where}: Result "{excerpt}": expected {", ".join(known[:-1])}'
-                f" or {known[-1]}{nearest(text[:_SHORT], known)}"
+                f" or {known[-1]}{did_you_mean(text[:_SHORT], known)}"
             )
-    if not results and not unfinished:
+    if not results and not unfinished_count:
         raise UserError(
             f"{source} contains no games: expected PGN with the tags White, Black and Result"
         )
-    return _without_self_play(results)._replace(unfinished=unfinished)
+    return _without_self_play(results)._replace(unfinished_count=unfinished_count)
 
 
-def _without_self_play(results: Iterable[GameResult]) -> Records:
+def _without_self_play(results: Iterable[GameResult]) -> ImportedResults:
     all_results = list(results)
     between_players = [result for result in all_results if result.first != result.second]
-    return Records(between_players, against_itself=len(all_results) - len(between_players))
+    return ImportedResults(between_players, self_play_count=len(all_results) - len(between_players))
 
 
 def _tag(tags: dict[str, str], name: str, where: str) -> str:
@@ -260,20 +260,23 @@ def _unescaped(value: str) -> str:
 
 
 class ReachedPositions(NamedTuple):
-    """N positions of several games, ordered by ply."""
+    """N positions reached in several games, ordered by ply."""
 
-    hashes: NDArray[np.uint64]  # [N]
-    games: NDArray[np.int64]  # [N] index of the game in the list of records
-    plies: NDArray[np.int64]  # [N]
+    hashes: NDArray[np.uint64]
+    """uint64[N]: hashes of the positions."""
+    game_indices: NDArray[np.int64]
+    """int64[N]: index of the game of each position in the list of records."""
+    plies: NDArray[np.int64]
+    """int64[N]: number of previous moves."""
 
 
 def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPositions:
-    """Return the positions of games with legal moves."""
+    """Return all positions of games in which a move was made."""
     chunks = [
         ReachedPositions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
     ]
-    states = np.empty((len(records), rules.words(game)), np.uint64)
-    states[:] = python.start(game)
+    states = np.empty((len(records), rules.word_count(game)), np.uint64)
+    states[:] = compiled_rules.start(game)
     lengths = np.array([len(record.actions) for record in records], np.int64)
     for ply in range(int(lengths.max(initial=0))):
         playing = np.flatnonzero(lengths > ply)
@@ -281,5 +284,5 @@ def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPosit
         hash_states(states[playing], hashes)
         chunks.append(ReachedPositions(hashes, playing, np.full(len(playing), ply)))
         actions = np.array([records[at].actions[ply] for at in playing.tolist()], np.int64)
-        python.apply_batch(game, states, playing, actions)
+        compiled_rules.apply_batch(game, states, playing, actions)
     return ReachedPositions(*map(np.concatenate, zip(*chunks, strict=True)))

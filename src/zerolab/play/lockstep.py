@@ -1,4 +1,4 @@
-"""Games played in lockstep, with one search service request per ply for all of them."""
+"""Self-play in lockstep: one request to the search service per ply, for all games."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.play.pairings import random_opening
 from zerolab.play.position_search import PositionResults
-from zerolab.play.search_service import PositionSearcher
+from zerolab.play.search_service import SearchService
 from zerolab.play.selfplay import NO_ACTION, RandomOpeningPlies, SelfPlayProgress, in_game_order
 from zerolab.play.selfplay_settings import RetryMode, SelfPlaySettings
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
 from zerolab.search.roots import choose_actions
@@ -45,14 +45,14 @@ class LockstepResult(NamedTuple):
     examples: Examples
 
 
-class Lockstep:
-    """Player of games with a search service, with moves chosen as in episodic mode."""
+class LockstepSelfPlay:
+    """Self-play with a search service; moves are chosen as in episodic mode."""
 
     def __init__(
         self,
         game: Game,
         settings: SelfPlaySettings,
-        service: PositionSearcher,
+        service: SearchService,
         seed: int,
         iteration: int,
         name: str,
@@ -67,8 +67,8 @@ class Lockstep:
         self._report = report
         self._games = self._plies = 0
 
-    def opening(self, number: int, plies: int) -> tuple[int, ...]:
-        """Return `plies` random actions for a game, fewer if the next one would end it."""
+    def random_opening(self, number: int, plies: int) -> tuple[int, ...]:
+        """Return `plies` random actions for game `number`; fewer if the next one would end it."""
         game, ply = np.array([number]), np.zeros(1, np.int64)
         return random_opening(self._game, plies, self._keys(game, ply, streams.SELF_PLAY_START)[0])
 
@@ -76,8 +76,10 @@ class Lockstep:
         """Play games from the start position to the end."""
         moves: list[list[int]] = [[] for _ in games]
         numbers = np.array([game.number for game in games], np.int64)
-        states = np.repeat(python.start(self._game)[None], len(games), axis=0)
-        starts = RandomOpeningPlies(self._game, self._settings.random_opening_plies, len(games))
+        states = np.repeat(compiled_rules.start(self._game)[None], len(games), axis=0)
+        random_plies = RandomOpeningPlies(
+            self._game, self._settings.random_opening_plies, len(games)
+        )
         outcomes = np.full(len(games), ONGOING, np.int8)
         chunks: list[Examples] = []
         for ply in range(MAX_PLIES):
@@ -86,14 +88,15 @@ class Lockstep:
                 break
             plies = np.full(len(ongoing), ply)
             keys = self._keys(numbers[ongoing], np.zeros_like(plies), streams.SELF_PLAY_START)
-            is_random = starts.begin(ongoing, states[ongoing], plies, keys)
-            actions = starts.replace(ongoing, self._opening_actions(games, ongoing, ply))
+            is_random = random_plies.draw(ongoing, states[ongoing], plies, keys)
+            actions = self._opening_actions(games, ongoing, ply)
+            actions = random_plies.with_random_actions(ongoing, actions)
             searched = ~is_random & (actions == NO_ACTION)
             results = self._decide(states[ongoing], numbers[ongoing], plies, searched, actions)
             chunks.append(
                 example_rows(states[ongoing], numbers[ongoing], plies, actions, results, searched)
             )
-            outcomes[ongoing] = python.apply_batch(self._game, states, ongoing, actions)
+            outcomes[ongoing] = compiled_rules.apply_batch(self._game, states, ongoing, actions)
             for at, action in zip(ongoing.tolist(), actions.tolist(), strict=True):
                 moves[at].append(action)
             self._plies += len(ongoing)
@@ -108,7 +111,7 @@ class Lockstep:
         return np.array([each[ply] if ply < len(each) else NO_ACTION for each in openings])
 
     def _keys(self, numbers: Ints, plies: Ints, purpose: int) -> NDArray[np.uint64]:
-        return streams.streams(self._seed, self._iteration, numbers, plies, purpose)
+        return streams.stream_keys(self._seed, self._iteration, numbers, plies, purpose)
 
     def _records(
         self,
@@ -134,7 +137,9 @@ class Lockstep:
         if searched.any():
             keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
             sample = plies[searched] < self._settings.temperature_plies
-            weights = np.where(sample[:, None], results.sampled, results.best).astype(np.int64)
+            weights = np.where(
+                sample[:, None], results.sampling_weights, results.greedy_weights
+            ).astype(np.int64)
             actions[searched] = choose_actions(weights, keys, sample)
         return results
 
@@ -150,12 +155,12 @@ def example_rows(
     results: PositionResults,
     searched: NDArray[np.bool_],
 ) -> Examples:
-    """Return examples of moves; `results` contains only rows with `searched` set.
+    """Return one example per move; `results` has rows only for moves with `searched` set.
 
     Columns that depend on the end of the game are still 0.
     """
     count = len(actions)
-    facts = SearchFacts.unknown(count, results.policies.shape[1])
+    facts = SearchFacts.unknown_columns(count, results.policies.shape[1])
     facts["policies"][:] = 0
     facts["policies"][np.arange(count), actions] = 1
     for name, column in facts.items():
@@ -175,7 +180,7 @@ def example_rows(
 
 
 class Branch(NamedTuple):
-    """An alternative move to try in place of one that was played."""
+    """An untried move to play in a new game, in place of one that was played."""
 
     game: GameRecord
     """Decisive game in which the original move was played."""
@@ -188,27 +193,27 @@ class Branch(NamedTuple):
         return (*self.game.actions[: self.ply], self.action)
 
 
-def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepResult:
+def play_retries(lockstep: LockstepSelfPlay, mode: RetryMode, games: int) -> LockstepResult:
     """Play `games` games, alternating between openings and rounds of retries.
 
     Games are numbered in the order in which they begin.
     """
     finder = BranchFinder(mode.branches)
-    family = sum(mode.branches**back for back in range(mode.rounds + 1))
+    games_per_opening = sum(mode.branches**level for level in range(mode.rounds + 1))
     parts: list[LockstepResult] = []
     begun = 0
     while begun < games:
-        numbers = range(begun, begun + -(-(games - begun) // family))
+        numbers = range(begun, begun + -(-(games - begun) // games_per_opening))
         latest = lockstep.play(
             [
-                LockstepGame(number, lockstep.opening(number, mode.opening_plies))
+                LockstepGame(number, lockstep.random_opening(number, mode.opening_plies))
                 for number in numbers
             ]
         )
         parts.append(latest)
         begun = numbers.stop
         for _ in range(mode.rounds):
-            branches = finder.branches(latest, games - begun)
+            branches = finder.find_branches(latest, games - begun)
             if not branches:
                 break
             latest = _play_branches(lockstep, branches, latest.examples, begun)
@@ -219,9 +224,9 @@ def play_retries(lockstep: Lockstep, mode: RetryMode, games: int) -> LockstepRes
 
 
 def _play_branches(
-    lockstep: Lockstep, branches: Sequence[Branch], originals: Examples, first: int
+    lockstep: LockstepSelfPlay, branches: Sequence[Branch], originals: Examples, first: int
 ) -> LockstepResult:
-    """Play new games from branches of games with the examples `originals`.
+    """Play new games from branches of games whose examples are `originals`.
 
     Search results up to and including the branching position are copied from the original games.
     """
@@ -235,21 +240,21 @@ def _play_branches(
     for number, branch in zip(numbers, branches, strict=True):
         target = _game_rows(played.examples, number)
         source = _game_rows(originals, branch.game.number)
-        for name in SearchFacts.forms():
+        for name in SearchFacts.column_forms():
             column, original = getattr(played.examples, name), getattr(originals, name)
             column[target][: branch.ply + 1] = original[source][: branch.ply + 1]
     return played
 
 
 class BranchFinder:
-    """Finder of untried moves at the plies where games were lost."""
+    """Finder of untried moves at the plies where the losers' expected scores dropped."""
 
-    def __init__(self, limit: int) -> None:
-        """Limit the number of branches per game."""
-        self._limit = limit
+    def __init__(self, max_per_game: int) -> None:
+        """Allow at most `max_per_game` branches per game and call."""
+        self._max_per_game = max_per_game
         self._tried: defaultdict[bytes, set[int]] = defaultdict(set)
 
-    def branches(self, played: LockstepResult, limit: int) -> list[Branch]:
+    def find_branches(self, played: LockstepResult, limit: int) -> list[Branch]:
         """Return at most `limit` branches of the games, ordered by game number."""
         examples = played.examples
         searched = np.flatnonzero(~np.isnan(examples.root_values))
@@ -259,14 +264,14 @@ class BranchFinder:
         for game in played.games:
             if len(branches) < limit and game.result:
                 remaining = limit - len(branches)
-                branches += self._game_branches(game, examples, min(self._limit, remaining))
+                branches += self._game_branches(game, examples, min(self._max_per_game, remaining))
         return branches
 
     def _game_branches(self, game: GameRecord, examples: Examples, limit: int) -> Iterator[Branch]:
         """Yield the best untried moves at the largest drop with any, and mark them as tried."""
         rows = _game_rows(examples, game.number)
         loser = 0 if game.result < 0 else 1
-        for ply in value_drops(examples.root_values[rows], loser):
+        for ply in value_drop_plies(examples.root_values[rows], loser):
             policy = examples.policies[rows][ply]
             tried = self._tried[examples.states[rows][ply].tobytes()]
             best_first = np.argsort(-policy, kind="stable").tolist()
@@ -277,8 +282,8 @@ class BranchFinder:
                 return
 
 
-def value_drops(root_values: NDArray[np.float16], loser: int) -> list[int]:
-    """Return the plies after which the loser's expected score dropped, largest drop first.
+def value_drop_plies(root_values: NDArray[np.float16], loser: int) -> list[int]:
+    """Return the loser's plies after which its expected score dropped, largest drop first.
 
     `root_values`, float16[plies], are for the side to move, NaN if unknown. The loser moves at
     plies of parity `loser`. The expected score, P(win) + 0.5 P(draw), is (1 + value) / 2, and 0 at

@@ -9,12 +9,12 @@ from zerolab.agents.agent import Agent
 from zerolab.agents.specs import with_unique_names
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
-from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
-from zerolab.play.observers import Recorder
-from zerolab.play.pairings import Pairing, alternating_colours, with_openings
-from zerolab.ratings.bayes import Difference, rate
-from zerolab.ratings.results import Score, distinct_games, score_of
-from zerolab.ratings.sprt import Sprt, Verdict
+from zerolab.play.engine import EngineSetup, ProgressCallback, play_pairings, slots_within_memory
+from zerolab.play.observers import GameRecorder
+from zerolab.play.pairings import Pairing, alternating_colours, with_random_openings
+from zerolab.ratings.bayes import EloDifference, rate
+from zerolab.ratings.results import MatchScore, distinct_games, score_of
+from zerolab.ratings.sprt import Sprt, SprtVerdict
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 
@@ -29,7 +29,7 @@ class Match:
     """Games ordered by number; A moves first in even-numbered games."""
 
     @property
-    def score(self) -> Score:
+    def score(self) -> MatchScore:
         """Score of A over all games."""
         return score_of(self.a, self.games)
 
@@ -38,7 +38,7 @@ class Match:
         """Number of distinct games; deterministic agents can repeat games."""
         return len(distinct_games(self.games))
 
-    def difference(self) -> Difference:
+    def difference(self) -> EloDifference:
         """Return the Elo difference between A and B; repeated games count once."""
         return rate(self.games).difference(self.a, self.b)
 
@@ -50,7 +50,7 @@ def play_match(
     games: int,
     seed: int,
     iteration: int = 0,
-    progress: Progress = lambda done, note: None,
+    progress: ProgressCallback = lambda done, note: None,
     *,
     openings: int = 0,
     begin: int = 0,
@@ -67,12 +67,12 @@ def play_match(
     threads = threads or available_cores()
     first, second = (agent.name for agent in agents)
     pairings = alternating_colours(first, second, range(begin, begin + games))
-    pairings = with_openings(game, pairings, openings, seed, iteration)
-    recorder = Recorder()
+    pairings = with_random_openings(game, pairings, openings, seed, iteration)
+    recorder = GameRecorder()
     setup = EngineSetup(
         game, agents, seed, iteration, threads, slots_within_memory(agents, threads)
     )
-    play_pairings(setup, _batches(pairings, threads), games=[recorder], progress=progress)
+    play_pairings(setup, _batches(pairings, threads), game_observers=[recorder], progress=progress)
     return Match(first, second, recorder.games)
 
 
@@ -92,12 +92,12 @@ class TestedMatch(NamedTuple):
     """A match up to the game pair that ended its sequential test, and the verdict."""
 
     match: Match
-    verdict: Verdict
+    verdict: SprtVerdict
 
 
 def require_variety(a: Agent, b: Agent, openings: int) -> None:
     """Raise UserError if a match would repeat the same two games."""
-    if not openings and not a.varies and not b.varies:
+    if not openings and not a.is_stochastic and not b.is_stochastic:
         raise UserError(
             f"openings = 0: {a.name} and {b.name} play without randomness, so games would repeat;"
             " expected at least 1, as in --openings 4"
@@ -111,7 +111,7 @@ def play_sprt(
     test: Sprt,
     games: int,
     seed: int,
-    progress: Progress = lambda done, note: None,
+    progress: ProgressCallback = lambda done, note: None,
     *,
     openings: int,
 ) -> TestedMatch:
@@ -123,7 +123,7 @@ def play_sprt(
     """
     test.check()
     require_variety(a, b, openings)
-    match, verdict = None, test.judge(a.name, [])[1]
+    match, verdict = None, test.judge_games(a.name, [])[1]
     while match is None or (verdict.state == "continue" and len(match.games) < games):
         begin = len(match.games) if match else 0
         note = f"log-likelihood ratio {verdict.llr:.2f}" if match else ""
@@ -135,6 +135,6 @@ def play_sprt(
             openings=openings, begin=begin,
         )  # fmt: skip
         played = [*(match.games if match else []), *more.games]
-        needed, verdict = test.judge(more.a, played)
+        needed, verdict = test.judge_games(more.a, played)
         match = Match(more.a, more.b, played[:needed])
     return TestedMatch(match, verdict)

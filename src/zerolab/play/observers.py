@@ -12,8 +12,8 @@ from zerolab.agents.agent import Actions, Player, Slots
 from zerolab.store.games import GameRecord
 
 
-class Histories:
-    """Actions that led to n positions, looked up on demand."""
+class GameHistories:
+    """Actions that led to each of n positions, looked up on demand."""
 
     def __init__(self, actions: Sequence[Sequence[int]], slots: NDArray[np.int64]) -> None:
         """Wrap the actions of all games in progress, for the n positions in `slots` int64[n]."""
@@ -25,22 +25,22 @@ class Histories:
         return self._actions[self._slots[at]]
 
 
-class Moves(NamedTuple):
-    """Moves chosen by one player, before they are played."""
+class MoveBatch(NamedTuple):
+    """Moves chosen by one player in n games, before they are played."""
 
     player: Player
-    """Player, for access to further data such as the visit counts of its search."""
-    slots: Slots
+    """Player, which provides further data such as the visit counts of its search."""
+    player_slots: Slots
     """int64[n]: game slots of the player."""
-    numbers: NDArray[np.int64]
+    game_numbers: NDArray[np.int64]
     """int64[n]: game numbers."""
     plies: NDArray[np.int64]
     """int64[n]: number of previous moves in each game."""
     states: NDArray[np.uint64]
     """uint64[n, words]: positions before the moves."""
-    histories: Histories
-    """Previous actions of each game. They change as the games continue, so observers must copy
-    the ones that they store."""
+    histories: GameHistories
+    """Previous actions of each game. The sequences grow as the games continue, so observers must
+    copy the sequences that they store."""
     actions: Actions
     """int64[n]: legal actions, or FORFEIT."""
 
@@ -48,15 +48,15 @@ class Moves(NamedTuple):
 class MoveObserver(Protocol):
     """Observer of every move; several engine threads can call it concurrently."""
 
-    def decided(self, moves: Moves) -> None:
-        """Receive moves of one player."""
+    def on_moves_chosen(self, moves: MoveBatch) -> None:
+        """Receive the moves of one player."""
         ...
 
 
 class GameObserver(Protocol):
     """Observer of finished games; called in the thread that called `play_pairings`."""
 
-    def finished(self, games: Sequence[GameRecord]) -> None:
+    def on_games_finished(self, games: Sequence[GameRecord]) -> None:
         """Receive the games that finished since the previous call.
 
         The result of a game that reached its ply limit is ONGOING.
@@ -64,13 +64,13 @@ class GameObserver(Protocol):
         ...
 
 
-class Recorder:
+class GameRecorder:
     """`GameObserver` that collects the records of finished games."""
 
     def __init__(self) -> None:
         self._games: list[GameRecord] = []
 
-    def finished(self, games: Sequence[GameRecord]) -> None:
+    def on_games_finished(self, games: Sequence[GameRecord]) -> None:
         self._games += games
 
     @property

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT
-from zerolab.ratings.bayes import ELO, Ratings
-from zerolab.ratings.results import Score, distinct_games, score_of
+from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, Ratings
+from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.report.interval import Interval
 from zerolab.store.games import GameRecord
 
@@ -30,43 +30,46 @@ class PairResult(NamedTuple):
     first: str
     """Agent with the alphabetically smaller name, regardless of who moves first."""
     second: str
-    score: Score
-    """Score of `first`."""
-    distinct: Score
+    score: MatchScore
+    """Score of `first` over all games."""
+    distinct_score: MatchScore
     """Score of `first`, with repeated games counted once."""
-    moved_first: int
+    moved_first_count: int
     """Number of distinct games in which `first` moved first."""
 
     @property
     def interval(self) -> Interval:
-        """Score rate of all games, with the Wilson 95 % interval from distinct games.
+        """Score rate of `first` over all games, with the Wilson 95 % interval from distinct games.
 
         Repeated games do not affect the interval. If some games are repeated more often than
         others, the score rate of all games can therefore be outside it.
         """
-        return self.distinct.interval()._replace(value=self.score.score_rate)
+        return self.distinct_score.interval()._replace(value=self.score.score_rate)
 
 
 class GameStatistics(NamedTuple):
     """Counts over all games of a tournament or match."""
 
-    games: int
-    distinct: int
+    game_count: int
+    distinct_count: int
     """Number of distinct games. The same moves by another pair, or with colours swapped, count as a
     different game."""
-    moving_first: Score
-    """Total score of the first players."""
-    forfeits: dict[str, int]
+    first_player_score: MatchScore
+    """Total score of the players that moved first."""
+    forfeit_counts: dict[str, int]
     """Number of forfeited games by agent, without agents that forfeited none."""
 
 
 def game_statistics(games: Sequence[GameRecord]) -> GameStatistics:
-    """Count games, distinct games, results for the first player, and forfeits."""
+    """Count games, distinct games, results of the players that moved first, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.actions[-1:] == (FORFEIT,))
     results = [game.result for game in games]
-    moving_first = Score(results.count(1), results.count(0), results.count(-1))
+    first_player_score = MatchScore(results.count(1), results.count(0), results.count(-1))
     return GameStatistics(
-        len(games), len(distinct_games(games)), moving_first, dict(sorted(forfeits.items()))
+        len(games),
+        len(distinct_games(games)),
+        first_player_score,
+        dict(sorted(forfeits.items())),
     )
 
 
@@ -79,14 +82,14 @@ def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
 
 
 def pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairResult:
-    """Return the result of a pair's games from the view of `first`."""
+    """Return the result of a pair's games from the point of view of `first`."""
     distinct = distinct_games(games)
     moved_first = sum(game.first == first for game in distinct)
     return PairResult(first, second, score_of(first, games), score_of(first, distinct), moved_first)
 
 
 def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
-    """Return points per game of agent i against agent j, float64[n, n]; NaN without games."""
+    """Return the points per game of agent i against agent j, float64[n, n]; NaN without games."""
     number = {name: i for i, name in enumerate(agents)}
     table = np.full((len(agents), len(agents)), np.nan)
     for pair in pairs:
@@ -95,28 +98,28 @@ def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
     return table
 
 
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """Significance level of sign tests."""
 
 
 class Cycle(NamedTuple):
-    """Three players, each of whom beats the next, while the last beats the first."""
+    """Three players, each of whom beats the next; the last beats the first."""
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]
     """P-values of the sign tests of the three pairs, in player order."""
 
 
-class Cycles(NamedTuple):
-    """Cycles among all triples of players who played each other."""
+class CycleStatistics(NamedTuple):
+    """Numbers of triples of players who played each other, and of cycles among these triples."""
 
     triples: int
     decided: int
     """Number of triples in which every pair has a winner on points."""
     cyclic: int
-    """Number of decided triples that form a cycle on points, significant or not."""
+    """Number of decided triples that form a cycle on points, whether significant or not."""
     significant: list[Cycle]
-    """Cycles in which every sign test rejects equality, strongest evidence first."""
+    """Cycles in which all three sign tests reject equality, strongest evidence first."""
     by_chance: float
     """Upper bound on the expected number of significant cycles if all players are equal."""
 
@@ -126,7 +129,7 @@ class Cycles(NamedTuple):
         return self.cyclic / self.decided if self.decided else None
 
 
-def sign_test(score: Score) -> float:
+def sign_test(score: MatchScore) -> float:
     """Return the exact two-sided p-value for equally likely wins and losses, ignoring draws."""
     decisive = score.wins + score.losses
     extreme = max(score.wins, score.losses)
@@ -134,7 +137,7 @@ def sign_test(score: Score) -> float:
     return min(1.0, 2 * tail / (1 << decisive))
 
 
-def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
+def find_cycles(pairs: Sequence[PairResult], level: float = SIGNIFICANCE_LEVEL) -> CycleStatistics:
     """Find cycles among all triples of players, using distinct games in sign tests."""
     players = sorted({name for pair in pairs for name in pair[:2]})
     points = cross_table(players, pairs)
@@ -148,7 +151,7 @@ def find_cycles(pairs: Sequence[PairResult], level: float = LEVEL) -> Cycles:
         for i, j, k in _directed_triangles(stronger)
     ]
     triples = _closed_walks(has_games) // 6
-    return Cycles(
+    return CycleStatistics(
         triples,
         _closed_walks(beats | beats.T) // 6,
         _closed_walks(beats) // 3,
@@ -166,14 +169,14 @@ def _sign_tests(
     stronger = np.zeros(p_values.shape, np.bool_)
     for pair in pairs:
         i, j = number[pair.first], number[pair.second]
-        p_values[i, j] = p_values[j, i] = sign_test(pair.distinct)
-        ahead = pair.distinct.wins > pair.distinct.losses
+        p_values[i, j] = p_values[j, i] = sign_test(pair.distinct_score)
+        ahead = pair.distinct_score.wins > pair.distinct_score.losses
         stronger[(i, j) if ahead else (j, i)] = p_values[i, j] < level
     return p_values, stronger
 
 
 def _closed_walks(edges: NDArray[np.bool_]) -> int:
-    """Return the number of closed walks of length three."""
+    """Return the number of closed walks of length three in a directed graph."""
     steps = edges.astype(np.int64)
     return int(np.trace(steps @ steps @ steps))
 
@@ -189,40 +192,41 @@ def _directed_triangles(edges: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
 
 
 class Residual(NamedTuple):
-    """Deviation of a pair's points from the prediction of the ratings."""
+    """Deviation of the points of a pair from the prediction of the ratings."""
 
     first: str
     second: str
     points: float
-    """Points of `first`."""
+    """Points of `first` in distinct games."""
     expected: float
+    """Points of `first` predicted by the ratings."""
     deviation: float
-    """Points above the prediction, in standard errors."""
+    """Points minus predicted points, in standard errors of the prediction."""
 
 
-class RatingFit(NamedTuple):
+class GoodnessOfFit(NamedTuple):
     """Goodness of fit of the ratings to pairwise results."""
 
     residuals: list[Residual]
     """Residuals in descending order of absolute deviation."""
     chi_square: float
-    freedom: int
-    """Degrees of freedom: number of pairs minus number of fitted parameters."""
+    degrees_of_freedom: int
+    """Number of pairs minus number of fitted parameters."""
 
     @property
     def p_value(self) -> float | None:
-        """Probability of an equally bad or worse fit by chance; None without degrees of freedom."""
-        if self.freedom <= 0:
+        """Probability of a fit at least this bad by chance; None without degrees of freedom."""
+        if self.degrees_of_freedom <= 0:
             return None
         from scipy.special import chdtrc  # noqa: PLC0415  slow to import
 
-        return float(chdtrc(self.freedom, self.chi_square))
+        return float(chdtrc(self.degrees_of_freedom, self.chi_square))
 
 
 _FITTED = 2  # advantage and draw_elo; in addition, all strengths but one are fitted
 
 
-def fit_of_ratings(pairs: Sequence[PairResult], ratings: Ratings) -> RatingFit:
+def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOfFit:
     """Compare pairwise results with ratings fitted to the same distinct games."""
     elo = {rating.player: rating.elo_model for rating in ratings.players}
     residuals = sorted(
@@ -230,21 +234,21 @@ def fit_of_ratings(pairs: Sequence[PairResult], ratings: Ratings) -> RatingFit:
         key=lambda each: -abs(each.deviation),
     )
     total = sum(each.deviation**2 for each in residuals)
-    return RatingFit(residuals, total, len(pairs) - (len(elo) - 1) - _FITTED)
+    return GoodnessOfFit(residuals, total, len(pairs) - (len(elo) - 1) - _FITTED)
 
 
 def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:
-    moved_first, mean_1, variance_1 = pair.moved_first, *_expectation(difference, ratings)
-    moved_second = pair.distinct.games - pair.moved_first
+    moved_first, mean_1, variance_1 = pair.moved_first_count, *_expectation(difference, ratings)
+    moved_second = pair.distinct_score.games - pair.moved_first_count
     mean_2, variance_2 = _expectation(-difference, ratings)
     expected = moved_first * mean_1 + moved_second * (1.0 - mean_2)
     spread = math.sqrt(moved_first * variance_1 + moved_second * variance_2)
-    points = pair.distinct.score_rate * pair.distinct.games
+    points = pair.distinct_score.score_rate * pair.distinct_score.games
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 
 _MIN_VARIANCE = 1e-12
-"""Lower bound for players so far apart that rounding makes the result certain."""
+"""Lower bound for players so far apart that rounding makes their results certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
@@ -253,8 +257,8 @@ def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
     `difference` is the Elo of the first player minus that of the second.
     """
     lead = difference + ratings.model.advantage
-    win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO))
-    loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO))
+    win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO_PER_NATURAL_UNIT))
+    loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO_PER_NATURAL_UNIT))
     mean = win + 0.5 * (1.0 - win - loss)
     variance = win + 0.25 * (1.0 - win - loss) - mean * mean
     return mean, max(variance, _MIN_VARIANCE)

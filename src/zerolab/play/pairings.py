@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import ONGOING, Game
 
@@ -41,54 +41,58 @@ class Pairing(NamedTuple):
     """Key of the random streams, in addition to (seed, iteration, ply)."""
     opening: tuple[int, ...] = ()
     """Actions played before the agents move."""
-    plies: int | None = None
+    max_plies: int | None = None
     """Maximum number of plies after the opening; None for no limit."""
-    stride: int = 0
-    """Increment of number and stream from this game to the next one in its slot; 0 if there is no
-    next game. The next game has no opening and uses the remaining plies."""
+    number_stride: int = 0
+    """Increment of `number` and `stream` from this game to the next one in its slot, or 0 if there
+    is no next game. The next game has no opening and uses the remaining plies."""
 
-    def following(self, played: int) -> Pairing | None:
-        """Return the next game in the slot, if any, after this one ended after `played` plies."""
-        remaining = None if self.plies is None else self.plies - (played - len(self.opening))
-        if not self.stride or remaining == 0:
+    def next_pairing(self, played_plies: int) -> Pairing | None:
+        """Return the next game in the slot, if any; this game had `played_plies` plies."""
+        remaining = (
+            None if self.max_plies is None else self.max_plies - (played_plies - len(self.opening))
+        )
+        if not self.number_stride or remaining == 0:
             return None
-        number, stream = self.number + self.stride, self.stream + self.stride
-        return self._replace(number=number, stream=stream, opening=(), plies=remaining)
+        number, stream = self.number + self.number_stride, self.stream + self.number_stride
+        return self._replace(number=number, stream=stream, opening=(), max_plies=remaining)
 
 
 def alternating_colours(first: str, second: str, numbers: Iterable[int]) -> list[Pairing]:
-    """Return games of two agents; `first` moves first in even-numbered games."""
+    """Return pairings of two agents; `first` moves first in even-numbered games."""
     return [
         Pairing(number, *((second, first) if number % 2 else (first, second)), number)
         for number in numbers
     ]
 
 
-class Block(NamedTuple):
-    """Block of games of one pair of agents; `first` moves first in even-numbered games."""
+class GameBlock(NamedTuple):
+    """A block of games of one pair of agents; `first` moves first in even-numbered games."""
 
     first: str
     second: str
-    """Name that follows `first` in alphabetical order, which makes the name of a pair unique."""
-    part: int
-    """Block index; the first game number is 20 * part."""
+    """Name after `first` in alphabetical order, which makes the name of a pair unique."""
+    block_index: int
+    """Index of the block, whose first game has the number 20 * block_index."""
 
     @classmethod
-    def of(cls, one: str, other: str, number: int) -> Block:
-        """Return the block that contains a game between two agents."""
+    def containing(cls, one: str, other: str, number: int) -> GameBlock:
+        """Return the block that contains game `number` of two agents."""
         return cls(min(one, other), max(one, other), number // GAMES_PER_BLOCK)
 
     @property
     def stage(self) -> str:
-        """Stage name that, together with `part`, identifies the block in the game store."""
+        """Stage name that, together with `block_index`, identifies the block in the game store."""
         return f"{self.first} vs {self.second}"
 
-    def numbers(self, games: int) -> range:
+    def game_numbers(self, games: int) -> range:
         """Return the game numbers of the block if the pair plays `games` games in total."""
-        return range(self.part * GAMES_PER_BLOCK, min(games, (self.part + 1) * GAMES_PER_BLOCK))
+        return range(
+            self.block_index * GAMES_PER_BLOCK, min(games, (self.block_index + 1) * GAMES_PER_BLOCK)
+        )
 
     def pairings(self, numbers: Iterable[int]) -> list[Pairing]:
-        """Return the games with the given numbers.
+        """Return the pairings of the games with the given numbers.
 
         Their streams depend only on the two names and the game number. Games 2j and 2j + 1 have
         streams 2k and 2k + 1.
@@ -99,22 +103,23 @@ class Block(NamedTuple):
         return [game._replace(stream=(pair >> 3 << 1) + game.number) for game in games]
 
 
-def round_robin(agents: Iterable[str], games: int) -> list[Block]:
+def round_robin_blocks(agents: Iterable[str], games: int) -> list[GameBlock]:
     """Return all blocks of a tournament in which every pair of agents plays `games` games."""
-    parts = range(-(-games // GAMES_PER_BLOCK))
-    return [Block(*pair, part) for part in parts for pair in combinations(sorted(agents), 2)]
+    indices = range(-(-games // GAMES_PER_BLOCK))
+    pairs = list(combinations(sorted(agents), 2))
+    return [GameBlock(*pair, index) for index in indices for pair in pairs]
 
 
 def thread_batches(
-    blocks: Sequence[Block], games: int, slots: int, threads: int
+    blocks: Sequence[GameBlock], games: int, slots: int, threads: int
 ) -> list[list[Pairing]]:
     """Divide the games of some blocks into batches, each to be played by one thread.
 
     Agents are divided into teams. All games between two teams form a cell, whose size is about
-    twice the number of `slots` per thread. If there are only a few cells, each of them is divided
+    twice the number of `slots` per thread. If there are only a few cells, each cell is divided
     among the threads. Games 2j and 2j + 1 of a pair stay together.
     """
-    cells: dict[tuple[int, int], list[Block]] = {}
+    cells: dict[tuple[int, int], list[GameBlock]] = {}
     team = _teams(blocks, games, slots)
     for block in blocks:
         cells.setdefault((team[block.first], team[block.second]), []).append(block)
@@ -123,7 +128,7 @@ def thread_batches(
     return [batch for cell in divided for batch in cell if batch]
 
 
-def _teams(blocks: Sequence[Block], games: int, slots: int) -> dict[str, int]:
+def _teams(blocks: Sequence[GameBlock], games: int, slots: int) -> dict[str, int]:
     agents = sorted({agent for block in blocks for agent in (block.first, block.second)})
     size = max(2, math.ceil(math.sqrt(2 * slots / games)))
     if len(agents) <= 2 * size:
@@ -131,9 +136,11 @@ def _teams(blocks: Sequence[Block], games: int, slots: int) -> dict[str, int]:
     return {agent: number // size for number, agent in enumerate(agents)}
 
 
-def _divide(cell: Sequence[Block], games: int, parts: int) -> list[list[Pairing]]:
+def _divide(cell: Sequence[GameBlock], games: int, parts: int) -> list[list[Pairing]]:
     """Divide a cell into `parts` batches so that all pairs of agents progress together."""
-    game_pairs = sorted((number, block) for block in cell for number in block.numbers(games)[::2])
+    game_pairs = sorted(
+        (number, block) for block in cell for number in block.game_numbers(games)[::2]
+    )
     return [
         [
             game
@@ -146,11 +153,11 @@ def _divide(cell: Sequence[Block], games: int, parts: int) -> list[list[Pairing]
 
 @kernel
 def _draw_opening(game, key, actions):
-    """Write random opening actions, int64[plies]; return how many leave the game ongoing."""
-    state = np.empty(rules.words(game), np.uint64)
+    """Write random opening actions, int64[plies]; return the number that leave the game ongoing."""
+    state = np.empty(rules.word_count(game), np.uint64)
     rules.start(game, state)
     for ply in range(actions.shape[0]):
-        actions[ply] = rules.random_action(game, state, streams.bits(key, ply))
+        actions[ply] = rules.random_action(game, state, streams.random_bits(key, ply))
         rules.apply(game, state, actions[ply], state)
         if rules.outcome(game, state) != rules.ONGOING:
             return ply
@@ -158,7 +165,7 @@ def _draw_opening(game, key, actions):
 
 
 def random_opening(game: Game, plies: int, key: np.uint64) -> tuple[int, ...]:
-    """Return `plies` uniformly random actions, fewer if the next one would end the game."""
+    """Return `plies` uniformly random actions; fewer if the next one would end the game."""
     actions = np.empty(plies, np.int64)
     return tuple(actions[: _draw_opening(game, key, actions)].tolist())
 
@@ -166,14 +173,14 @@ def random_opening(game: Game, plies: int, key: np.uint64) -> tuple[int, ...]:
 _MAX_ATTEMPTS = 1000
 _SAMPLES = 400
 _MIN_ONGOING = 20
-"""Minimum number of samples that leave the game ongoing. If one opening in twenty does, a thousand
-attempts practically always find one."""
+"""Minimum number of sampled openings that leave the game ongoing. If one in twenty does, a thousand
+attempts almost certainly find one."""
 
 
 @kernel
 def _draw_openings(game, keys, openings):
     """Draw legal actions uniformly, starting over if the game ends; return overall success."""
-    state = np.empty(rules.words(game), np.uint64)
+    state = np.empty(rules.word_count(game), np.uint64)
     for i in range(keys.shape[0]):
         is_ongoing = False
         for attempt in range(_MAX_ATTEMPTS):
@@ -181,7 +188,7 @@ def _draw_openings(game, keys, openings):
             rules.start(game, state)
             is_ongoing = True
             for ply in range(openings.shape[1]):
-                action = rules.random_action(game, state, streams.bits(key, ply))
+                action = rules.random_action(game, state, streams.random_bits(key, ply))
                 rules.apply(game, state, action, state)
                 openings[i, ply] = action
                 if rules.outcome(game, state) != ONGOING:
@@ -194,10 +201,10 @@ def _draw_openings(game, keys, openings):
     return True
 
 
-def with_openings(
+def with_random_openings(
     game: Game, games: Sequence[Pairing], plies: int, seed: int, iteration: int = 0
 ) -> list[Pairing]:
-    """Return the games with random openings of `plies` plies each.
+    """Return the pairings with random openings of `plies` plies each.
 
     Games with streams 2j and 2j + 1 share an opening, which depends on (seed, iteration, j). Raises
     UserError if games are too short for `plies` random plies.
@@ -205,7 +212,7 @@ def with_openings(
     if not plies:
         return list(games)
     pairs = np.array([each.stream // 2 for each in games], np.int64)
-    keys = streams.streams(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
+    keys = streams.stream_keys(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
     openings = random_openings(game, plies, keys).tolist()
     return [
         each._replace(opening=tuple(opening)) for each, opening in zip(games, openings, strict=True)
@@ -224,13 +231,13 @@ def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray
     return openings
 
 
-def check_openings(game: Game, plies: int) -> None:
+def check_opening_length(game: Game, plies: int) -> None:
     """Raise UserError if games are too short for random openings of `plies` plies."""
     if not plies:
         return
     numbers = np.arange(_SAMPLES)
-    keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
-    longest = min(plies, python.max_plies(game))
+    keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
+    longest = min(plies, compiled_rules.max_plies(game))
     lengths = sorted(len(random_opening(game, longest, key)) for key in keys)
     if plies > (limit := lengths[-_MIN_ONGOING]):
         raise _too_long_error(game, plies, f"at most {limit}")

@@ -1,4 +1,4 @@
-"""Searches of positions independent of any game, their results, and a bounded result cache."""
+"""Searches of positions outside any game, search results, and a bounded cache of results."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class PositionResults(SearchFacts):
     """int32[N, actions]: visit counts of root actions."""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: True for full searches (see `Allowance`)."""
-    best: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: move weights for playing a move with the highest weight."""
-    sampled: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: move weights for sampling in proportion to them."""
+    greedy_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
+    """uint32[N, actions]: move weights for playing a move of highest weight."""
+    sampling_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
+    """uint32[N, actions]: move weights for sampling a move in proportion to its weight."""
 
     def put(self, rows: Any, results: PositionResults) -> None:
-        """Write results into some rows."""
+        """Write results into the given rows."""
         for name, new in results.columns().items():
             getattr(self, name)[rows] = new
 
@@ -45,15 +45,15 @@ def empty_results(count: int, actions: int) -> PositionResults:
     """Return uninitialised results for `count` positions."""
     table = count, actions
     facts = {
-        name: np.empty(table if form.per == "action" else count, np.float32)
-        for name, form in SearchFacts.forms().items()
+        name: np.empty(table if form.entry_per == "action" else count, np.float32)
+        for name, form in SearchFacts.column_forms().items()
     }
     return PositionResults(
         **facts,
         visits=np.empty(table, np.int32),
         full=np.empty(count, np.bool_),
-        best=np.empty(table, np.uint32),
-        sampled=np.empty(table, np.uint32),
+        greedy_weights=np.empty(table, np.uint32),
+        sampling_weights=np.empty(table, np.uint32),
     )
 
 
@@ -74,12 +74,12 @@ class ResultCache:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def find(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
-        """Return the rows of positions, int64[n]; -1 if not cached."""
+    def find_rows(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the cache rows of positions, int64[n]; -1 if not cached."""
         return np.array([self._rows.get(key, -1) for key in keys], np.int64)
 
     def read(self, rows: NDArray[np.int64]) -> PositionResults:
-        """Return copies of the results in some rows."""
+        """Return copies of the results in the given rows."""
         return self._results.rows(rows)
 
     def add(self, keys: Sequence[bytes], results: PositionResults) -> None:
@@ -90,7 +90,7 @@ class ResultCache:
         self._results.put(rows, results.rows(np.arange(len(keys) - len(stored_keys), len(keys))))
 
     def _assign_row(self, key: bytes) -> int:
-        """Return a row for a new position, either unused or that of the oldest result."""
+        """Return a row for a new position: an unused one, or that of the oldest result."""
         row = self._next
         self._next = (row + 1) % self._capacity
         if row == len(self._keys):
@@ -110,7 +110,7 @@ class ResultCache:
 
 
 class PositionSearch:
-    """Search of independent positions in the trees of one `Search`, used by one thread.
+    """Searcher of independent positions, with the trees of one `Search`, for one thread.
 
     Random streams depend on the seed, the iteration and the position. The result of a position is
     therefore independent of other positions and of the number of trees, provided that evaluator
@@ -129,7 +129,7 @@ class PositionSearch:
         threads: int = 1,
     ) -> None:
         """Create `slots` trees; up to `threads` threads share the playouts of a batch."""
-        self._actions = rules.actions(game)
+        self._actions = rules.action_count(game)
         self._seed = seed
         self._iteration = iteration
         self._slots = slots
@@ -138,14 +138,14 @@ class PositionSearch:
         self._full = np.zeros(slots, np.bool_)
         self._searched = np.zeros(slots, np.int64)
 
-    def run(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
+    def search_states(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
         """Search ongoing states uint64[n, words].
 
         Once `stop` is set, the searches end early and the returned results are incomplete.
         """
         count = len(states)
         results = empty_results(count, self._actions)
-        # Fewer trees than slots can balance the number of positions per round.
+        # With fewer trees than slots, all rounds have about the same number of positions.
         rounds = -(-count // self._slots)
         free = np.arange(-(-count // max(1, rounds)))
         begun = finished = 0
@@ -169,7 +169,7 @@ class PositionSearch:
         # Stream keys must be non-negative int64 values.
         positions = (hashes >> np.uint64(1)).astype(np.int64)
         playouts, noise, budget = (
-            streams.streams(
+            streams.stream_keys(
                 self._seed, self._iteration, positions, np.zeros_like(positions), purpose
             )
             for purpose in (
@@ -179,7 +179,7 @@ class PositionSearch:
             )
         )
         self.search.set_root(slots, states[rows])
-        simulations, full = self._budget.begin(slots, budget)
+        simulations, full = self._budget.allow_initial(slots, budget)
         self._full[slots] = full
         self.search.start_search(slots, playouts, noise, simulations, full)
 
@@ -187,7 +187,7 @@ class PositionSearch:
         """Extend finished searches as the budget requires, and return the others."""
         if not (slots.size and self._budget.may_extend):
             return slots
-        more = self._budget.more(slots, self.search)
+        more = self._budget.allow_more(slots, self.search)
         extended = more > 0
         if extended.any():
             self.search.extend(slots[extended], more[extended])
@@ -199,6 +199,6 @@ class PositionSearch:
             **self.search.facts(slots).columns(),
             visits=self.search.visits(slots),
             full=self._full[slots],
-            best=self.search.move_weights(slots, ~sample).astype(np.uint32),
-            sampled=self.search.move_weights(slots, sample).astype(np.uint32),
+            greedy_weights=self.search.move_weights(slots, ~sample).astype(np.uint32),
+            sampling_weights=self.search.move_weights(slots, sample).astype(np.uint32),
         )

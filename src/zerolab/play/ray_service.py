@@ -1,8 +1,8 @@
 """Search service on a Ray cluster (requires the extra ``cluster``).
 
 Positions are assigned to actors by hash, so no result is computed or cached twice. Only positions
-and results are transferred; each actor builds its evaluator from a spec. A lost actor restarts with
-an empty cache, which does not affect results.
+and results are transferred; each actor creates its own evaluator. A lost actor restarts with an
+empty cache, which does not affect results.
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.processes import available_cores
-from zerolab.core.ray_cluster import LOCAL, Cluster, gpu_share, last_line, ray, working_nodes
-from zerolab.networks.inference import processor_precision
+from zerolab.core.ray_cluster import (
+    LOCAL,
+    RayCluster,
+    gpu_share,
+    last_error_line,
+    ray,
+    worker_nodes,
+)
+from zerolab.networks.inference import cpu_precision_name
 from zerolab.play.position_search import PositionResults, empty_results
 from zerolab.play.search_service import (
-    EvaluatorSpec,
-    SearchService,
+    EvaluatorFactory,
     ServiceSettings,
+    ThreadedSearchService,
     distinct_states,
 )
 from zerolab.play.selfplay import sum_by_key
@@ -34,56 +41,58 @@ from zerolab.search.evaluator import hash_states
 
 _POLL_SECONDS = 0.2
 _MAX_RETRIES = 4
-"""Maximum number of retries of a request after its actor is lost."""
+"""Maximum number of retries of a request after the loss of an actor."""
 
 
-class ActorWork(NamedTuple):
-    """Game, evaluator and search settings of an actor."""
+class ActorSetup(NamedTuple):
+    """Game, evaluator and service settings of an actor."""
 
     game: str
-    evaluator: EvaluatorSpec
-    searches: ServiceSettings
+    new_evaluator: EvaluatorFactory
+    settings: ServiceSettings
 
 
 class ActorUsage(NamedTuple):
-    """Search counts and thread time of a request; see `SearchService`."""
+    """Search counts and thread time of a request; see `ThreadedSearchService`."""
 
-    counts: dict[str, int]
-    seconds: dict[str, float]
+    search_counts: dict[str, int]
+    seconds_by_part: dict[str, float]
 
 
-class ActorPlace(NamedTuple):
-    """Node of an actor and its share of the node's resources."""
+class ActorPlacement(NamedTuple):
+    """Node of an actor, and the actor's share of the node's CPUs and GPUs."""
 
-    node: str
+    node_id: str
     cores: int
     gpus: float
 
 
-def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPlace]:
+def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPlacement]:
     """Assign actors to nodes round-robin; actors on a node share its CPUs and GPUs equally.
 
     Raises UserError if a node would have more actors than CPUs.
     """
-    places = []
+    placements = []
     for at, node in enumerate(nodes):
         actors = len(range(at, count, len(nodes)))
         cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
         if actors > cpus:
             raise UserError(
-                f"selfplay.mode.actors = {count}: {actors} of them would share the {cpus} CPUs"
+                f"selfplay.mode.actors = {count}: {actors} actors would share the {cpus} CPUs"
                 f" of node {node['NodeManagerAddress']}; expected fewer"
             )
         if actors:
-            places += [ActorPlace(node["NodeID"], cpus // actors, gpu_share(gpus, actors))] * actors
-    return places
+            placements += [
+                ActorPlacement(node["NodeID"], cpus // actors, gpu_share(gpus, actors))
+            ] * actors
+    return placements
 
 
-class Actors:
-    """Actors of this process on a Ray cluster; they live until the process ends."""
+class ActorGroup:
+    """The actors of this process on a Ray cluster, which live until the process ends."""
 
-    current: Actors | None = None
-    """Most recently used actors, kept because starting a cluster and loading torch take seconds."""
+    current: ActorGroup | None = None
+    """Most recently used group, kept because starting a cluster and loading torch take seconds."""
 
     def __init__(self, address: str, count: int) -> None:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
@@ -96,78 +105,83 @@ class Actors:
             )
         self._key = address, count
         cpus = max(count, available_cores())  # with fewer cores than actors, actors share cores
-        self._cluster = Cluster.join(address, cpus if address == LOCAL else 0)
+        self._cluster = RayCluster.join(address, cpus if address == LOCAL else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
             if not self._cluster.is_local:
-                self._cluster.require_equal_machines(processor_precision)
-            self.places = place_actors(working_nodes(), count)
-            self.handles = [self._start(place) for place in self.places]
+                self._cluster.require_equal_machines(cpu_precision_name)
+            self.placements = place_actors(worker_nodes(), count)
+            self.handles = [self._start(placement) for placement in self.placements]
             stack.pop_all()
 
     @classmethod
-    def at(cls, address: str, count: int) -> Actors:
-        """Return `count` actors at an address, reusing the current ones if they match."""
+    def get_or_start(cls, address: str, count: int) -> ActorGroup:
+        """Return `count` actors at an address, reusing the current group if it matches."""
         if cls.current is not None and cls.current._key != (address, count):
-            cls.current.end()
+            cls.current.terminate()
         if cls.current is None:
             cls.current = cls(address, count)
         return cls.current
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         """Terminate the actors and leave the cluster; a local cluster ends as well."""
-        Actors.current = None
+        ActorGroup.current = None
         for handle in self.handles:
             with suppress(ray.exceptions.RayError, ValueError):
                 ray.kill(handle)
         self._cluster.leave()
 
-    def _start(self, place: ActorPlace) -> Any:
+    def _start(self, placement: ActorPlacement) -> Any:
         actor = ray.remote(_Actor).options(
-            num_cpus=place.cores,
-            num_gpus=place.gpus,
+            num_cpus=placement.cores,
+            num_gpus=placement.gpus,
             max_restarts=-1,
             max_task_retries=_MAX_RETRIES,
-            scheduling_strategy=self._cluster.near_node(place.node),
+            scheduling_strategy=self._cluster.strategy_near_node(placement.node_id),
         )
         return actor.remote()
 
 
-class RayService:
-    """Context manager for a `SearchService` that runs searches in actors of a Ray cluster.
+class RaySearchService:
+    """`SearchService` in the actors of a Ray cluster; a context manager.
 
-    It uses the cluster at the environment variable RAY_ADDRESS, or starts one on this machine.
+    The environment variable RAY_ADDRESS selects the cluster; by default, one is started on this
+    machine.
     """
 
     def __init__(
-        self, game: str, spec: EvaluatorSpec, searches: ServiceSettings, actors: int
+        self, game: str, new_evaluator: EvaluatorFactory, settings: ServiceSettings, actors: int
     ) -> None:
-        self._work = ActorWork(game, spec, searches)
+        self._setup = ActorSetup(game, new_evaluator, settings)
         self._count = actors
-        self._actions = rules.actions(parse_game(game))
-        self._words = rules.words(parse_game(game))
+        self._actions = rules.action_count(parse_game(game))
+        self._words = rules.word_count(parse_game(game))
         self._requested = self._merged = 0
         self._usage: list[ActorUsage] = []
-        self._work_references: list[Any] = []
+        self._setup_references: list[Any] = []
 
-    def __enter__(self) -> RayService:
+    def __enter__(self) -> RaySearchService:
         """Find or start the actors; raise UserError on failure."""
-        self._actors = Actors.at(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
-        self._work_references = [ray.put(self._share(place)) for place in self._actors.places]
+        self._actors = ActorGroup.get_or_start(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
+        self._setup_references = [
+            ray.put(self._share(placement)) for placement in self._actors.placements
+        ]
         nothing = np.empty((0, self._words), np.uint64), np.empty(0, np.int64)
         try:
             self._request([nothing] * self._count)  # builds all evaluators in parallel
         except BaseException:
-            self._actors.end()
+            self._actors.terminate()
             raise
         return self
 
-    def _share(self, place: ActorPlace) -> ActorWork:
-        """Return the work of an actor, with its share of slots and cache and a thread per core."""
-        searches = self._work.searches
-        slots, cache = -(-searches.slots // self._count), -(-searches.cache // self._count)
-        part = searches._replace(slots=slots, cache=cache, threads=place.cores)
-        return self._work._replace(searches=part)
+    def _share(self, placement: ActorPlacement) -> ActorSetup:
+        """Return an actor's setup, with a share of the slots and cache and one thread per core."""
+        settings = self._setup.settings
+        slots, cache_size = (
+            -(-total // self._count) for total in (settings.slots, settings.cache_size)
+        )
+        share = settings._replace(slots=slots, cache_size=cache_size, threads=placement.cores)
+        return self._setup._replace(settings=share)
 
     def __exit__(
         self,
@@ -175,9 +189,9 @@ class RayService:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._work_references.clear()
+        self._setup_references.clear()
         if error is not None:  # abandoned searches can still be running
-            self._actors.end()
+            self._actors.terminate()
 
     def search(
         self,
@@ -206,9 +220,9 @@ class RayService:
     ) -> list[PositionResults]:
         """Send one request to each actor and return the results; raise UserError on failure."""
         pending = [
-            actor.search.remote(work.hex(), work, *request)
-            for actor, work, request in zip(
-                self._actors.handles, self._work_references, requests, strict=True
+            actor.search.remote(reference.hex(), reference, *request)
+            for actor, reference, request in zip(
+                self._actors.handles, self._setup_references, requests, strict=True
             )
         ]
         running = list(pending)
@@ -221,24 +235,24 @@ class RayService:
             replies: list[tuple[PositionResults, ActorUsage]] = ray.get(pending)
         except ray.exceptions.RayError as error:
             raise UserError(
-                f"an actor of the search service has failed ({one_line(last_line(error))}); the run"
-                " can be resumed"
+                f"an actor of the search service has failed ({one_line(last_error_line(error))});"
+                " the run can be resumed"
             ) from None
         self._usage += [usage for _, usage in replies]
         return [results for results, _ in replies]
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Counts as in `SearchService.counts`, excluding work of lost actors."""
+    def search_counts(self) -> dict[str, int]:
+        """Counts as in `ThreadedSearchService.search_counts`, without the work of lost actors."""
         return {
-            **sum_by_key(usage.counts for usage in self._usage),
+            **sum_by_key(usage.search_counts for usage in self._usage),
             "asked": self._requested,
             "merged": self._merged,
         }
 
     @property
-    def seconds(self) -> dict[str, float]:
-        return sum_by_key(usage.seconds for usage in self._usage)
+    def seconds_by_part(self) -> dict[str, float]:
+        return sum_by_key(usage.seconds_by_part for usage in self._usage)
 
 
 class _Actor:
@@ -249,18 +263,20 @@ class _Actor:
         self._open = ExitStack()
 
     def search(
-        self, name: str, work: ActorWork, states: NDArray[np.uint64], affinity: NDArray[np.int64]
+        self, name: str, setup: ActorSetup, states: NDArray[np.uint64], affinity: NDArray[np.int64]
     ) -> tuple[PositionResults, ActorUsage]:
-        """Search states with the settings in `work`; `name` identifies the work."""
+        """Search states with the settings in `setup`, which `name` identifies."""
         if name != self._name:
             self._open.close()
-            service = SearchService(parse_game(work.game), work.evaluator(), work.searches)
+            service = ThreadedSearchService(
+                parse_game(setup.game), setup.new_evaluator(), setup.settings
+            )
             self._service = self._open.enter_context(service)
             self._name = name
-        before = ActorUsage(self._service.counts, self._service.seconds)
+        before = ActorUsage(self._service.search_counts, self._service.seconds_by_part)
         results = self._service.search(np.array(states), affinity)  # arrays from Ray are read-only
-        counts, seconds = self._service.counts, self._service.seconds
+        counts, seconds = self._service.search_counts, self._service.seconds_by_part
         return results, ActorUsage(
-            {key: number - before.counts[key] for key, number in counts.items()},
-            {key: total - before.seconds[key] for key, total in seconds.items()},
+            {key: number - before.search_counts[key] for key, number in counts.items()},
+            {key: total - before.seconds_by_part[key] for key, total in seconds.items()},
         )

@@ -1,4 +1,4 @@
-"""Search service that searches each requested position only once [Clausen2021].
+"""Services that search each requested position only once [Clausen2021].
 
 The result for a position depends only on the position, the network, the settings, the run seed and
 the iteration: trees are discarded after each request, and random streams are independent of games.
@@ -27,32 +27,32 @@ from zerolab.play.selfplay import sum_by_key
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.search.budgets import BudgetSettings, FixedSettings
+from zerolab.search.budgets import BudgetSettings, FixedBudgetSettings
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 
-EvaluatorSpec = Callable[[], Evaluator]
-"""Factory of an evaluator for use in any process; picklable, so never a closure."""
+EvaluatorFactory = Callable[[], Evaluator]
+"""Function that creates an evaluator in any process; it must be picklable, so never a closure."""
 
 
 @dataclass(frozen=True)
-class NetworkSpec:
-    """Network settings and weights; calling it returns an evaluator, on the GPU if available."""
+class NetworkEvaluatorFactory:
+    """Picklable function that creates a network's evaluator, on the GPU if available."""
 
     game: str
-    network: dict[str, Any]
+    network_settings: dict[str, Any]
     """Network settings, with the architecture as `name`."""
     weights: dict[str, NDArray[np.generic]]
 
     def __call__(self) -> Evaluator:
-        """Build the network and load its weights."""
+        """Build the network, load its weights, and return its evaluator."""
         from zerolab.networks.inference import NetworkEvaluator  # noqa: PLC0415  loads torch
-        from zerolab.networks.network import load_weights  # noqa: PLC0415
+        from zerolab.networks.network import set_weights  # noqa: PLC0415
 
         game = parse_game(self.game)
-        settings = NETWORKS[self.network["name"]].model_validate(self.network)
+        settings = NETWORKS[self.network_settings["name"]].model_validate(self.network_settings)
         network = build_network(settings, game, seed=0)  # initial weights are replaced
-        load_weights(network, self.weights)
+        set_weights(network, self.weights)
         return NetworkEvaluator(network, game)
 
 
@@ -60,21 +60,24 @@ _SERVICE_POLL_SECONDS = 0.2
 
 
 class ServiceSettings(NamedTuple):
-    """Search settings and limits, without network and game."""
+    """Settings of a search service, except its network and game."""
 
-    settings: SearchSettings
+    search: SearchSettings
     seed: int
     iteration: int
-    budget: BudgetSettings = FixedSettings()
+    budget: BudgetSettings = FixedBudgetSettings()
     slots: int = 512
     """Number of positions searched in parallel, over all threads."""
     threads: int = 1
-    cache: int = 1 << 17
+    cache_size: int = 1 << 17
     """Maximum number of cached results; 0 disables the cache."""
 
 
-class PositionSearcher(Protocol):
-    """Service that searches positions for self-play; see `SearchService`."""
+class SearchService(Protocol):
+    """Service that searches positions for self-play.
+
+    `ThreadedSearchService` documents the methods.
+    """
 
     def search(
         self,
@@ -84,16 +87,16 @@ class PositionSearcher(Protocol):
     ) -> PositionResults: ...
 
     @property
-    def counts(self) -> dict[str, int]: ...
+    def search_counts(self) -> dict[str, int]: ...
 
     @property
-    def seconds(self) -> dict[str, float]:
+    def seconds_by_part(self) -> dict[str, float]:
         """Thread time of all requests so far in seconds, by part of the search."""
         ...
 
 
 def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of each distinct state, int64[k], and for each row its index in them."""
+    """Return the first rows of the k distinct states, int64[k], and the state index of each row."""
     rows: dict[bytes, int] = {}
     first: list[int] = []
     index = np.empty(len(states), np.int64)
@@ -106,7 +109,7 @@ def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDAr
 
 
 def rows_by_thread(affinity: NDArray[np.int64], threads: int) -> list[NDArray[np.int64]]:
-    """Divide n rows equally among threads, keeping rows with equal `affinity` together if possible.
+    """Divide n rows equally among threads; rows with equal `affinity` stay together if possible.
 
     `affinity` is int64[n].
     """
@@ -120,28 +123,28 @@ def rows_by_thread(affinity: NDArray[np.int64], threads: int) -> list[NDArray[np
     return [np.array(part, np.int64) for part in parts]
 
 
-class SearchService:
-    """Context manager for searches of positions in threads of this process."""
+class ThreadedSearchService:
+    """Search service in threads of this process; a context manager."""
 
-    def __init__(self, game: Game, evaluator: Evaluator, searches: ServiceSettings) -> None:
-        self._actions = rules.actions(game)
-        self._threads = searches.threads
-        self._cache = ResultCache(searches.cache, self._actions)
+    def __init__(self, game: Game, evaluator: Evaluator, settings: ServiceSettings) -> None:
+        self._actions = rules.action_count(game)
+        self._threads = settings.threads
+        self._cache = ResultCache(settings.cache_size, self._actions)
         self._requested = self._merged = self._searched = 0
-        slots = max(1, searches.slots // searches.threads)
-        cores = max(1, available_cores() // searches.threads)
+        slots = max(1, settings.slots // settings.threads)
+        cores = max(1, available_cores() // settings.threads)
         self._searches = [
             PositionSearch(
-                game, searches.settings, evaluator, searches.budget, searches.seed,
-                searches.iteration, slots, cores,
+                game, settings.search, evaluator, settings.budget, settings.seed,
+                settings.iteration, slots, cores,
             )
-            for _ in range(searches.threads)
+            for _ in range(settings.threads)
         ]  # fmt: skip
         self._has_network = not isinstance(evaluator, UniformEvaluator)
         self._stop = Event()
         self._open = ExitStack()
 
-    def __enter__(self) -> SearchService:
+    def __enter__(self) -> ThreadedSearchService:
         self._open.enter_context(one_core_per_thread(self._has_network))
         self._pool = self._open.enter_context(ThreadPoolExecutor(self._threads, "service"))
         return self
@@ -163,10 +166,11 @@ class SearchService:
     ) -> PositionResults:
         """Search ongoing states uint64[n, words] and return their results in the same order.
 
-        Equal states are searched only once, and cached states not at all. States with equal numbers
-        `affinity`, int64[n], such as those of one game, are assigned to the same thread up to its
-        share, so that evaluations cached while searching one position help the next. `report` is
-        called a few times per second; an exception in it stops the searches and the service.
+        Equal states are searched only once, and cached states not at all. States with equal
+        `affinity`, int64[n], such as the states of one game, are assigned to the same thread up to
+        its share, so that evaluations cached in the search of one state help the search of the
+        next. `report` is called a few times per second; an exception from it stops the searches and
+        the service.
         """
         first, index = distinct_states(states)
         self._requested += len(states)
@@ -179,7 +183,7 @@ class SearchService:
     ) -> PositionResults:
         """Return the results of distinct states, from the cache if possible."""
         keys = [state.tobytes() for state in states]
-        cached = self._cache.find(keys)
+        cached = self._cache.find_rows(keys)
         new = np.flatnonzero(cached < 0)
         results = empty_results(len(keys), self._actions)
         results.put(cached >= 0, self._cache.read(cached[cached >= 0]))
@@ -196,7 +200,7 @@ class SearchService:
         """Search distinct states in all threads."""
         parts = rows_by_thread(affinity, self._threads)
         futures = [
-            self._pool.submit(search.run, states[part], self._stop)
+            self._pool.submit(search.search_states, states[part], self._stop)
             for search, part in zip(self._searches, parts, strict=True)
         ]
         try:
@@ -220,11 +224,11 @@ class SearchService:
                 report()
 
     @property
-    def counts(self) -> dict[str, int]:
+    def search_counts(self) -> dict[str, int]:
         """Search counts (see `Search.counts`) and counts of requested positions.
 
-        `asked` is the number of requested positions. Of these, `merged` were duplicates within
-        their request, `remembered` were in the cache, and `searched` were searched.
+        `asked` is the number of requested positions. Of these positions, `merged` were duplicates
+        within a request, `remembered` were in the cache, and `searched` were searched.
         """
         remembered = self._requested - self._merged - self._searched
         return {
@@ -236,6 +240,6 @@ class SearchService:
         }
 
     @property
-    def seconds(self) -> dict[str, float]:
+    def seconds_by_part(self) -> dict[str, float]:
         """Thread time of all requests so far in seconds, by part of the search."""
-        return sum_by_key(each.search.seconds for each in self._searches)
+        return sum_by_key(each.search.seconds_by_part for each in self._searches)

@@ -1,4 +1,4 @@
-"""Self-play games, in which one agent plays both sides and every move becomes an example."""
+"""Self-play: one agent plays both sides, and every move becomes an example."""
 
 from __future__ import annotations
 
@@ -15,50 +15,53 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, play_pairings
-from zerolab.play.observers import Moves, Recorder
+from zerolab.play.observers import GameRecorder, MoveBatch
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
+from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.examples import Examples, Unfinished
+from zerolab.store.examples import Examples, UnfinishedGames
 from zerolab.store.games import GameRecord
 
-_PURPOSES = (
+_MOVE_STREAM_PURPOSES = (
     streams.SELF_PLAY_MOVE,
     streams.PLAYOUT,
     streams.ROOT_NOISE,
     streams.SELF_PLAY_BUDGET,
 )
-_GAME_PURPOSES = (streams.SELF_PLAY_START,)
+_GAME_STREAM_PURPOSES = (streams.SELF_PLAY_START,)
+
+_FACT_TYPES = {name: form.dtype for name, form in SearchFacts.column_forms().items()}
 
 
 class SelfPlayResult(NamedTuple):
-    """Self-play games, their examples, and search counts."""
+    """Self-play games, with their examples, search counts and search times."""
 
     examples: Examples
     """One example for every move of every game."""
     games: list[GameRecord]
     """Games ordered by number."""
-    counts: dict[str, int]
-    """Search counts, as in `Search.counts`."""
-    seconds: dict[str, float]
+    search_counts: dict[str, int]
+    """Search counts by name, as in `Search.counts`."""
+    seconds_by_part: dict[str, float]
     """Thread time in seconds, by part of the search."""
-    moves: int
-    """Number of moves decided by searches. In episodic and continuous mode this includes random
-    plies, which use one simulation each. Moves of a game that continues over several iterations
-    count in the iteration that played them. Moves copied from another game count only in the
+    searched_move_count: int
+    """Number of moves decided by searches. In episodic and continuous mode, this includes random
+    plies, which use one simulation each. If a game continues over several iterations, each move
+    counts in the iteration that played it. Moves copied from another game count only in the
     original game."""
-    unfinished: Unfinished | None = None
+    unfinished_games: UnfinishedGames | None = None
     """Games to continue in the next iteration, in continuous mode."""
 
 
 class SelfPlayProgress(NamedTuple):
     """Numbers of finished games and played plies so far."""
 
-    games: int
-    plies: int
+    game_count: int
+    ply_count: int
 
 
 def play_episodes(
@@ -75,10 +78,10 @@ def play_episodes(
 ) -> SelfPlayResult:
     """Play the games of an iteration in episodic mode, or only those with the given `numbers`.
 
-    Games depend only on (seed, iteration, number), so an iteration can be played in parts, which
-    `merge_results` joins. Games are distributed to `settings.threads` threads by number. `name` is
-    the agent name in the records. `report` is called a few times per second. An exception, such as
-    KeyboardInterrupt in `report`, stops all threads.
+    A game depends only on (seed, iteration, number), so an iteration can be played in parts, which
+    `merge_results` joins. Games are distributed among `settings.threads` threads by number. `name`
+    is the agent name in the records. `report` is called a few times per second. An exception, such
+    as KeyboardInterrupt in `report`, stops all threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     threads = min(settings.threads, len(numbers))
@@ -109,7 +112,7 @@ def play_batches(
     """Play batches of games, each in a thread with `slots` game slots; see `play_episodes`.
 
     Games can remain unfinished, so example columns that depend on the end of the game are still 0.
-    `new_player` creates players other than the default `SelfPlayer`.
+    `new_player` creates the players; by default, they are of type `SelfPlayer`.
     """
     players: list[SelfPlayer] = []
 
@@ -121,33 +124,43 @@ def play_batches(
         players.append(player)
         return player
 
-    agent = Agent(name, next_player, game=game, evaluator=lambda: evaluator)
+    agent = Agent(name, next_player, game=game, load_evaluator=lambda: evaluator)
     setup = EngineSetup(
-        game, [agent], seed, iteration, max(1, len(batches)), slots, _PURPOSES, _GAME_PURPOSES
+        game,
+        [agent],
+        seed,
+        iteration,
+        max(1, len(batches)),
+        slots,
+        _MOVE_STREAM_PURPOSES,
+        _GAME_STREAM_PURPOSES,
     )
-    moves, recorder = _ExampleRecorder(), Recorder()
+    moves, recorder = _ExampleRecorder(), GameRecorder()
     play_pairings(
-        setup, batches, moves=[moves], games=[recorder],
-        progress=lambda done, note: report(SelfPlayProgress(done, moves.count)),
+        setup, batches, move_observers=[moves], game_observers=[recorder],
+        progress=lambda done, note: report(SelfPlayProgress(done, moves.move_count)),
     )  # fmt: skip
     counts = sum_by_key(player.search.counts for player in players)
-    seconds = sum_by_key(player.search.seconds for player in players)
-    return SelfPlayResult(moves.examples(), recorder.games, counts, seconds, moves.count)
+    seconds = sum_by_key(player.search.seconds_by_part for player in players)
+    return SelfPlayResult(moves.examples(), recorder.games, counts, seconds, moves.move_count)
 
 
 def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
     """Combine the results of parts of an iteration, as if played together."""
     examples = in_game_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
-    counts = sum_by_key(part.counts for part in parts)
-    seconds = sum_by_key(part.seconds for part in parts)
-    return SelfPlayResult(examples, games, counts, seconds, sum(part.moves for part in parts))
+    counts = sum_by_key(part.search_counts for part in parts)
+    seconds = sum_by_key(part.seconds_by_part for part in parts)
+    return SelfPlayResult(
+        examples, games, counts, seconds, sum(part.searched_move_count for part in parts)
+    )
 
 
 class SelfPlayer(SearchPlayer):
-    """Search player for both sides of self-play games, with one tree per game and root noise.
+    """Player that searches for both sides of a self-play game in one tree, with root noise.
 
-    Its keys, uint64[n, 5], are random streams for `_PURPOSES` and `_GAME_PURPOSES`.
+    The keys, uint64[n, 5], are random streams for `_MOVE_STREAM_PURPOSES` and
+    `_GAME_STREAM_PURPOSES`.
     """
 
     def __init__(
@@ -158,7 +171,8 @@ class SelfPlayer(SearchPlayer):
         evaluator: Evaluator,
         threads: int,
     ) -> None:
-        self._random_plies = settings.random_opening_plies  # used by `start` in super().__init__
+        # Used by `start`, which super().__init__ calls.
+        self._max_random_plies = settings.random_opening_plies
         super().__init__(
             game, "self-play", search, evaluator, settings.temperature_plies,
             noise=True, threads=threads, budget=settings.budget,
@@ -166,17 +180,17 @@ class SelfPlayer(SearchPlayer):
 
     def start(self, games: int) -> None:
         super().start(games)
-        self._starts = self.opening_plies(games)
+        self._random_plies = self.new_random_plies(games)
         self._full = np.zeros(games, np.bool_)
 
-    def opening_plies(self, games: int) -> RandomOpeningPlies:
-        """Return a source of random opening plies for `games` games."""
-        return RandomOpeningPlies(self._game, self._random_plies, games)
+    def new_random_plies(self, games: int) -> RandomOpeningPlies:
+        """Return a source of random plies for `games` games."""
+        return RandomOpeningPlies(self._game, self._max_random_plies, games)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         self._keys[slots] = keys[:, 0]
-        simulations, full = self.budget.begin(slots, keys[:, 3])
-        is_random = self._starts.begin(slots, states, self._plies[slots], keys[:, 4])
+        simulations, full = self.budget.allow_initial(slots, keys[:, 3])
+        is_random = self._random_plies.draw(slots, states, self._plies[slots], keys[:, 4])
         full &= ~is_random
         self._full[slots] = full
         simulations[is_random] = 1
@@ -184,37 +198,40 @@ class SelfPlayer(SearchPlayer):
 
     def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
         more = np.zeros(len(slots), np.int32)
-        searched = ~self._starts.is_random(slots)
+        searched = ~self._random_plies.is_random(slots)
         more[searched] = super().extra_simulations(slots[searched])
         return more
 
     def decide(self, slots: Slots) -> Actions:
-        """Choose the moves of finished searches and store their `facts`."""
+        """Choose the moves of finished searches, and store `facts` and `full` for observers."""
         if not slots.size:
             return slots
-        self.facts = self.search.facts(slots).map(lambda each: each.astype(np.float16))
+        columns = self.search.facts(slots).columns()
+        self.facts = SearchFacts(**{
+            name: column.astype(_FACT_TYPES[name]) for name, column in columns.items()
+        })  # fmt: skip
         self.full = self._full[slots]
-        chosen = self.search.choose(slots, self._keys[slots], self.sampled(slots))
-        return self._starts.replace(slots, chosen)
+        chosen = self.search.choose(slots, self._keys[slots], self.is_sampled(slots))
+        return self._random_plies.with_random_actions(slots, chosen)
 
 
 class _ExampleRecorder:
     """`MoveObserver` that collects an example for every move."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.move_count = 0
         self._chunks: list[Examples] = []
 
-    def decided(self, moves: Moves) -> None:
+    def on_moves_chosen(self, moves: MoveBatch) -> None:
         assert isinstance(moves.player, SelfPlayer)
         count = len(moves.actions)
-        self.count += count
+        self.move_count += count
         self._chunks.append(
             Examples(
                 states=moves.states,
                 outcomes=np.zeros(count, np.int8),
                 plies_left=np.zeros(count, np.int16),
-                games=moves.numbers.astype(np.int32),
+                games=moves.game_numbers.astype(np.int32),
                 plies=moves.plies.astype(np.int16),
                 actions=moves.actions.astype(np.int16),
                 full=moves.player.full,
@@ -228,7 +245,7 @@ class _ExampleRecorder:
 
 
 def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
-    """Fill in `outcomes` and `plies_left` of examples of finished games, ordered by number."""
+    """Return the examples of finished games with their outcomes; games are ordered by number."""
     numbers = np.array([game.number for game in games])
     rows = np.searchsorted(numbers, examples.games)
     results = np.array([game.result for game in games], np.int8)
@@ -246,7 +263,7 @@ def in_game_order(parts: Sequence[Examples]) -> Examples:
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sum of all tables for each key."""
+    """Return the sum of the values of several dictionaries for each key."""
     sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():
@@ -259,44 +276,47 @@ NO_ACTION = -1
 
 @kernel
 def _draw_random_plies(game, states, max_plies, plies, keys, actions):
-    """Draw actions int64[n] for games at a random ply; write NO_ACTION for other games.
+    """Draw actions int64[n] for games at a random ply, and write NO_ACTION for other games.
 
     The number of random plies of each game is uniform from 0 to `max_plies`.
     """
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
-        if plies[i] < streams.below(streams.bits(keys[i], 0), max_plies + 1):
-            random = streams.bits(keys[i], 1 + plies[i])
+        if plies[i] < streams.below(streams.random_bits(keys[i], 0), max_plies + 1):
+            random = streams.random_bits(keys[i], 1 + plies[i])
             actions[i] = rules.random_action(game, states[i], random)
 
 
 class RandomOpeningPlies:
-    """Source of random plies at the start of games."""
+    """Source of random plies at the start of each game."""
 
     def __init__(self, game: Game, max_plies: int, slots: int) -> None:
-        """Allocate `slots` game slots; each game has at most `max_plies` random plies."""
+        """Allocate `slots` game slots; a game begins with at most `max_plies` random plies."""
         self._game = game
         self._max_plies = max_plies
         self._actions = np.full(slots, NO_ACTION, np.int64)
 
-    def begin(
+    def draw(
         self,
         slots: Slots,
         states: NDArray[np.uint64],
         plies: NDArray[np.int64],
         keys: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Return whether the next move is random, bool[n]; `keys` uint64[n] are random streams."""
+        """Draw the next moves that are random; return whether each next move is random, bool[n].
+
+        `keys` uint64[n] are the random streams of the games.
+        """
         actions = np.empty(len(slots), np.int64)
         _draw_random_plies(self._game, states, self._max_plies, plies, keys, actions)
         self._actions[slots] = actions
         return actions != NO_ACTION
 
-    def replace(self, slots: Slots, actions: Actions) -> Actions:
-        """Return the actions, with those of random moves replaced by the drawn actions."""
+    def with_random_actions(self, slots: Slots, actions: Actions) -> Actions:
+        """Return the actions, replaced by the drawn actions in games whose next move is random."""
         drawn = self._actions[slots]
         return np.where(drawn != NO_ACTION, drawn, actions)
 
     def is_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return whether the move most recently passed to `begin` is random, bool[n]."""
+        """Return whether the most recent call of `draw` drew a random move, bool[n]."""
         return self._actions[slots] != NO_ACTION

@@ -7,18 +7,18 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from zerolab.core.config import Settings, Variant, variant_among
+from zerolab.core.config import Settings, VariantSettings, variant_annotation
 from zerolab.core.processes import available_cores
 from zerolab.core.registry import load_plugins
 from zerolab.search.budgets import BUDGETS
 
 
-class ServiceMode(Variant):
+class ServiceMode(VariantSettings):
     """Games of an iteration in lockstep, ply by ply, with a service that searches the positions.
 
     Each position is searched only once per network, even if it occurs in several games. Its root
-    noise and playouts depend only on the position, and trees are not reused between moves. This is
-    the common part of "games as trees" in [Clausen2021].
+    noise and playouts depend only on the position, and trees are not reused between moves. All
+    variants of "games as trees" in [Clausen2021] have this in common.
     """
 
     name: Literal["service"] = "service"
@@ -33,21 +33,22 @@ class ServiceMode(Variant):
     Requires the extra `cluster`. Each actor has a separate cache and an equal share of the cores
     and GPUs of the cluster. The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster;
     by default, a cluster is started on this machine and ends with the process. Lost actors are
-    restarted. Affects only the amount of work, under the same condition as
-    `search.deduplicate`."""
+    restarted. Affects only the amount of work, under the same condition as `search.deduplicate`."""
 
 
 class RetryMode(ServiceMode):
     """Games from random openings, retried from the loser's largest mistake [Clausen2021].
 
-    A game begins with `opening_plies` random plies. If it has a loser, the largest drop of the
-    loser's expected score, P(win) + 0.5 P(draw), between consecutive searches is determined, with 0
-    as the score at the end. The best untried moves at that position are then played in new games.
-    Among the new games, decisive ones are retried in the same way, for `rounds` rounds.
+    A game begins with `opening_plies` random plies. If it has a loser, the largest drop in the
+    loser's expected score, P(win) + 0.5 P(draw), between consecutive searches is found; the score
+    at the end counts as 0. The best untried moves before that drop are then played in new games.
+    Decisive games among these are retried in the same way, for `rounds` rounds.
 
-    The paper does not specify further details. Untried moves are moves with weight in the search
-    that no game of the iteration has played in the position, and the best ones have the largest
-    weight. If there are none, the next largest drop is used. Drawn games are not retried.
+    The paper does not specify further details. Untried moves are those to which the search gave
+    some weight and which no game of the iteration has played in the position; the best ones have
+    the largest weight. If there are none, the next largest drop is used. Drawn games are not
+    retried.
+
     `selfplay.episodes` is the total number of games. The number of openings is chosen to leave room
     for retries, and more openings follow if there are too few decisive games. A position is used
     for training only in the game that first reached it. Plies copied from another game, random
@@ -57,14 +58,14 @@ class RetryMode(ServiceMode):
     name: Literal["retry"] = "retry"  # type: ignore[assignment]
 
     opening_plies: int = Field(default=16, ge=0, le=1000)
-    """Random plies at the start of a game, fewer if the next one would end it. [Clausen2021]:
+    """Random plies at the start of a game; fewer if the next ply would end the game. [Clausen2021]:
     16."""
 
     branches: int = Field(default=2, ge=1, le=1000)
     """Maximum number of untried moves to play per retried game."""
 
     rounds: int = Field(default=3, ge=1, le=1000)
-    """Rounds of retries per opening; with 1, retries are not retried themselves."""
+    """Rounds of retries per opening; with 1, retries are not themselves retried."""
 
 
 class BigTreeMode(ServiceMode):
@@ -75,10 +76,10 @@ class BigTreeMode(ServiceMode):
     the service's search returns for the position. The result of the game is backed up. Each of the
     `selfplay.episodes` simulations is therefore a game, and all its positions become examples.
     Every iteration begins a new tree. Equal positions share a node: Q is the mean result of all
-    games through the position after an action, by any path. A draw counts as 0, which is 0.5 on the
-    paper's scale.
+    games that reach the position after the action, by any path. A draw counts as 0, which is 0.5 on
+    the paper's scale.
 
-    The moves explore, so they are not suitable as policy targets: `late_policy_target` must be
+    The moves are exploratory and thus unsuitable as policy targets: `late_policy_target` must be
     "visits" or "values". `selfplay.temperature_plies` does not affect the games.
     """
 
@@ -104,13 +105,13 @@ load_plugins("search")
 _MAX_THREADS = 64
 
 
-class EpisodicMode(Variant):
+class EpisodicMode(VariantSettings):
     """`selfplay.episodes` games per iteration, each played to the end with the same network."""
 
     name: Literal["episodic"] = "episodic"
 
 
-class ContinuousMode(Variant):
+class ContinuousMode(VariantSettings):
     """Games that continue from one iteration to the next, so that batches always stay full.
 
     Each of `selfplay.parallel_games` lanes plays the same number of plies per iteration. When a
@@ -126,7 +127,7 @@ class ContinuousMode(Variant):
     positions per iteration."""
 
 
-_MODES: dict[str, type[Variant]] = {
+_MODES: dict[str, type[VariantSettings]] = {
     "episodic": EpisodicMode,
     "continuous": ContinuousMode,
     "service": ServiceMode,
@@ -142,18 +143,18 @@ class SelfPlaySettings(Settings):
     """E: games per iteration. [Wang2019], [Wang2020a], [Wang2020b]: 50 ([Wang2020a] sweeps 10 to
     100)."""
 
-    mode: variant_among(_MODES) = Field(default_factory=EpisodicMode)  # type: ignore[valid-type]
+    mode: variant_annotation(_MODES) = Field(default_factory=EpisodicMode)  # type: ignore[valid-type]
     """Scheme that determines the games of an iteration. [Wang2019], [Wang2020a], [Wang2020b]:
     episodic."""
 
-    budget: variant_among(BUDGETS) = Field(default_factory=BUDGETS["fixed"])  # type: ignore[valid-type]
+    budget: variant_annotation(BUDGETS) = Field(default_factory=BUDGETS["fixed"])  # type: ignore[valid-type]
     """Number of simulations per move. [Wang2019], [Wang2020a], [Wang2020b]: fixed."""
 
     temperature_plies: int = Field(default=14, ge=0)
-    """Number of plies at the start of a game with moves sampled in proportion to visits; later
-    moves are the most visited ones. The papers' T' counts plies from 1 and samples while ply < T',
-    so this is T' - 1. [Wang2019], [Wang2020a], [Wang2020b]: 14, T' = 15 ([Wang2020a] sweeps 9 to
-    19, T' = 10 to 20); [Clausen2021]: 30."""
+    """Number of initial plies whose moves are sampled in proportion to visits; later moves are the
+    most visited ones. The papers' T' counts plies from 1 and samples while ply < T', so this is
+    T' - 1. [Wang2019], [Wang2020a], [Wang2020b]: 14, T' = 15 ([Wang2020a] sweeps 9 to 19, T' = 10
+    to 20); [Clausen2021]: 30."""
 
     random_opening_plies: int = Field(default=0, ge=0, le=1000)
     """Maximum number of random plies at the start of a game; the number is drawn uniformly from 0
@@ -172,7 +173,7 @@ class SelfPlaySettings(Settings):
 
     parallel_games: int = Field(default=512, ge=1)
     """Number of games in progress, over all threads. Does not affect the games of episodic mode if
-    network outputs do not depend on the batch, as in bfloat16 but not in float32
+    network outputs do not depend on the batch, which is true in bfloat16 but not in float32
     (docs/decisions/0002). In continuous mode, the number of lanes; with a service, the number of
     positions searched in parallel."""
 
@@ -195,7 +196,7 @@ class SelfPlaySettings(Settings):
             )
         if isinstance(mode, BigTreeMode) and self.late_policy_target == "move":
             raise ValueError(
-                'late_policy_target = "move": moves in mode = "big_tree" explore and are not'
-                ' suitable as targets; expected late_policy_target = "visits" or "values"'
+                'late_policy_target = "move": moves in mode = "big_tree" are exploratory and'
+                ' unsuitable as targets; expected late_policy_target = "visits" or "values"'
             )
         return self

@@ -1,4 +1,4 @@
-"""Round-robin tournaments, stored in a folder so that a killed tournament can be resumed.
+"""Round-robin tournaments, stored in folders so that a killed tournament can be resumed.
 
 ``tournament.toml`` contains the settings and ``games.sqlite`` the games. A block (see
 `play.pairings`) is stored in one transaction when all its games are finished.
@@ -21,15 +21,15 @@ from zerolab.agents.specs import GAME_EXAMPLE, parse_agents, runs_program
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
-from zerolab.play.engine import EngineSetup, Progress, play_pairings, slots_within_memory
-from zerolab.play.observers import Recorder
+from zerolab.play.engine import EngineSetup, ProgressCallback, play_pairings, slots_within_memory
+from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import (
-    Block,
+    GameBlock,
     Pairing,
-    check_openings,
-    round_robin,
+    check_opening_length,
+    round_robin_blocks,
     thread_batches,
-    with_openings,
+    with_random_openings,
 )
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
@@ -40,8 +40,8 @@ TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
 
 _STORE_SECONDS = 2.0
 _SLICE_SLOTS = 256
-"""Number of games in progress in a slice. If network outputs depend on the batch in their last
-bits, changing this number can change games."""
+"""Number of games in progress in a slice. If the last bits of network outputs depend on the batch,
+changing this number can change games."""
 
 
 class TournamentSettings(Settings):
@@ -54,7 +54,7 @@ class TournamentSettings(Settings):
     """Games per pair, half with each colour. [Wang2020a]: 10; [Wang2019], [Wang2020b]: 20."""
 
     openings: int = Field(default=0, ge=0, le=1000)
-    """Random plies at the start of a game, shared by games 2j and 2j + 1 of a pair."""
+    """Random plies at the start of a game; games 2j and 2j + 1 of a pair share them."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
@@ -74,7 +74,7 @@ class TournamentSettings(Settings):
 
 
 class Tournament:
-    """A tournament stored in a folder; writing requires the context manager `locked`."""
+    """A tournament stored in a folder; writing requires the context manager `open_locked`."""
 
     def __init__(self, path: Path, settings: TournamentSettings) -> None:
         self.path = path
@@ -82,47 +82,47 @@ class Tournament:
         self.store = GameStore(path / "games.sqlite")
 
     @classmethod
-    def saved(cls, path: Path) -> Tournament | None:
+    def load(cls, path: Path) -> Tournament | None:
         """Return the tournament stored in a folder, or None; raise UserError if it is damaged."""
-        if not TOURNAMENT.is_in(path):
+        if not TOURNAMENT.matches(path):
             return None
         source = str(path / TOURNAMENT.settings_file)
         return cls(path, validate(TournamentSettings, TOURNAMENT.read_settings(path), source))
 
     @classmethod
     @contextmanager
-    def locked(cls, path: Path, settings: TournamentSettings) -> Iterator[Tournament]:
+    def open_locked(cls, path: Path, settings: TournamentSettings) -> Iterator[Tournament]:
         """Begin or resume a tournament, adding any new players in `settings`.
 
         Raises UserError if the tournament is in use by another process, if other settings differ,
         or if the folder contains anything else.
         """
-        if not TOURNAMENT.is_in(path):  # before the folder is created
-            check_openings(parse_game(settings.game), settings.openings)
+        if not TOURNAMENT.matches(path):  # before the folder is created
+            check_opening_length(parse_game(settings.game), settings.openings)
         with TOURNAMENT.locked(path):
-            saved = cls.saved(path)
+            saved = cls.load(path)
             if saved is not None:
                 settings = _with_new_players(path, saved.settings, settings)
             if saved is None or saved.settings != settings:
                 TOURNAMENT.write_settings(path, settings.model_dump())
             yield cls(path, settings)
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[GameBlock]:
         """Return all blocks of the tournament."""
-        return round_robin(self.settings.players, self.settings.games)
+        return round_robin_blocks(self.settings.players, self.settings.games)
 
-    def blocks_left(self) -> list[Block]:
-        """Return the blocks not yet stored."""
+    def remaining_blocks(self) -> list[GameBlock]:
+        """Return the blocks that are not yet stored."""
         played = set(self.store.stages())
-        return [block for block in self.blocks() if (block.part, block.stage) not in played]
+        return [block for block in self.blocks() if (block.block_index, block.stage) not in played]
 
-    def slices_left(self) -> list[tuple[int, list[Pairing]]]:
-        """Return the remaining slices with their numbers; any machine can play a slice.
+    def remaining_slices(self) -> list[tuple[int, list[Pairing]]]:
+        """Return the numbers and games of the remaining slices; any machine can play a slice.
 
         The division into slices depends only on the settings, not on machines or finished games.
-        Play a slice with `play_slice` and store its games with `record`.
+        `play_slice` plays a slice, and `record_games` stores its games.
         """
-        remaining = set(self.blocks_left())
+        remaining = set(self.remaining_blocks())
         slices = thread_batches(self.blocks(), self.settings.games, _SLICE_SLOTS, threads=1)
         return [
             (number, games)
@@ -130,37 +130,39 @@ class Tournament:
             if any(_block_of(game) in remaining for game in games)
         ]
 
-    def record(self, games: Sequence[GameRecord]) -> int:
-        """Store the games of a slice, skipping stored blocks; return the number of new games."""
-        blocks: dict[Block, list[GameRecord]] = {}
+    def record_games(self, games: Sequence[GameRecord]) -> int:
+        """Store the games of a slice that are not yet stored, and return their number."""
+        blocks: dict[GameBlock, list[GameRecord]] = {}
         for game in games:
             if (block := _block_of(game)) in self._unrecorded:
                 blocks.setdefault(block, []).append(game)
-        self.store.record_all(
-            [(block.part, block.stage, played) for block, played in blocks.items()]
+        self.store.write_stages(
+            [(block.block_index, block.stage, played) for block, played in blocks.items()]
         )
         self._unrecorded.difference_update(blocks)
         return sum(map(len, blocks.values()))
 
     @cached_property
-    def _unrecorded(self) -> set[Block]:
-        """Blocks that `record` has yet to store; the caller must hold the lock."""
-        return set(self.blocks_left())
+    def _unrecorded(self) -> set[GameBlock]:
+        """Blocks that `record_games` has not yet stored; the caller must hold the lock."""
+        return set(self.remaining_blocks())
 
-    def games_left(self) -> int:
-        """Return the number of games in blocks not yet stored."""
-        return sum(len(block.numbers(self.settings.games)) for block in self.blocks_left())
+    def remaining_game_count(self) -> int:
+        """Return the number of games in blocks that are not yet stored."""
+        return sum(
+            len(block.game_numbers(self.settings.games)) for block in self.remaining_blocks()
+        )
 
     def games(self) -> list[GameRecord]:
         """Return all stored games by pair and number; raise UserError if they are damaged."""
         stages = sorted(self.store.stages(), key=lambda stage: (stage[1], stage[0]))
-        return [game for stage in stages for game in self.store.games(*stage)]
+        return [game for stage in stages for game in self.store.stage_games(*stage)]
 
     def play(
         self,
         game: Game,
         agents: Sequence[Agent],
-        progress: Progress = lambda done, note: None,
+        progress: ProgressCallback = lambda done, note: None,
     ) -> None:
         """Play and store the remaining games; `progress` receives the number of finished games.
 
@@ -170,44 +172,46 @@ class Tournament:
         settings, threads = self.settings, available_cores()
         slots = slots_within_memory(agents, threads)
         batches = [
-            with_openings(game, batch, settings.openings, settings.seed)
-            for batch in thread_batches(self.blocks_left(), settings.games, slots, threads)
+            with_random_openings(game, batch, settings.openings, settings.seed)
+            for batch in thread_batches(self.remaining_blocks(), settings.games, slots, threads)
         ]
         setup = EngineSetup(game, agents, settings.seed, 0, threads, slots)
         with _BlockRecorder(self.store, settings.games) as recorder:
-            play_pairings(setup, batches, games=[recorder], progress=progress)
+            play_pairings(setup, batches, game_observers=[recorder], progress=progress)
 
 
 def play_slice(
     agents: Sequence[Agent], games: Sequence[Pairing], openings: int, seed: int
 ) -> list[GameRecord]:
-    """Play a slice of a tournament in one thread and return its games.
+    """Play a slice of a tournament in one thread, and return the played games.
 
     The agents must have the names used in the tournament. Raises UserError if games are too short
     for `openings` random plies.
     """
     game = agents[0].game
-    recorder = Recorder()
+    recorder = GameRecorder()
     setup = EngineSetup(game, agents, seed, 0, 1, _SLICE_SLOTS)
-    play_pairings(setup, [with_openings(game, games, openings, seed)], games=[recorder])
+    play_pairings(
+        setup, [with_random_openings(game, games, openings, seed)], game_observers=[recorder]
+    )
     return recorder.games
 
 
-def _block_of(game: Pairing | GameRecord) -> Block:
-    return Block.of(game.first, game.second, game.number)
+def _block_of(game: Pairing | GameRecord) -> GameBlock:
+    return GameBlock.containing(game.first, game.second, game.number)
 
 
-def gather_agents(
+def parse_tournament_agents(
     stored: Sequence[str],
     specs: Sequence[str],
     game: Game | None,
     *,
     game_example: str = GAME_EXAMPLE,
 ) -> list[Agent]:
-    """Return the agents stored in a tournament folder and those of `specs`.
+    """Return the agents stored in a tournament folder, and those named by `specs`.
 
-    Raises UserError for fewer than two agents, and for programs named only in the folder: an
-    untrusted folder must not be able to start programs.
+    Raises UserError for fewer than two agents. Also raises UserError for programs named only in the
+    folder, because an untrusted folder must not be able to start programs.
     """
     for name in stored:
         if runs_program(name) and name not in specs:
@@ -234,7 +238,7 @@ class _BlockRecorder:
     def __init__(self, store: GameStore, games: int) -> None:
         self._store = store
         self._games = games
-        self._partial: dict[Block, list[GameRecord]] = {}
+        self._partial: dict[GameBlock, list[GameRecord]] = {}
         self._ready: list[tuple[int, str, list[GameRecord]]] = []
         self._stored = time.monotonic()
 
@@ -249,19 +253,19 @@ class _BlockRecorder:
     ) -> None:
         self._flush()
 
-    def finished(self, games: Sequence[GameRecord]) -> None:
+    def on_games_finished(self, games: Sequence[GameRecord]) -> None:
         for game in games:
             block = _block_of(game)
             played = self._partial.setdefault(block, [])
             played.append(game)
-            if len(played) == len(block.numbers(self._games)):
-                self._ready.append((block.part, block.stage, self._partial.pop(block)))
+            if len(played) == len(block.game_numbers(self._games)):
+                self._ready.append((block.block_index, block.stage, self._partial.pop(block)))
         if time.monotonic() - self._stored > _STORE_SECONDS:
             self._flush()
 
     def _flush(self) -> None:
         if self._ready:
-            self._store.record_all(self._ready)
+            self._store.write_stages(self._ready)
         self._ready = []
         self._stored = time.monotonic()
 
@@ -269,9 +273,9 @@ class _BlockRecorder:
 def _with_new_players(
     path: Path, saved: TournamentSettings, requested: TournamentSettings
 ) -> TournamentSettings:
-    """Add the players in `requested` to `saved`; raise UserError if other settings differ."""
+    """Return `saved` with the players in `requested`; raise UserError if other settings differ."""
     before, after = (each.model_dump(exclude={"players"}) for each in (saved, requested))
-    TOURNAMENT.require_equal(path, before, after, note=" (only players can be added)")
+    TOURNAMENT.require_equal_settings(path, before, after, note=" (only players can be added)")
     for name, identity in requested.players.items():
         if saved.players.get(name, identity) != identity:
             raise UserError(

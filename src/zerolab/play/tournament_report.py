@@ -16,26 +16,26 @@ from rich.text import Text
 from zerolab.core.files import write_text
 from zerolab.play.match import Match
 from zerolab.play.pair_results import (
-    Cycles,
+    CycleStatistics,
     Floats,
     GameStatistics,
+    GoodnessOfFit,
     PairResult,
-    RatingFit,
     cross_table,
     find_cycles,
-    fit_of_ratings,
     game_statistics,
+    goodness_of_fit,
     pair_result,
     pair_results,
 )
 from zerolab.play.tournament import Tournament
-from zerolab.ratings.bayes import Difference, Ratings, rate
+from zerolab.ratings.bayes import EloDifference, Ratings, rate
 from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table, save_ratings
-from zerolab.ratings.results import Score
-from zerolab.ratings.sprt import Verdict
+from zerolab.ratings.results import MatchScore
+from zerolab.ratings.sprt import SprtVerdict
 from zerolab.report.figures import new_figure, save_figure, shortened
-from zerolab.report.interval import Cell, Interval, wilson
-from zerolab.report.table import Column, Table, csv_rows
+from zerolab.report.interval import Cell, Interval, wilson_interval
+from zerolab.report.table import Column, Table, rows_as_csv
 from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 _MAX_NAME_LENGTH = 30
-_MAX_NUMBERED = 25  # number of players up to which cells have room for numbers
+_MAX_NUMBERED = 25  # number of players up to which numbers fit in the cells
 
 
 def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: str) -> Figure:
-    """Draw points per game, float64[n, n], of row players against column players."""
+    """Draw the points per game, float64[n, n], of row players against column players."""
     count = len(players)
     side = 2.5 + (0.45 if count <= _MAX_NUMBERED else 0.16) * count
     figure = new_figure(side + 1.0, side)
@@ -77,19 +77,24 @@ _VARIETY_HINT = "use --openings 4, or ?temperature_plies=4 after a network, to v
 
 @dataclass(frozen=True)
 class MatchReport:
-    """Result of a match for agent A; repeated games count once in intervals and Elo.
+    """Result of a match from the point of view of agent A.
 
-    Elo is on the BayesElo scale; JSON also contains it on the scale of the model as `elo_model`.
+    Repeated games count once in intervals and Elo. Elo is on the BayesElo scale; JSON also contains
+    it on the scale of the model, as `elo_model`.
     """
 
     pair: PairResult
+    """Result of the pair of agents, with A first."""
     overview: GameStatistics
-    elo: Difference
-    elo_model: Difference
-    verdict: Verdict | None
+    elo: EloDifference
+    """Elo of A minus Elo of B."""
+    elo_model: EloDifference
+    """The same difference on the scale of the model."""
+    verdict: SprtVerdict | None
+    """Verdict of the sequential test, if any."""
 
     @classmethod
-    def of(cls, match: Match, verdict: Verdict | None = None) -> MatchReport:
+    def of(cls, match: Match, verdict: SprtVerdict | None = None) -> MatchReport:
         """Return the report on a match, with the verdict of its sequential test, if any."""
         ratings = rate(match.games)
         return cls(
@@ -105,8 +110,8 @@ class MatchReport:
         score_rate, low, high = self.pair.interval
         return {
             "players": [self.pair.first, self.pair.second],
-            "games": self.overview.games,
-            "distinct_games": self.overview.distinct,
+            "games": self.overview.game_count,
+            "distinct_games": self.overview.distinct_count,
             **self.pair.score._asdict(),
             "score_rate": score_rate,
             "low": low,
@@ -118,7 +123,7 @@ class MatchReport:
             "elo_model_low": self.elo_model.interval.low,
             "elo_model_high": self.elo_model.interval.high,
             "los": self.elo.los,
-            "forfeits": self.overview.forfeits,
+            "forfeits": self.overview.forfeit_counts,
             "sprt": self.verdict._asdict() if self.verdict else None,
         }
 
@@ -126,21 +131,23 @@ class MatchReport:
         """Return the lines to print in a terminal."""
         (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
         (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
-        has_repeats = self.pair.distinct.games < score.games
-        distinct = f", of distinct games {self.pair.distinct.score_rate:.1%}" if has_repeats else ""
+        has_repeats = self.pair.distinct_score.games < score.games
+        distinct = (
+            f", of distinct games {self.pair.distinct_score.score_rate:.1%}" if has_repeats else ""
+        )
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
             f"score rate {score_rate:.1%}{distinct} (95 % interval {low:.1%} to {high:.1%})",
             f"Elo difference {lead:+.1f} (95 % interval {lowest:+.1f} to {highest:+.1f});"
             f" likelihood of superiority {elo.los:.1%}",
-            f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
+            f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
             *_forfeits(counts),
         ]
         return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
 
 
 def _repetition(counts: GameStatistics) -> str:
-    has_repeats = counts.distinct < counts.games
+    has_repeats = counts.distinct_count < counts.game_count
     note = f": repeated games count once in intervals and Elo; {_VARIETY_HINT}"
     return note if has_repeats else ""
 
@@ -148,11 +155,11 @@ def _repetition(counts: GameStatistics) -> str:
 def _forfeits(counts: GameStatistics) -> list[str]:
     return [
         f"{name} forfeited {games} {'game' if games == 1 else 'games'}"
-        for name, games in counts.forfeits.items()
+        for name, games in counts.forfeit_counts.items()
     ]
 
 
-def _describe_verdict(verdict: Verdict) -> str:
+def _describe_verdict(verdict: SprtVerdict) -> str:
     conclusions = {
         "accept H0": "sequential test ended: the smaller difference is accepted",
         "accept H1": "sequential test ended: the larger difference is accepted",
@@ -173,9 +180,9 @@ class TournamentReport:
     overview: GameStatistics
     pairs: list[PairResult]
     table: Floats
-    """float64[n, n]: points per game of the row player, strongest players first."""
-    cycles: Cycles
-    fit: RatingFit
+    """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
+    cycles: CycleStatistics
+    fit: GoodnessOfFit
 
     @classmethod
     def of(cls, tournament: Tournament) -> TournamentReport:
@@ -185,7 +192,7 @@ class TournamentReport:
         table = cross_table([each.player for each in ratings.players], pairs)
         return cls(
             tournament, ratings, game_statistics(games), pairs, table, find_cycles(pairs),
-            fit_of_ratings(pairs, ratings),
+            goodness_of_fit(pairs, ratings),
         )  # fmt: skip
 
     @property
@@ -199,12 +206,12 @@ class TournamentReport:
             "folder": str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
             **ratings_json(self.ratings),
-            "games_played": self.overview.games,
-            "distinct_games": self.overview.distinct,
+            "games_played": self.overview.game_count,
+            "distinct_games": self.overview.distinct_count,
             "moving_first": _score_dict(
-                self.overview.moving_first, _moving_first_interval(self.overview)
+                self.overview.first_player_score, _first_player_interval(self.overview)
             ),
-            "forfeits": self.overview.forfeits,
+            "forfeits": self.overview.forfeit_counts,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
                 **self.cycles._asdict(),
@@ -213,7 +220,7 @@ class TournamentReport:
             },
             "fit": {
                 "chi_square": self.fit.chi_square,
-                "freedom": self.fit.freedom,
+                "freedom": self.fit.degrees_of_freedom,
                 "p_value": self.fit.p_value,
                 "residuals": [each._asdict() for each in self.fit.residuals],
             },
@@ -222,13 +229,13 @@ class TournamentReport:
     def save(self) -> None:
         """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
-        title = f"{self.tournament.settings.game}, {self.overview.games} games"
+        title = f"{self.tournament.settings.game}, {self.overview.game_count} games"
         write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
         pairs = [_pair_dict(pair) for pair in self.pairs]
         columns, rows = list(pairs[0]), [list(pair.values()) for pair in pairs]
-        write_text(folder / "pairs.csv", csv_rows([columns, *rows]))
+        write_text(folder / "pairs.csv", rows_as_csv([columns, *rows]))
         figure = draw_cross_table(self.players, self.table, title)
         for ending in ("png", "svg"):
             save_ratings(self.ratings, folder / f"ratings.{ending}", title)
@@ -239,7 +246,7 @@ class TournamentReport:
             [name, *("" if math.isnan(rate) else f"{rate:.6g}" for rate in row)]
             for name, row in zip(self.players, self.table.tolist(), strict=True)
         ]
-        return csv_rows([["player", *self.players], *rows])
+        return rows_as_csv([["player", *self.players], *rows])
 
     def show(self, console: Console) -> None:
         """Print ratings, tables and statistics."""
@@ -266,7 +273,7 @@ class TournamentReport:
         rows: list[list[Cell]] = [
             [
                 pair.first, pair.second, *pair.score, pair.interval,
-                f"{pair.distinct.games} of {pair.score.games}",
+                f"{pair.distinct_score.games} of {pair.score.games}",
             ]
             for pair in self.pairs
         ]  # fmt: skip
@@ -278,9 +285,9 @@ class TournamentReport:
 
     def _describe_games(self) -> list[str]:
         counts = self.overview
-        score_rate, low, high = _moving_first_interval(counts)
+        score_rate, low, high = _first_player_interval(counts)
         return [
-            f"{counts.games} games, {counts.distinct} of them distinct" + _repetition(counts),
+            f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
             f"moving first: {score_rate:.1%} of the points (95 % interval {low:.1%} to {high:.1%})",
             *_forfeits(counts),
         ]
@@ -293,8 +300,8 @@ class TournamentReport:
         rate = "" if fraction is None else f" ({fraction:.1%}; 25 % if results were coin tosses)"
         count = len(cycles.significant)
         lines = [
-            f"cycles: {cycles.triples} triples of players, {cycles.decided} of them without tied"
-            f" pairs, {cycles.cyclic} of these cyclic on points{rate}",
+            f"cycles: {cycles.triples} triples of players, {cycles.decided} without tied pairs, of"
+            f" which {cycles.cyclic} are cyclic on points{rate}",
             f"significant cycles: {count} (three exact tests at 95 % each, repeated games counted"
             f" once; at most {cycles.by_chance:.2g} expected by chance among equal players)",
         ]
@@ -310,7 +317,7 @@ class TournamentReport:
             return []
         lines = [
             f"fit of the ratings to pairwise results: chi-square {self.fit.chi_square:.1f} with"
-            f" {self.fit.freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
+            f" {self.fit.degrees_of_freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
             " largest deviations:"
         ]
         for each in self.fit.residuals[:_MAX_RESIDUALS]:
@@ -321,11 +328,11 @@ class TournamentReport:
         return lines
 
 
-def _moving_first_interval(counts: GameStatistics) -> Interval:
-    return wilson(counts.moving_first.score_rate, counts.distinct)
+def _first_player_interval(counts: GameStatistics) -> Interval:
+    return wilson_interval(counts.first_player_score.score_rate, counts.distinct_count)
 
 
-def _score_dict(score: Score, interval: Interval) -> dict[str, Any]:
+def _score_dict(score: MatchScore, interval: Interval) -> dict[str, Any]:
     score_rate, low, high = interval
     return {**score._asdict(), "score_rate": score_rate, "low": low, "high": high}
 
@@ -333,4 +340,4 @@ def _score_dict(score: Score, interval: Interval) -> dict[str, Any]:
 def _pair_dict(pair: PairResult) -> dict[str, Any]:
     names = {"first": pair.first, "second": pair.second}
     score = _score_dict(pair.score, pair.interval)
-    return {**names, **score, "distinct_games": pair.distinct.games}
+    return {**names, **score, "distinct_games": pair.distinct_score.games}

@@ -33,9 +33,9 @@ from zerolab.ratings.posterior import Floats, Posterior, posterior_of
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
 from zerolab.report.interval import Z95, Interval
 
-LARGEST = 4000.0
+MAX_ABS_ELO = 4000.0
 """Largest accepted magnitude of advantage and draw_elo."""
-ELO = 400.0 / math.log(10.0)
+ELO_PER_NATURAL_UNIT = 400.0 / math.log(10.0)
 """Elo points per natural unit of strength; one natural unit multiplies the odds by e."""
 
 _START_DRAW_ELO = 97.3  # BayesElo's default
@@ -87,7 +87,7 @@ class Rating(NamedTuple):
         return fields
 
 
-class Difference(NamedTuple):
+class EloDifference(NamedTuple):
     """Lead of one player over another in Elo, with a 95 % interval."""
 
     interval: Interval
@@ -96,16 +96,16 @@ class Difference(NamedTuple):
 
     @property
     def elo(self) -> float:
-        """The lead itself."""
+        """Lead in Elo, without its interval."""
         return self.interval.value
 
-    def times(self, factor: float) -> Difference:
+    def scaled_by(self, factor: float) -> EloDifference:
         """Return the difference on a scale `factor` times as fine."""
-        return Difference(Interval(*(factor * each for each in self.interval)), self.los)
+        return EloDifference(Interval(*(factor * each for each in self.interval)), self.los)
 
 
 @dataclass(frozen=True)
-class Model:
+class RatingModel:
     """Maximum of the posterior, on the model scale."""
 
     names: tuple[str, ...]
@@ -135,14 +135,14 @@ class Model:
         x = math.pow(10.0, -self.draw_elo / 400.0)
         return 4.0 * x / (1.0 + x) ** 2
 
-    def difference(self, player: str, other: str) -> Difference:
+    def difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
         i, j = self.names.index(player), self.names.index(other)
         elo = float(self.elos[i] - self.elos[j])
         c = self.covariance
         error = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
         los = _NORMAL.cdf(elo / error) if error else 0.5
-        return Difference(Interval(elo, elo - Z95 * error, elo + Z95 * error), los)
+        return EloDifference(Interval(elo, elo - Z95 * error, elo + Z95 * error), los)
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
@@ -160,7 +160,7 @@ class Ratings:
 
     players: list[Rating]
     """One rating per player, strongest first."""
-    model: Model
+    model: RatingModel
     """Fitted parameters on the model scale."""
 
     @property
@@ -168,9 +168,9 @@ class Ratings:
         """First-move advantage in Elo."""
         return self.model.scale * self.model.advantage
 
-    def difference(self, player: str, other: str) -> Difference:
+    def difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
-        return self.model.difference(player, other).times(self.model.scale)
+        return self.model.difference(player, other).scaled_by(self.model.scale)
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
@@ -187,7 +187,7 @@ def rate(
     between different players, if no games connect some groups of players, and for parameters out
     of range.
     """
-    _require_within("advantage", advantage, -LARGEST)
+    _require_within("advantage", advantage, -MAX_ABS_ELO)
     if draw_elo:  # 0 is valid for games without draws
         _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
     played = list(games)
@@ -196,12 +196,14 @@ def rate(
     n = len(counted.players)
     free = np.array([True] * n + [advantage is None, draw_elo is None])
     point = np.zeros(n + 2)
-    point[n] = (advantage or 0.0) / ELO
-    point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO
+    point[n] = (advantage or 0.0) / ELO_PER_NATURAL_UNIT
+    point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO_PER_NATURAL_UNIT
     posterior = posterior_of(counted)
     point = _maximum(posterior, point, free)
     covariance = _inverse(posterior.information(point), free)
-    model = _sorted_model(counted.players, point * ELO, covariance * ELO**2)
+    model = _sorted_model(
+        counted.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
+    )
     return Ratings(_player_ratings(model, tally(played), counted), model)
 
 
@@ -231,11 +233,11 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
 
 def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
     """Return the first of 1, 1/2, 1/4, ... for which the step satisfies Armijo's rule."""
-    value, fraction = posterior.value(point), 1.0
+    value, fraction = posterior.log_density(point), 1.0
     while fraction > _CONVERGED:
         trial = point + fraction * step
         is_valid = trial[-1] > 0.0 or step[-1] == 0.0
-        if is_valid and posterior.value(trial) >= value + 0.25 * fraction * gain:
+        if is_valid and posterior.log_density(trial) >= value + 0.25 * fraction * gain:
             return fraction
         fraction /= 2.0
     raise ArithmeticError(f"ratings did not converge: no step improves them, gain {gain}")
@@ -274,12 +276,12 @@ def _regularise(information: Floats) -> float:
     return weight
 
 
-def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> Model:
+def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> RatingModel:
     """Return the model with its players sorted, strongest first."""
     n = len(names)
     order = np.argsort(-point[:n], kind="stable").tolist()
     parameters = [*order, n, n + 1]
-    return Model(
+    return RatingModel(
         tuple(names[i] for i in order),
         point[order],
         float(point[n]),
@@ -288,25 +290,27 @@ def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> 
     )
 
 
-def _player_ratings(model: Model, played: Tally, counted: Tally) -> list[Rating]:
+def _player_ratings(model: RatingModel, played: Tally, counted: Tally) -> list[Rating]:
     """Return the ratings; `played` counts all games, `counted` only distinct ones."""
     order = [played.players.index(name) for name in model.names]
-    meetings = played.meetings[np.ix_(order, order)]
-    games = meetings.sum(axis=1)
+    game_counts = played.game_counts[np.ix_(order, order)]
+    games = game_counts.sum(axis=1)
     wins = (played.wins.sum(axis=1) + played.losses.sum(axis=0))[order]
     draws = (played.draws.sum(axis=1) + played.draws.sum(axis=0))[order]
-    distinct = counted.meetings.sum(axis=1)[order]
+    distinct = counted.game_counts.sum(axis=1)[order]
     elos = model.scale * model.elos
     margin = Z95 * model.scale * np.sqrt(np.diag(model.covariance)[: len(order)])
     intervals = zip(*(ends.tolist() for ends in (elos, elos - margin, elos + margin)), strict=True)
     columns = (
         games, distinct,
-        (wins + 0.5 * draws) / games, draws / games, meetings @ elos / games, model.elos,
+        (wins + 0.5 * draws) / games, draws / games, game_counts @ elos / games, model.elos,
     )  # fmt: skip
     rows = zip(model.names, intervals, *(column.tolist() for column in columns), strict=True)
     return [Rating(name, Interval(*interval), *row) for name, interval, *row in rows]
 
 
 def _require_within(name: str, value: float | None, smallest: float) -> None:
-    if value is not None and not smallest <= value <= LARGEST:
-        raise UserError(f"{name} = {value}: expected at least {smallest:g} and at most {LARGEST:g}")
+    if value is not None and not smallest <= value <= MAX_ABS_ELO:
+        raise UserError(
+            f"{name} = {value}: expected at least {smallest:g} and at most {MAX_ABS_ELO:g}"
+        )

@@ -37,11 +37,11 @@ class Posterior(NamedTuple):
     """int64[m]: index of the first player."""
     second: Ints
     """int64[m]: index of the second player, which can be the first player (see `posterior_of`)."""
-    wins: Floats
+    wins_and_draws: Floats
     """float64[m]: wins plus draws of the first player, including virtual games."""
-    losses: Floats
+    losses_and_draws: Floats
     """float64[m]: losses plus draws of the first player, including virtual games."""
-    draws: float
+    draw_count: float
     """Total number of draws, including virtual games."""
 
     def lead(self, point: Floats) -> Floats:
@@ -49,35 +49,36 @@ class Posterior(NamedTuple):
         lead: Floats = point[self.first] - point[self.second] + point[-2]
         return lead
 
-    def value(self, point: Floats) -> float:
+    def log_density(self, point: Floats) -> float:
         """Return the log-posterior up to a constant.
 
         If draw_elo is 0, the infinite term of the draws counts as part of the constant.
         """
-        lead, bar = self.lead(point), point[-1]
-        value = -(self.wins * _softplus(bar - lead)).sum()
-        value -= (self.losses * _softplus(bar + lead)).sum()
-        # log(expm1(2 * bar)), rewritten because expm1 may overflow
-        draw_term = 2.0 * bar + math.log(-math.expm1(-2.0 * bar)) if bar else 0.0
-        return float(value + self.draws * draw_term)
+        lead, draw_elo = self.lead(point), point[-1]
+        value = -(self.wins_and_draws * _softplus(draw_elo - lead)).sum()
+        value -= (self.losses_and_draws * _softplus(draw_elo + lead)).sum()
+        # log(expm1(2 * draw_elo)), rewritten because expm1 may overflow
+        draw_term = 2.0 * draw_elo + math.log(-math.expm1(-2.0 * draw_elo)) if draw_elo else 0.0
+        return float(value + self.draw_count * draw_term)
 
     def gradient(self, point: Floats) -> Floats:
         """Return float64[n + 2]: the gradient of the log-posterior."""
-        lead, bar = self.lead(point), point[-1]
-        won = self.wins * _logistic(bar - lead)
-        lost = self.losses * _logistic(bar + lead)
+        lead, draw_elo = self.lead(point), point[-1]
+        won = self.wins_and_draws * _logistic(draw_elo - lead)
+        lost = self.losses_and_draws * _logistic(draw_elo + lead)
         by_lead = won - lost
-        by_bar = -(won + lost).sum() + (self.draws * (1.0 + 1.0 / math.tanh(bar)) if bar else 0.0)
+        draw_slope = self.draw_count * (1.0 + 1.0 / math.tanh(draw_elo)) if draw_elo else 0.0
+        by_draw_elo = draw_slope - (won + lost).sum()
         n = len(point) - 2
         by_strength = _sum_by_player(by_lead, self.first, n)
         by_strength -= _sum_by_player(by_lead, self.second, n)
-        return np.array([*by_strength, by_lead.sum(), by_bar])
+        return np.array([*by_strength, by_lead.sum(), by_draw_elo])
 
     def information(self, point: Floats) -> Floats:
         """Return float64[n + 2, n + 2]: the negative Hessian of the log-posterior."""
-        lead, bar = self.lead(point), point[-1]
-        won = self.wins * _logistic(bar - lead) * _logistic(lead - bar)
-        lost = self.losses * _logistic(bar + lead) * _logistic(-bar - lead)
+        lead, draw_elo = self.lead(point), point[-1]
+        won = self.wins_and_draws * _logistic(draw_elo - lead) * _logistic(lead - draw_elo)
+        lost = self.losses_and_draws * _logistic(draw_elo + lead) * _logistic(-draw_elo - lead)
         both, skew = won + lost, lost - won
         n = len(point) - 2
         as_first = _sum_by_player(both, self.first, n)
@@ -91,7 +92,8 @@ class Posterior(NamedTuple):
         matrix[:n, n + 1] = matrix[n + 1, :n] = by_skew
         matrix[n, n] = both.sum()
         matrix[n, n + 1] = matrix[n + 1, n] = skew.sum()
-        matrix[n + 1, n + 1] = both.sum() + (self.draws / math.sinh(bar) ** 2 if bar else 0.0)
+        draw_curvature = self.draw_count / math.sinh(draw_elo) ** 2 if draw_elo else 0.0
+        matrix[n + 1, n + 1] = both.sum() + draw_curvature
         return matrix
 
 
@@ -103,10 +105,10 @@ def posterior_of(counted: Tally) -> Posterior:
     other half from its opponents. Both colours get equal shares. Virtual games between equal
     players are games of a player against itself.
     """
-    meetings = counted.meetings
-    games = meetings.sum(axis=1)
-    first, second = np.nonzero(meetings + np.eye(len(games), dtype=np.int64))
-    met = meetings[first, second]
+    game_counts = counted.game_counts
+    games = game_counts.sum(axis=1)
+    first, second = np.nonzero(game_counts + np.eye(len(games), dtype=np.int64))
+    met = game_counts[first, second]
     draws = counted.draws[first, second] + PRIOR_DRAWS / 4.0 * (
         met / games[first] + met / games[second]
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zerolab.ratings.bayes import Ratings
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table, csv_rows
+from zerolab.report.table import Column, Table, rows_as_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +70,7 @@ def ratings_csv(ratings: Ratings) -> str:
         [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating.as_dict().values())]
         for rank, rating in enumerate(ratings.players, start=1)
     )
-    return csv_rows([["rank", *ratings.players[0].as_dict()], *rows])
+    return rows_as_csv([["rank", *ratings.players[0].as_dict()], *rows])
 
 
 def ratings_table(ratings: Ratings) -> Table:

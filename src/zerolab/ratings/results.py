@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.report.interval import Z95, Interval, wilson
+from zerolab.report.interval import Z95, Interval, wilson_interval
 
 
-class Score(NamedTuple):
+class MatchScore(NamedTuple):
     """Result of a match from the point of view of one player."""
 
     wins: int
@@ -40,7 +40,7 @@ class Score(NamedTuple):
         The interval assumes independent games, so the score of a match should cover only its
         distinct games (`distinct_games`).
         """
-        return wilson(self.score_rate, self.games, z)
+        return wilson_interval(self.score_rate, self.games, z)
 
 
 IntMatrix = NDArray[np.int64]
@@ -88,17 +88,17 @@ def distinct_games(games: Iterable[GameT]) -> list[GameT]:
     Of games with the same first player, second player and actions, only the first is returned.
     Games with unknown actions are all returned.
     """
-    identities: set[Hashable] = set()
+    keys: set[Hashable] = set()
     distinct = []
     for game in games:
-        key = identity(game)
-        if key is None or key not in identities:
-            identities.add(key)
+        key = repetition_key(game)
+        if key is None or key not in keys:
+            keys.add(key)
             distinct.append(game)
     return distinct
 
 
-def identity(game: RatedGame) -> Hashable:
+def repetition_key(game: RatedGame) -> Hashable:
     """Return a key shared by a game and its repetitions; None if its actions are unknown."""
     return None if game.actions is None else (game.first, game.second, game.actions)
 
@@ -108,10 +108,10 @@ def outcome_for(player: str, game: RatedGame) -> int:
     return game.result if game.first == player else -game.result
 
 
-def score_of(player: str, games: Iterable[RatedGame]) -> Score:
+def score_of(player: str, games: Iterable[RatedGame]) -> MatchScore:
     """Return the score of a player over its games, including repeated ones."""
     outcomes = [outcome_for(player, game) for game in games]
-    return Score(outcomes.count(1), outcomes.count(0), outcomes.count(-1))
+    return MatchScore(outcomes.count(1), outcomes.count(0), outcomes.count(-1))
 
 
 class Tally(NamedTuple):
@@ -126,7 +126,7 @@ class Tally(NamedTuple):
     """int64[n, n]: losses of the first player."""
 
     @property
-    def meetings(self) -> IntMatrix:
+    def game_counts(self) -> IntMatrix:
         """Symmetric int64[n, n]: games between two players in either order."""
         played = self.wins + self.draws + self.losses
         return played + played.T
@@ -165,13 +165,13 @@ def tally(games: Iterable[RatedGame]) -> Tally:
 
 def connected_groups(counted: Tally) -> list[list[str]]:
     """Return the groups of players connected by games, largest first."""
-    meetings = counted.meetings
+    game_counts = counted.game_counts
     remaining = set(range(len(counted.players)))
     groups: list[list[str]] = []
     while remaining:
         group = frontier = {min(remaining)}
         while frontier:
-            opponents = set(np.flatnonzero(meetings[sorted(frontier)].any(axis=0)).tolist())
+            opponents = set(np.flatnonzero(game_counts[sorted(frontier)].any(axis=0)).tolist())
             frontier = opponents - group
             group = group | frontier
         remaining -= group

@@ -19,24 +19,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.results import RatedGame, identity, outcome_for
+from zerolab.ratings.results import RatedGame, outcome_for, repetition_key
 
 Floats = NDArray[np.float64]
-State = Literal["continue", "accept H0", "accept H1"]
+SprtState = Literal["continue", "accept H0", "accept H1"]
 
 PAIR_SCORES = np.linspace(0.0, 1.0, 5)
 """float64[5]: possible points per game in a pair."""
-LARGEST = 1000.0
+MAX_ABS_ELO = 1000.0
 """Largest accepted magnitude of the Elo bounds."""
 
 _MIN_COUNT = 1e-3  # for pair scores that never occurred, so that no hypothesis is impossible
 _BISECTIONS = 60
 
 
-class Verdict(NamedTuple):
+class SprtVerdict(NamedTuple):
     """State of a test and the numbers that determine it."""
 
-    state: State
+    state: SprtState
     llr: float
     """Log-likelihood ratio of H1 to H0."""
     lower: float
@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
 
 
 class Sprt(NamedTuple):
-    """Test of H0, "the player is `elo0` stronger than its opponent", against H1, "by `elo1`"."""
+    """Test of H0, the player leads its opponent by `elo0`, against H1, it leads by `elo1`."""
 
     elo0: float
     """Lead in Elo under H0."""
@@ -59,44 +59,44 @@ class Sprt(NamedTuple):
 
     def check(self) -> Sprt:
         """Return the test itself; raise UserError for invalid bounds or error probabilities."""
-        if not -LARGEST <= self.elo0 < self.elo1 <= LARGEST:
+        if not -MAX_ABS_ELO <= self.elo0 < self.elo1 <= MAX_ABS_ELO:
             raise UserError(
                 f"sprt {self.elo0:g} {self.elo1:g}: expected two Elo differences between"
-                f" {-LARGEST:g} and {LARGEST:g}, the smaller one first"
+                f" {-MAX_ABS_ELO:g} and {MAX_ABS_ELO:g}, the smaller one first"
             )
         for name, risk in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0.0 < risk < 0.5:
                 raise UserError(f"{name} = {risk:g}: expected more than 0 and less than 0.5")
         return self
 
-    def judge(self, player: str, games: Sequence[RatedGame]) -> tuple[int, Verdict]:
+    def judge_games(self, player: str, games: Sequence[RatedGame]) -> tuple[int, SprtVerdict]:
         """Return the number of games after which the test ends, and the verdict at that point.
 
         If the test does not end, this is the number of all games. Games 2j and 2j + 1 form a pair.
         The verdict is checked after every pair, so it does not depend on the number of games played
         at the same time.
         """
-        counts = count_pairs(player, games)
+        counts = cumulative_pair_counts(player, games)
         ratios = log_likelihood_ratio(counts, self.elo0, self.elo1)
         ended = np.flatnonzero([self._verdict(llr).state != "continue" for llr in ratios.tolist()])
         if ended.size:
             return 2 * int(ended[0]) + 2, self._verdict(float(ratios[ended[0]]))
         return len(games), self._verdict(float(ratios[-1]) if len(ratios) else 0.0)
 
-    def verdict(self, pairs: ArrayLike) -> Verdict:
+    def judge_pairs(self, pairs: ArrayLike) -> SprtVerdict:
         """Return the verdict for int[5]: numbers of pairs with 0, 1/2, 1, 3/2 and 2 points."""
         return self._verdict(float(log_likelihood_ratio(pairs, self.elo0, self.elo1)))
 
-    def _verdict(self, llr: float) -> Verdict:
+    def _verdict(self, llr: float) -> SprtVerdict:
         """Compare a log-likelihood ratio with Wald's bounds [Wald1945]."""
         lower = math.log(self.beta / (1.0 - self.alpha))
         upper = math.log((1.0 - self.beta) / self.alpha)
         if llr <= lower:
-            return Verdict("accept H0", llr, lower, upper)
-        return Verdict("accept H1" if llr >= upper else "continue", llr, lower, upper)
+            return SprtVerdict("accept H0", llr, lower, upper)
+        return SprtVerdict("accept H1" if llr >= upper else "continue", llr, lower, upper)
 
 
-def count_pairs(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
+def cumulative_pair_counts(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
     """Return int64[len(games) // 2, 5]: cumulative numbers of pairs by the player's points.
 
     Games 2j and 2j + 1 form a pair; an unpaired last game is ignored. A pair counts only if neither
@@ -106,10 +106,10 @@ def count_pairs(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
     earlier: set[Hashable] = set()
     for i in range(len(counts)):
         pair = games[2 * i : 2 * i + 2]
-        identities = {identity(game) for game in pair} - {None}
-        if earlier.isdisjoint(identities):
+        keys = {repetition_key(game) for game in pair} - {None}
+        if earlier.isdisjoint(keys):
             counts[i, 2 + sum(outcome_for(player, game) for game in pair)] = 1
-        earlier |= identities
+        earlier |= keys
     return counts.cumsum(axis=0)
 
 

@@ -1,4 +1,4 @@
-"""Rows of the replay window, a hash table from states to rows, and the merging of equal rows.
+"""Rows of the replay window: storage, a hash table from states to rows, and merging.
 
 The table uses open addressing with linear probing. Its entries are row numbers, and states in the
 rows are compared word by word. Removal closes gaps [Knuth1998, Section 6.4, Algorithm R], so there
@@ -27,8 +27,8 @@ STATES = "states"
 _MIN_CAPACITY = 1024
 
 
-class Rows:
-    """Rows that keep their place until they are removed; free rows are reused.
+class RowPool:
+    """Rows that keep their numbers until they are freed; free rows are reused.
 
     When there are no free rows, the capacity grows by half. Columns grow one at a time, so that
     only one column is in memory twice. Pages without rows take no memory yet.
@@ -41,7 +41,7 @@ class Rows:
         """Number of rows, including free rows."""
         self._free = np.empty(0, np.int32)  # used from the end
 
-    def take(self, count: int, like: Columns) -> RowNumbers:
+    def allocate(self, count: int, like: Columns) -> RowNumbers:
         """Reserve rows and return their numbers, int32[count].
 
         New rows are in ascending order. Columns are created or enlarged with the types and widths
@@ -53,8 +53,8 @@ class Rows:
         self._free = self._free[: len(self._free) - count]
         return numbers
 
-    def give_back(self, numbers: RowNumbers) -> None:
-        """Free rows."""
+    def free(self, numbers: RowNumbers) -> None:
+        """Return rows to the pool."""
         self._free = np.concatenate([self._free, numbers])
 
     def write(self, numbers: RowNumbers, columns: Columns) -> None:
@@ -77,9 +77,9 @@ class Rows:
 _EMPTY = -1
 
 
-def empty_table(rows: int) -> NDArray[np.int32]:
-    """Return an empty table, int32[size], of which `rows` rows fill at most half."""
-    return np.full(1 << max(4, (2 * rows - 1).bit_length()), _EMPTY, np.int32)
+def empty_hash_table(row_count: int) -> NDArray[np.int32]:
+    """Return an empty table, int32[size], that `row_count` rows fill at most half."""
+    return np.full(1 << max(4, (2 * row_count - 1).bit_length()), _EMPTY, np.int32)
 
 
 @inlined
@@ -110,35 +110,35 @@ def _entry(table, states, keys, i):
 
 
 @kernel
-def find_or_insert(table, states, keys, fresh, owners):
+def find_or_insert_rows(table, states, keys, free_rows, found_rows):
     """Find the rows of the states `keys`, uint64[N, words], inserting them where necessary.
 
-    The row numbers are written to `owners`, int32[N]. `states`, uint64[capacity, words], are the
-    states of all rows. Inserted states use the next rows of `fresh`, int32 with at least N entries,
-    and are written to `states`. Returns the number of inserted states.
+    The row numbers are written to `found_rows`, int32[N]. `states`, uint64[capacity, words], are
+    the states of all rows. Inserted states use the next rows of `free_rows`, int32 with at least N
+    entries, and are written to `states`. Returns the number of inserted states.
     """
     used = 0
     for i in range(keys.shape[0]):
         entry = _entry(table, states, keys, i)
         if table[entry] == _EMPTY:
-            row = fresh[used]
+            row = free_rows[used]
             used += 1
             table[entry] = row
             for word in range(keys.shape[1]):
                 states[row, word] = keys[i, word]
-        owners[i] = table[entry]
+        found_rows[i] = table[entry]
     return used
 
 
 @kernel
-def insert(table, states, numbers):
+def insert_rows(table, states, numbers):
     """Insert rows, int32[N], whose states are not in the table."""
     for i in range(numbers.shape[0]):
         table[_entry(table, states, states, numbers[i])] = numbers[i]
 
 
 @kernel
-def remove(table, states, numbers):
+def remove_rows(table, states, numbers):
     """Remove rows, int32[N], which must be in the table."""
     last = table.shape[0] - 1
     for i in range(numbers.shape[0]):
@@ -156,10 +156,10 @@ def remove(table, states, numbers):
 class Merger:
     """Merger of new positions into the rows of equal positions."""
 
-    def __init__(self, merging: Merging, rows: Rows) -> None:
+    def __init__(self, merging: Merging, rows: RowPool) -> None:
         self._merging = merging
         self._rows = rows
-        self._table = empty_table(0)
+        self._table = empty_hash_table(0)
         self._row_count = 0
         self._counts = np.empty(0, np.int32)  # number of positions merged into each row
 
@@ -170,28 +170,30 @@ class Merger:
         rounded only once, at the end.
         """
         count, rows = len(columns[STATES]), self._rows
-        fresh = rows.take(count, columns)
+        free_rows = rows.allocate(count, columns)
         self._make_room(count)
-        owners = np.empty(count, np.int32)
-        used = find_or_insert(self._table, rows.columns[STATES], columns[STATES], fresh, owners)
-        rows.give_back(fresh[used:][::-1])
+        found_rows = np.empty(count, np.int32)
+        used = find_or_insert_rows(
+            self._table, rows.columns[STATES], columns[STATES], free_rows, found_rows
+        )
+        rows.free(free_rows[used:][::-1])
         self._row_count += used
-        self._counts[fresh[:used]] = 0
-        numbers = np.empty(count, np.int32)
-        _count(owners, self._counts, numbers)
-        first = np.flatnonzero(numbers == 1)
-        rows.write(owners[first], {name: column[first] for name, column in columns.items()})
-        self._merge(owners, numbers, columns)
-        return owners
+        self._counts[free_rows[:used]] = 0
+        occurrences = np.empty(count, np.int32)
+        _count_occurrences(found_rows, self._counts, occurrences)
+        first = np.flatnonzero(occurrences == 1)
+        rows.write(found_rows[first], {name: column[first] for name, column in columns.items()})
+        self._merge(found_rows, occurrences, columns)
+        return found_rows
 
     @property
-    def bytes_each(self) -> int:
+    def bytes_per_row(self) -> int:
         """Memory of the merger per row, in bytes."""
         return self._counts.itemsize + self._table.nbytes // max(1, self._row_count)
 
     def remove(self, numbers: RowNumbers) -> None:
-        """Remove rows from the table; they stay reserved."""
-        remove(self._table, self._rows.columns[STATES], numbers)
+        """Remove rows from the table without freeing them."""
+        remove_rows(self._table, self._rows.columns[STATES], numbers)
         self._row_count -= len(numbers)
 
     def _make_room(self, count: int) -> None:
@@ -202,16 +204,18 @@ class Merger:
         )
         if 2 * (self._row_count + count) > len(self._table):
             numbers = self._table[self._table >= 0]
-            self._table = empty_table(3 * (self._row_count + count) // 2)
-            insert(self._table, self._rows.columns[STATES], numbers)
+            self._table = empty_hash_table(3 * (self._row_count + count) // 2)
+            insert_rows(self._table, self._rows.columns[STATES], numbers)
 
-    def _merge(self, owners: RowNumbers, numbers: NDArray[np.int32], columns: Columns) -> None:
+    def _merge(
+        self, found_rows: RowNumbers, occurrences: NDArray[np.int32], columns: Columns
+    ) -> None:
         """Merge the positions that are not the first of their rows."""
-        repeated = np.flatnonzero(numbers > 1)
+        repeated = np.flatnonzero(occurrences > 1)
         if not repeated.size:
             return
-        rows, indices = np.unique(owners[repeated], return_inverse=True)
-        shares = self._merging.shares(numbers[repeated])
+        rows, indices = np.unique(found_rows[repeated], return_inverse=True)
+        shares = self._merging.shares(occurrences[repeated])
         for name, column in columns.items():
             if name == STATES or not column.size:
                 continue
@@ -223,11 +227,11 @@ class Merger:
 
 
 @kernel
-def _count(owners, counts, numbers):
-    """Count each position in its row; write the resulting counts to `numbers`, int32[N]."""
-    for i in range(owners.shape[0]):
-        counts[owners[i]] += 1
-        numbers[i] = counts[owners[i]]
+def _count_occurrences(rows, counts, occurrences):
+    """Count each position in its row; write the resulting counts to `occurrences`, int32[N]."""
+    for i in range(rows.shape[0]):
+        counts[rows[i]] += 1
+        occurrences[i] = counts[rows[i]]
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Replay window, which provides batches of positions under symmetries for training."""
+"""Replay window, which provides training with batches of positions under symmetries."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
-from zerolab.replay.rows import STATES, Columns, Merger, RowNumbers, Rows
+from zerolab.replay.rows import STATES, Columns, Merger, RowNumbers, RowPool
 from zerolab.replay.window_rules import Merging, NoMerging, WindowSize
-from zerolab.rules import encoding, python
+from zerolab.rules import compiled_rules, encoding
+from zerolab.rules.compiled_rules import smallest_images
 from zerolab.rules.facts import ACTION_COLUMNS, VECTOR_COLUMNS, Facts
-from zerolab.rules.python import smallest_images
 from zerolab.rules.rules import Game
 
 
-class Contents:
+class WindowContents:
     """Rows of a window, in the order in which they were last played.
 
     When a new position is merged into a row, the row moves to the end. Openings played in every
@@ -26,19 +26,19 @@ class Contents:
 
     def __init__(self, size: WindowSize, merging: Merging) -> None:
         self._size = size
-        self._rows = Rows()
-        self._merger = Merger(merging, self._rows) if merging.is_on else None
-        self._is_precise = merging.is_precise
+        self._rows = RowPool()
+        self._merger = Merger(merging, self._rows) if merging.is_active else None
+        self._needs_float32 = merging.needs_float32
         self._last_played = np.empty(0, np.int32)  # iteration that last played each row
         self.order: RowNumbers = np.empty(0, np.int32)
         """Numbers of the rows in use, int32[N], oldest first."""
         self.iteration = 0
         """Latest iteration added."""
-        self.total = 0
+        self.added_count = 0
         """Number of positions added so far, including those that have left the window."""
-        self.fresh = 0
+        self.updated_count = 0
         """Number of rows in the window that the latest iteration added or changed."""
-        self.merged = 0
+        self.merged_count = 0
         """Number of positions of the latest iteration that were merged into other rows."""
 
     @property
@@ -47,30 +47,30 @@ class Contents:
         return self._rows.columns
 
     @property
-    def bytes_each(self) -> int:
+    def bytes_per_row(self) -> int:
         """Memory per row in bytes, including bookkeeping."""
         overhead = self.order.itemsize + self._last_played.itemsize
-        overhead += self._merger.bytes_each if self._merger else 0
+        overhead += self._merger.bytes_per_row if self._merger else 0
         return overhead + sum(column[:1].nbytes for column in self.columns.values())
 
-    def skip(self, iteration: int, positions: int) -> None:
-        """Resume after `iteration`; all `positions` played so far have left the window."""
-        self.iteration, self.total = iteration, positions
+    def resume_after(self, iteration: int, position_count: int) -> None:
+        """Resume after `iteration`, without any of the `position_count` positions so far."""
+        self.iteration, self.added_count = iteration, position_count
 
     def add(self, columns: Columns) -> None:
         """Add the positions of the next iteration, and remove those that exceed the window."""
         self.iteration += 1
-        if self._is_precise:
+        if self._needs_float32:
             columns = {
                 name: column.astype(np.float32) if column.dtype == np.float16 else column
                 for name, column in columns.items()
             }
         numbers = self._store(columns)
-        self.total += len(numbers)
+        self.added_count += len(numbers)
         newest = self._mark_played(numbers)
-        self.merged, self.fresh = len(numbers) - len(newest), len(newest)
+        self.merged_count, self.updated_count = len(numbers) - len(newest), len(newest)
         earlier = self.order[self._last_played[self.order] != self.iteration]
-        self.merged += len(self.order) - len(earlier)
+        self.merged_count += len(self.order) - len(earlier)
         self.order = np.concatenate([earlier, newest])
         self._trim()
 
@@ -78,12 +78,12 @@ class Contents:
         """Store positions; return their row numbers."""
         if self._merger:
             return self._merger.add(columns)
-        numbers = self._rows.take(len(next(iter(columns.values()))), columns)
+        numbers = self._rows.allocate(len(next(iter(columns.values()))), columns)
         self._rows.write(numbers, columns)
         return numbers
 
     def _mark_played(self, numbers: RowNumbers) -> RowNumbers:
-        """Mark rows as played now; return them without repetitions, by their last appearance."""
+        """Mark rows as played now; return the distinct ones in order of their last appearance."""
         new_rows = np.zeros(self._rows.capacity - len(self._last_played), np.int32)
         self._last_played = np.concatenate([self._last_played, new_rows])
         newest = np.empty(len(numbers), np.int32)
@@ -92,16 +92,16 @@ class Contents:
 
     def _trim(self) -> None:
         """Remove the oldest rows that exceed the size of the window."""
-        oldest = self._size.oldest(self.iteration)
+        oldest = self._size.oldest_iteration(self.iteration)
         count = int(np.searchsorted(self._last_played[self.order], oldest))
-        limit = self._size.positions(self.iteration, self.total)
+        limit = self._size.max_positions(self.iteration, self.added_count)
         if limit is not None:
             count = max(count, len(self.order) - limit)
         removed, self.order = self.order[:count], self.order[count:].copy()
         if self._merger:
             self._merger.remove(removed)
-        self._rows.give_back(removed)
-        self.fresh = min(self.fresh, len(self.order))
+        self._rows.free(removed)
+        self.updated_count = min(self.updated_count, len(self.order))
 
     def __len__(self) -> int:
         return len(self.order)
@@ -122,13 +122,13 @@ def _mark_played(numbers, last_played, iteration, newest):
     return count
 
 
-def canonical(game: Game, columns: Columns) -> Columns:
+def canonical_columns(game: Game, columns: Columns) -> Columns:
     """Return columns with each state replaced by its smallest image.
 
     Columns with one entry per action, [N, actions], are transformed with the states.
     """
     states, symmetries = smallest_images(game, columns[STATES])
-    _, action_images = python.symmetry_tables(game)
+    _, action_images = compiled_rules.symmetry_tables(game)
     images = dict(columns)
     for name, column in columns.items():
         if name in ACTION_COLUMNS and column.size:
@@ -140,13 +140,13 @@ def canonical(game: Game, columns: Columns) -> Columns:
 Symmetries = Literal["all", "random", "none"]
 """Symmetries of a sample in each pass over the window.
 
-A sample is used under every symmetry ([Wang2019], [Wang2020a], [Wang2020b]), under one random
+A sample is used under all symmetries ([Wang2019], [Wang2020a], [Wang2020b]), under one random
 symmetry, or unchanged ([Clausen2021]).
 """
 
-_SINGLE_COLUMNS = "single"
-_SINGLE = tuple(name for name in Facts.forms() if name not in VECTOR_COLUMNS)
-"""Facts with one entry per position, which share a column because that is faster to read."""
+_SCALAR_COLUMNS = "scalars"
+_SCALAR_FACTS = tuple(name for name in Facts.column_forms() if name not in VECTOR_COLUMNS)
+"""Facts with one entry per position; they share one stored column, which is faster to read."""
 
 
 class Batch(NamedTuple):
@@ -189,36 +189,36 @@ class Window:
     def __init__(self, game: Game, size: WindowSize, merging: Merging | None = None) -> None:
         self.game = game
         self._merging = merging or NoMerging()
-        self.contents = Contents(size, self._merging)
-        self._cell_images, self._action_images = python.symmetry_tables(game)
+        self.contents = WindowContents(size, self._merging)
+        self._cell_images, self._action_images = compiled_rules.symmetry_tables(game)
 
     def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
         """Add the positions of the next iteration, uint64[N, words], and remove the oldest."""
         columns: Columns = {STATES: states, **facts.columns()}
         if self._merging.is_symmetric:
-            columns = canonical(self.game, columns)
-        numbers = np.stack([columns[name] for name in _SINGLE], axis=1)
+            columns = canonical_columns(self.game, columns)
+        scalars = np.stack([columns[name] for name in _SCALAR_FACTS], axis=1)
         vectors = {name: columns[name] for name in VECTOR_COLUMNS if columns[name].shape[1]}
-        self.contents.add({STATES: columns[STATES], _SINGLE_COLUMNS: numbers, **vectors})
+        self.contents.add({STATES: columns[STATES], _SCALAR_COLUMNS: scalars, **vectors})
 
-    def skip(self, iteration: int, positions: int) -> None:
-        """Resume after `iteration`; all `positions` played so far have left the window."""
-        self.contents.skip(iteration, positions)
+    def resume_after(self, iteration: int, position_count: int) -> None:
+        """Resume after `iteration`, without any of the `position_count` positions so far."""
+        self.contents.resume_after(iteration, position_count)
 
     @property
-    def total(self) -> int:
+    def added_count(self) -> int:
         """Number of positions added so far, including those that have left the window."""
-        return self.contents.total
+        return self.contents.added_count
 
     @property
-    def fresh(self) -> int:
+    def updated_count(self) -> int:
         """Number of rows in the window that the latest iteration added or changed."""
-        return self.contents.fresh
+        return self.contents.updated_count
 
     @property
-    def merged(self) -> int | None:
+    def merged_count(self) -> int | None:
         """Number of positions of the latest iteration that were merged; None without merging."""
-        return self.contents.merged if self._merging.is_on else None
+        return self.contents.merged_count if self._merging.is_active else None
 
     def __len__(self) -> int:
         return len(self.contents)
@@ -259,12 +259,12 @@ class Window:
 
     def _batch(self, numbers: RowNumbers, symmetries: NDArray[np.int64]) -> Batch:
         rows, columns = self.game[:2]
-        shape = len(numbers), encoding.planes(self.game), rows * columns
+        shape = len(numbers), encoding.plane_count(self.game), rows * columns
         planes, buffer = np.empty(shape, np.float32), np.empty(shape[1:], np.float32)
         states = self.contents.columns[STATES].take(numbers, axis=0)
         _encode_images(self.game, self._cell_images, states, symmetries, planes, buffer)
-        values = self.contents.columns[_SINGLE_COLUMNS].take(numbers, axis=0).T.copy()
-        facts = dict(zip(_SINGLE, values, strict=True))
+        scalars = self.contents.columns[_SCALAR_COLUMNS].take(numbers, axis=0).T.copy()
+        facts = dict(zip(_SCALAR_FACTS, scalars, strict=True))
         for name in VECTOR_COLUMNS:
             if name in ACTION_COLUMNS:
                 facts[name] = self._transformed_vectors(name, numbers, symmetries)
@@ -275,7 +275,7 @@ class Window:
     def _transformed_vectors(
         self, name: str, numbers: RowNumbers, symmetries: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Return rows of a column with one entry per action under symmetries; may be empty."""
+        """Return transformed rows of a column with one entry per action; may be empty."""
         column = self._vectors(name, numbers)
         images = np.empty_like(column)
         _transform_actions(self._action_images, column, symmetries, images)

@@ -1,6 +1,6 @@
 """Size of the replay window, and the merging of equal positions.
 
-Both are selected in the settings of a run. Other packages can register further kinds in `WINDOWS`
+Both are selected in the settings of a run. Other packages can register further types in `WINDOWS`
 or `MERGINGS`, in a module declared in the entry-point group ``zerolab.training``.
 """
 
@@ -13,49 +13,52 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from zerolab.core.config import Variant
+from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
 
 
-class WindowSize(Variant):
+class WindowSize(VariantSettings):
     """Base class of window sizes, which determine the positions kept after an iteration.
 
-    Iterations are counted from 1. The positions that were played longest ago leave the window.
+    Iterations are counted from 1. Positions that were played longest ago leave the window first.
     """
 
     @property
-    def last(self) -> int | None:
-        """Iteration in which the window reaches its final size; None if not known in advance."""
+    def last_iteration(self) -> int | None:
+        """Iteration in which the window reaches its final size; None if unknown in advance."""
         return None
 
-    def oldest(self, iteration: int) -> int:
+    def oldest_iteration(self, iteration: int) -> int:
         """Return the earliest iteration whose positions are kept."""
         return 1
 
-    def positions(self, iteration: int, total: int) -> int | None:
+    def max_positions(self, iteration: int, total: int) -> int | None:
         """Return the maximum number of positions kept; None for no limit.
 
         `total` is the number of positions played in the run so far, before merging.
         """
         return None
 
-    def first_needed(self, iteration: int, total: int, played: Callable[[int], int]) -> int:
+    def first_needed_iteration(
+        self, iteration: int, total: int, count_positions: Callable[[int], int]
+    ) -> int:
         """Return the earliest iteration with positions in the window after `iteration`.
 
-        `played` returns the number of positions of an iteration and is called only if necessary.
+        `count_positions` returns the number of positions of an iteration and is called only if
+        necessary.
         If equal positions are merged, even earlier iterations affect the window.
         """
-        oldest, size, later = self.oldest(iteration), float("inf"), 0
+        oldest, size, later = self.oldest_iteration(iteration), float("inf"), 0
         while iteration >= oldest and later < size:
-            limit = self.positions(iteration, total - later)
+            limit = self.max_positions(iteration, total - later)
             if limit is not None:
                 size = min(size, later + limit)
-            later += played(iteration)
+            later += count_positions(iteration)
             iteration -= 1
         return iteration + 1
 
 
-class Merging(Variant):
+class Merging(VariantSettings):
     """Base class of mergings, which combine the facts of equal positions in one row.
 
     Self-play games often have the same openings. Without merging, these positions fill the window,
@@ -64,9 +67,9 @@ class Merging(Variant):
     Every column of a row, such as its policy, becomes (1 - share) * old + share * new.
     """
 
-    is_on: ClassVar[bool] = True
+    is_active: ClassVar[bool] = True
     """True if positions are merged."""
-    is_precise: ClassVar[bool] = False
+    needs_float32: ClassVar[bool] = False
     """True if columns must be float32 because shares can be too small for float16."""
 
     @property
@@ -75,9 +78,9 @@ class Merging(Variant):
         return False
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return float32[N]: the shares of new positions.
+        """Return the shares of new positions in their rows, float32[N].
 
-        `counts` are the numbers of positions in their rows, including the new one, so at least 2.
+        `counts` are the numbers of positions in the rows, including the new one, so at least 2.
         """
         raise NotImplementedError
 
@@ -86,7 +89,7 @@ WINDOWS: Registry[type[WindowSize]] = Registry("window")
 MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
-class Iterations(WindowSize):
+class IterationsWindow(WindowSize):
     """Keep the positions of the latest iterations; a plain number in the settings selects this."""
 
     name: Literal["iterations"] = "iterations"
@@ -95,14 +98,14 @@ class Iterations(WindowSize):
     """rs: number of iterations whose examples are kept. [Wang2019], [Wang2020a], [Wang2020b]: 20
     ([Wang2020a] sweeps 1 to 40); [Hongcharoen2018]: 20."""
 
-    def oldest(self, iteration: int) -> int:
+    def oldest_iteration(self, iteration: int) -> int:
         return max(1, iteration - self.iterations + 1)
 
 
-WINDOWS.add("iterations", Iterations)
+WINDOWS.add("iterations", IterationsWindow)
 
 
-class Positions(WindowSize):
+class PositionsWindow(WindowSize):
     """Keep a constant number of the latest positions [Clausen2021]."""
 
     name: Literal["positions"] = "positions"
@@ -110,14 +113,14 @@ class Positions(WindowSize):
     size: int = Field(default=2_000_000, ge=1, le=1_000_000_000)
     """Number of positions kept. [Clausen2021], baseline: 2,000,000."""
 
-    def positions(self, iteration: int, total: int) -> int:
+    def max_positions(self, iteration: int, total: int) -> int:
         return self.size
 
 
-WINDOWS.add("positions", Positions)
+WINDOWS.add("positions", PositionsWindow)
 
 
-class PowerLaw(WindowSize):
+class PowerLawWindow(WindowSize):
     """Keep c * (1 + beta * ((N / c)^alpha - 1) / alpha) of N positions played so far [Wu2019].
 
     The size is a linear function of N^alpha. The window keeps all of the first c positions, and
@@ -135,7 +138,7 @@ class PowerLaw(WindowSize):
     beta: float = Field(default=0.4, gt=0, le=1)
     """Growth of the window per new position when it contains c positions. [Wu2019]: 0.4."""
 
-    def positions(self, iteration: int, total: int) -> int:
+    def max_positions(self, iteration: int, total: int) -> int:
         """Return the maximum number of positions; fractions are rounded down."""
         if total <= self.c:
             return self.c
@@ -143,13 +146,13 @@ class PowerLaw(WindowSize):
         return int(self.c * (1 + self.beta * growth))
 
 
-WINDOWS.add("power_law", PowerLaw)
+WINDOWS.add("power_law", PowerLawWindow)
 
 
 _MAX_POSITIONS = 1_000_000_000
 
 
-class Slow(WindowSize):
+class SlowWindow(WindowSize):
     """Keep a number of positions that grows linearly between two iterations [Clausen2021].
 
     The examples of the first, weak networks leave the window early.
@@ -170,7 +173,7 @@ class Slow(WindowSize):
     """Iteration in which the window reaches its final size. [Clausen2021]: 15."""
 
     @model_validator(mode="after")
-    def _require_growth(self) -> Slow:
+    def _require_growth(self) -> SlowWindow:
         if self.final < self.first:
             raise ValueError(
                 f"final = {self.final} is less than first = {self.first}: expected at least as many"
@@ -183,23 +186,23 @@ class Slow(WindowSize):
         return self
 
     @property
-    def last(self) -> int:
+    def last_iteration(self) -> int:
         return self.end
 
-    def positions(self, iteration: int, total: int) -> int:
+    def max_positions(self, iteration: int, total: int) -> int:
         """Return the maximum number of positions; fractions are rounded down."""
         elapsed = min(max(iteration, self.begin), self.end) - self.begin
         return self.first + (self.final - self.first) * elapsed // (self.end - self.begin)
 
 
-WINDOWS.add("slow", Slow)
+WINDOWS.add("slow", SlowWindow)
 
 
 class NoMerging(Merging):
     """Store every position in a separate row."""
 
     name: Literal["none"] = "none"
-    is_on = False
+    is_active = False
 
 
 class _ActiveMerging(Merging):
@@ -214,7 +217,7 @@ class _ActiveMerging(Merging):
         return self.across_symmetries
 
 
-class Newest(_ActiveMerging):
+class NewestMerging(_ActiveMerging):
     """z = (1 - weight) * z_old + weight * z_new, in order of play [Clausen2021].
 
     The latest positions, played by the strongest network, have the largest influence.
@@ -229,7 +232,7 @@ class Newest(_ActiveMerging):
         return np.full(len(counts), self.weight, np.float32)
 
 
-class Mean(_ActiveMerging):
+class MeanMerging(_ActiveMerging):
     """Mean over all positions merged into a row.
 
     Some facts, such as replies, are missing for some positions. The share of a known value is based
@@ -237,11 +240,11 @@ class Mean(_ActiveMerging):
     """
 
     name: Literal["mean"] = "mean"
-    is_precise = True
+    needs_float32 = True
 
     def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         return (1 / counts).astype(np.float32)
 
 
-for _kind in (NoMerging, Newest, Mean):
+for _kind in (NoMerging, NewestMerging, MeanMerging):
     MERGINGS.add(_kind.model_fields["name"].default, _kind)

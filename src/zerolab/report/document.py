@@ -22,57 +22,55 @@ _DIGITS = 16  # of a digest
 
 @dataclass(frozen=True)
 class Provenance:
-    """Runs, software and machines behind the results in a report, without folder names."""
+    """Runs, software and machines behind the results of a report."""
 
-    runs: int
+    run_count: int
     """Number of runs."""
-    digests: Sequence[str]
-    """Digest of the settings and network of each run."""
+    run_digests: Sequence[str]
+    """Digest of the settings and the best network of each run."""
     versions: Mapping[str, str]
-    """Versions of zerolab, Python and libraries; all versions if runs differ."""
+    """Versions of zerolab, Python and libraries by name; all versions if runs differ."""
     seeds: Sequence[int]
     """Seeds of the runs."""
     machine: str
-    """Machine, such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``.
-
-    If runs differ, the text contains all machines.
-    """
-    hours: float
+    """Machine, such as ``AMD EPYC 9654, x86_64, bfloat16, 1 core per run``; all machines if runs
+    differ."""
+    training_hours: float
     """Total training time of all runs in hours, without tournaments."""
 
     @property
     def digest(self) -> str:
         """Digest of all run digests, independent of their order."""
-        text = "\n".join(sorted(self.digests))
+        text = "\n".join(sorted(self.run_digests))
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
-    def line(self) -> str:
-        """Return the provenance as one line; without runs, only software and machine."""
+    def summary(self) -> str:
+        """Return the provenance in one line; without runs, only software and machine."""
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
-        if not self.runs:
+        if not self.run_count:
             return f"No runs; {versions}; {self.machine}."
-        runs = f"{self.runs} run" if self.runs == 1 else f"{self.runs} runs"
+        runs = f"{self.run_count} run" if self.run_count == 1 else f"{self.run_count} runs"
         return (
             f"{runs}, digest {self.digest}; {versions}; seeds {_ranges(self.seeds)};"
-            f" {self.machine}; {self.hours:.3g} hours of training."
+            f" {self.machine}; {self.training_hours:.3g} hours of training."
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields for JSON."""
+        """Return the provenance for JSON."""
         return {
-            "runs": self.runs,
+            "runs": self.run_count,
             "digest": self.digest,
             "versions": dict(self.versions),
             "seeds": sorted(set(self.seeds)),
             "machine": self.machine,
-            "hours": self.hours,
+            "hours": self.training_hours,
         }
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Return numbers as text, such as ``0 to 2, 5``; ``none`` without numbers.
+    """Return numbers as text, such as ``0 to 2, 5``, or ``none`` without numbers.
 
-    More than four ranges are summarised as one.
+    More than four ranges are summarised by their total count and ends.
     """
     distinct = sorted(set(numbers))
     ranges: list[list[int]] = []
@@ -106,7 +104,10 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Picture:
-    """Figure, whose legend or caption explains its dots, bands and bars."""
+    """Figure with a name and a caption.
+
+    The legend or the caption explains dots, bands and bars.
+    """
 
     name: str
     """Name of the image files, without an extension."""
@@ -124,9 +125,10 @@ class Document:
     title: str
     """Title of the report."""
     limits: str
-    """First paragraph, with the scale of the report and conclusions that it does not support."""
+    """First paragraph: limitations, such as the scale of the runs, and conclusions that the report
+    does not support."""
     blocks: Sequence[Block]
-    """Content in order."""
+    """Headings, paragraphs, pictures and tables in order."""
     provenance: Provenance
     """Origin of the results."""
 
@@ -138,7 +140,7 @@ class Document:
             if not _FILE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a file name: expected {_FILE_NAME.pattern}")
         if not self.limits.strip():
-            raise ValueError("the limits are empty: expected conclusions it does not support")
+            raise ValueError("the limits are empty: expected the limitations of the report")
 
     @property
     def pictures(self) -> list[Picture]:
@@ -155,7 +157,7 @@ class Document:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all content except figures and prose for JSON; unknown numbers are None."""
+        """Return all content except pictures and prose for JSON; unknown numbers are None."""
         claims = [each for each in self.blocks if isinstance(each, ClaimTable)]
         return {
             "title": self.title,
@@ -181,12 +183,12 @@ def _finite_record(
 
 
 class Image(NamedTuple):
-    """Figure in both file formats."""
+    """Picture as files in both formats."""
 
     png: bytes
     svg: bytes
 
 
-def draw_picture(picture: Picture) -> Image:
-    """Return a figure in both file formats."""
+def render_picture(picture: Picture) -> Image:
+    """Return a picture as files in both formats."""
     return Image(figure_bytes(picture.figure, "png"), figure_bytes(picture.figure, "svg"))

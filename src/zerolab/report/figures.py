@@ -1,6 +1,6 @@
 """Style, legends and files of figures.
 
-matplotlib is imported only when a figure is created, because most commands do not draw figures.
+matplotlib is imported only when a figure is created, because most commands do not draw any.
 """
 
 from __future__ import annotations
@@ -23,37 +23,35 @@ if TYPE_CHECKING:
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
-"""Colours that people with any type of colour vision can distinguish.
-
-They are the palette of [Okabe2008], with yellow replaced by the last colour.
-"""
+"""Colours that people with any type of colour vision can distinguish: the palette of [Okabe2008],
+with yellow replaced by the last colour."""
 
 _DOTS_PER_INCH = 120
 _UNDATED: Mapping[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""Options of savefig that omit dates, so that equal figures have equal files."""
+"""Options of savefig by format that omit dates, so that equal figures have equal files."""
 _MAX_COLUMNS = 4  # of a legend
 _LETTER = 0.085  # average width in inches
-_KEY = 0.67  # width in inches of the symbol next to a label
+_SYMBOL = 0.67  # width in inches of the symbol next to a label
 _COLOURS = 256  # of a PNG, which reduces its size by two thirds without a visible difference
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure with a constrained layout; sizes are in inches."""
+    """Return an empty figure with a constrained layout; `width` and `height` are in inches."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def colour(number: int) -> str:
-    """Return the colour of line, bar or run `number`; colours repeat after eight."""
+    """Return the colour of series `number`, counted from 0; colours repeat after eight."""
     return COLOURS[number % len(COLOURS)]
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
-    """Add a legend of labelled lines, bars or patches below all axes."""
+    """Add a legend with the labels of `handles` below all axes."""
     columns = _legend_columns([str(each.get_label()) for each in handles], figure.get_figwidth())
     legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
     for text in legend.get_texts():
@@ -66,30 +64,30 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
         rows, longer = divmod(len(labels), columns)  # the first columns can have one more row
         ends = [i * rows + min(i, longer) for i in range(columns + 1)]
         longest = (max(map(len, labels[i:j])) for i, j in pairwise(ends))
-        if sum(_LETTER * letters + _KEY for letters in longest) <= width:
+        if sum(_LETTER * letters + _SYMBOL for letters in longest) <= width:
             return columns
     return 1
 
 
-def shortened(name: str, longest: int = 40) -> str:
-    """Return a name, cut to `longest` characters with … at the end if it is longer."""
+def shortened(name: str, max_length: int = 40) -> str:
+    """Return a name, cut to `max_length` characters with … at the end if it is longer."""
     name = printable(name)
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+    return name if len(name) <= max_length else name[: max_length - 1] + "…"
 
 
-def check_ending(path: Path) -> None:
-    """Raise UserError unless a path has the extension of an image format, such as .png."""
+def check_figure_path(path: Path) -> None:
+    """Raise UserError unless a path has the extension of a supported format, such as .png."""
     if path.suffix[1:].lower() not in new_figure(1, 1).canvas.get_supported_filetypes():
-        raise UserError(f"{quoted(str(path))}: expected an ending such as .png, .svg or .pdf")
+        raise UserError(f"{quoted(str(path))}: expected an extension such as .png, .svg or .pdf")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file atomically; the extension of the path determines the format.
+    """Write a figure to a file atomically, in the format given by the extension of the path.
 
-    Equal figures have equal bytes. Raises UserError for an unknown extension and for a file that
-    cannot be written.
+    Equal figures have equal bytes. Raises UserError if the extension is unknown or the file cannot
+    be written.
     """
-    check_ending(path)
+    check_figure_path(path)
     with atomic_replace(path) as temporary:
         temporary.write_bytes(figure_bytes(figure, path.suffix[1:].lower()))
 
@@ -117,73 +115,73 @@ def _with_palette(png: io.BytesIO) -> bytes:
     return content.getvalue()
 
 
-RUN: dict[str, Any] = {"marker": "o", "markersize": 4.5, "mec": "white", "mew": 0.5}
-"""Style of a run."""
-ERROR: dict[str, Any] = {"elinewidth": 0.8, "capsize": 0}
-"""Style of the measurement error of a run."""
-PUBLISHED: dict[str, Any] = {"marker": "D", "markersize": 6, "mfc": "none", "mec": "black"}
-"""Style of a published number."""
-BAND = 0.22
+RUN_STYLE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "mec": "white", "mew": 0.5}
+"""Style of the dot of a run."""
+ERROR_STYLE: dict[str, Any] = {"elinewidth": 0.8, "capsize": 0}
+"""Style of the error bar of a measurement error."""
+PUBLISHED_STYLE: dict[str, Any] = {"marker": "D", "markersize": 6, "mfc": "none", "mec": "black"}
+"""Style of the symbol of a published number."""
+BAND_OPACITY = 0.22
 """Opacity of the band around a mean."""
 
 
-class Sample(NamedTuple):
-    """Measurements of runs that differ only in their seed."""
+class RunSample(NamedTuple):
+    """Measured values of runs that differ only in their seed."""
 
     values: Sequence[float]
     """One value per run."""
-    errors: Sequence[float] = ()
-    """Standard error of each value due to measurement; empty if values are exact."""
+    standard_errors: Sequence[float] = ()
+    """Standard error of measuring each value; empty if the values are exact."""
     published: float | None = None
-    """Published value, if any."""
+    """Published value, or None if there is none."""
     mean: Interval | None = None
     """Mean of the values with its 95 % interval over runs; None without values."""
 
 
-def margins(errors: Iterable[float]) -> list[float]:
+def margins_of_error(standard_errors: Iterable[float]) -> list[float]:
     """Return half the width of the 95 % interval for each standard error."""
-    return [Z95 * error for error in errors]
+    return [Z95 * error for error in standard_errors]
 
 
-def key_run(colour: str = "0.35") -> Artist:
-    """Return the legend entry of a run."""
+def run_legend_handle(colour: str = "0.35") -> Artist:
+    """Return the legend handle of runs."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    return Line2D([], [], linestyle="", color=colour, label="one run", **RUN)
+    return Line2D([], [], linestyle="", color=colour, label="one run", **RUN_STYLE)
 
 
-def key_error(what: str = "error of measuring a run, 95 %") -> Artist:
-    """Return the legend entry of a measurement error."""
+def error_legend_handle(label: str = "error of measuring a run, 95 %") -> Artist:
+    """Return the legend handle of measurement errors."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D(
-        [], [], linestyle="", marker="|", markersize=11, color="0.35", mew=0.8, label=what
+        [], [], linestyle="", marker="|", markersize=11, color="0.35", mew=0.8, label=label
     )
 
 
-def key_published() -> Artist:
-    """Return the legend entry of a published number."""
+def published_legend_handle() -> Artist:
+    """Return the legend handle of published numbers."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    return Line2D([], [], linestyle="", label="published", **PUBLISHED)
+    return Line2D([], [], linestyle="", label="published", **PUBLISHED_STYLE)
 
 
-def key_colour(colour: str, label: str) -> Artist:
-    """Return the legend entry of a series."""
+def series_legend_handle(colour: str, label: str) -> Artist:
+    """Return the legend handle of a series: a patch of its colour."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     return Patch(color=colour, label=label)
 
 
-def finish(axes: Axes, heading: str = "") -> None:
-    """Apply the common style to axes."""
+def style_axes(axes: Axes, title: str = "") -> None:
+    """Apply the common style to axes, and set their title unless it is empty."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
-    if heading:
-        axes.set_title(heading, fontsize=11, parse_math=False)
+    if title:
+        axes.set_title(title, fontsize=11, parse_math=False)
 
 
-def with_minus(text: str) -> str:
-    """Return the text of a number with a minus sign instead of a hyphen, like axis labels."""
+def with_minus_sign(text: str) -> str:
+    """Return the text of a number with a minus sign in place of a hyphen, as in axis labels."""
     return text.replace("-", "\N{MINUS SIGN}")

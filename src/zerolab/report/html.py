@@ -11,17 +11,17 @@ from itertools import count
 
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
-from zerolab.report.interval import Cell, Interval, cell_text, p_text
-from zerolab.report.table import Table, csv_text
+from zerolab.report.interval import Cell, Interval, cell_text, p_value_text
+from zerolab.report.table import Table, table_as_csv
 
-_MAX_SVG_BYTES = 400_000  # larger figures, with thousands of dots, are included as PNG
+_MAX_SVG_BYTES = 400_000  # larger pictures, with thousands of dots, are embedded as PNG
 _PIXELS_PER_INCH = 96
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
 _WIDTH, _HEIGHT = 160, 20  # size of an interval drawing, in SVG units
 
 
-def page(document: Document, images: Mapping[str, Image]) -> str:
-    """Return a document as an HTML page; `images` are its figures by name."""
+def html_page(document: Document, images: Mapping[str, Image]) -> str:
+    """Return a document as an HTML page; `images` has its pictures by name."""
     style = files("zerolab.report").joinpath("style.css").read_text("utf-8")
     return "\n".join(
         [
@@ -38,7 +38,7 @@ def page(document: Document, images: Mapping[str, Image]) -> str:
             "<main>",
             *_blocks(document.blocks, images),
             "</main>",
-            f"<footer>{escape(document.provenance.line())}</footer>",
+            f"<footer>{escape(document.provenance.summary())}</footer>",
             "</body></html>",
             "",
         ]
@@ -73,13 +73,14 @@ def _blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[st
 
 
 def _picture(picture: Picture, image: Image) -> str:
-    kind, content = ("svg+xml", image.svg)
+    subtype, content = ("svg+xml", image.svg)
     if len(content) > _MAX_SVG_BYTES:
-        kind, content = ("png", image.png)
+        subtype, content = ("png", image.png)
     caption = escape(picture.caption)
     width = round(_PIXELS_PER_INCH * picture.figure.get_figwidth())
+    url = _data_url(f"image/{subtype}", content)
     return (
-        f'<figure><img alt="{caption}" width="{width}" src="{_data(f"image/{kind}", content)}">'
+        f'<figure><img alt="{caption}" width="{width}" src="{url}">'
         f"<figcaption>{_prose(picture.caption)}</figcaption></figure>"
     )
 
@@ -89,41 +90,44 @@ def _prose(text: str) -> str:
     return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _data(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{b64encode(content).decode()}"
+def _data_url(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{b64encode(content).decode()}"
 
 
 def _download(table: Table) -> str:
-    content = _data("text/csv", csv_text(table).encode())
-    return f'<a download="{escape(table.name)}.csv" href="{content}">CSV</a>'
+    url = _data_url("text/csv", table_as_csv(table).encode())
+    return f'<a download="{escape(table.name)}.csv" href="{url}">CSV</a>'
 
 
 def _data_table(table: Table) -> str:
-    numeric, formats = table.numeric, table.formats
-    head = _row("th", map(escape, table.titles), numeric)
+    is_numeric, formats = table.is_numeric, table.number_formats
+    head = _row("th", map(escape, table.column_titles), is_numeric)
     body = (
-        _row("td", (_cell(*each) for each in zip(row, formats, strict=True)), numeric)
+        _row("td", (_cell(*each) for each in zip(row, formats, strict=True)), is_numeric)
         for row in table.rows
     )
     return _table(f"{escape(table.title)} {_download(table)}", head, body)
 
 
-def _table(caption: str, head: str, body: Iterable[str], kind: str = "data") -> str:
+def _table(caption: str, head: str, body: Iterable[str], css_class: str = "data") -> str:
     rows = "\n".join(body)
     return (
-        f'<div class="table"><table class="{kind}"><caption>{caption}</caption>\n'
+        f'<div class="table"><table class="{css_class}"><caption>{caption}</caption>\n'
         f"<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
-def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
-    classes = (' class="number"' if each else "" for each in numeric)
-    inner = (f"<{tag}{kind}>{cell}</{tag}>" for cell, kind in zip(cells, classes, strict=True))
+def _row(tag: str, cells: Iterable[str], is_numeric: Sequence[bool]) -> str:
+    attributes = (' class="number"' if each else "" for each in is_numeric)
+    inner = (
+        f"<{tag}{attribute}>{cell}</{tag}>"
+        for cell, attribute in zip(cells, attributes, strict=True)
+    )
     return f"<tr>{''.join(inner)}</tr>"
 
 
 def _cell(cell: Cell, number_format: str = "") -> str:
-    """Return a cell with minus signs in numbers and a CSS class for intervals."""
+    """Return the HTML of a cell, with minus signs in numbers and a CSS class for the interval."""
     text = escape(cell_text(cell, number_format))
     if isinstance(cell, str):
         return text
@@ -135,9 +139,9 @@ def _cell(cell: Cell, number_format: str = "") -> str:
 
 
 def _claim_table(claims: ClaimTable) -> str:
-    numeric = [False, False, False, True, True, False]
-    head = _row("th", ["verdict", "claim", "claimed", "found", "p (Holm)", ""], numeric)
-    body = (_row("td", _verdict(each), numeric) for each in claims.verdicts)
+    is_numeric = [False, False, False, True, True, False]
+    head = _row("th", ["verdict", "claim", "claimed", "found", "p (Holm)", ""], is_numeric)
+    body = (_row("td", _verdict(each), is_numeric) for each in claims.verdicts)
     table = claims.as_table()
     return _table(f"{escape(table.title)} {_download(table)}", head, body, "claims")
 
@@ -151,7 +155,7 @@ def _verdict(verdict: Verdict) -> list[str]:
         f'<span class="statistic">{escape(claim.statistic)}</span>',
         f"{claim.direction} {_cell(claim.threshold, 'g')}",
         _cell(verdict.estimate),
-        escape(p_text(verdict.adjusted)),
+        escape(p_value_text(verdict.adjusted)),
         _bar(claim, verdict.estimate, css_class) if verdict.estimate else "",
     ]
 
@@ -159,7 +163,7 @@ def _verdict(verdict: Verdict) -> list[str]:
 def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
     """Return an SVG drawing of an interval, with the side for which the claim holds shaded.
 
-    The threshold is in the centre. Infinite intervals extend beyond the drawing.
+    The threshold is in the centre. Infinite ends lie outside the drawing.
     """
     numbers = (estimate.value, estimate.low, estimate.high)
     reach = max([abs(each - claim.threshold) for each in numbers if math.isfinite(each)]) or 1.0

@@ -8,29 +8,29 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """A number with its 95 % interval; unknown ends are infinite."""
+    """Number with its 95 % interval, whose ends are infinite if unknown."""
 
     value: float
     low: float
     high: float
 
     @classmethod
-    def unknown(cls, value: float) -> Interval:
-        """Return a number without a known interval."""
+    def unbounded(cls, value: float) -> Interval:
+        """Return a number whose interval is unknown."""
         return cls(value, -math.inf, math.inf)
 
     @property
-    def is_known(self) -> bool:
+    def is_bounded(self) -> bool:
         """True if both ends are finite."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def margins(self) -> tuple[float, float]:
-        """Lengths of the error bars below and above the value; 0 if the interval is unknown.
+        """Distances from the value to the lower and upper end; 0 if the interval is unknown.
 
-        A rate of 0 or 1 can lie outside its interval by a rounding error.
+        They are never negative, although rounding can put a rate of 0 or 1 outside its interval.
         """
-        if not self.is_known:
+        if not self.is_bounded:
             return 0.0, 0.0
         return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
 
@@ -38,18 +38,18 @@ class Interval(NamedTuple):
 Cell = str | int | float | Interval | None
 """Content of a table cell; None is empty."""
 
-P_VALUE = "p"
-"""Format of p-values; see `p_text`."""
+P_VALUE_FORMAT = "p"
+"""Format of p-values; see `p_value_text`."""
 
 _NO_NUMBER = "\N{EN DASH}"
 
 
 def cell_text(cell: Cell, number_format: str = "") -> str:
-    """Return a cell as text.
+    """Return a cell as text, with a space before percent signs.
 
-    `number_format` is a format specification such as ``.1%``, or `P_VALUE`; the text has a space
-    before percent signs. By default, floats have four significant digits, and the number of digits
-    of a number with an interval depends on the width of the interval.
+    `number_format` is a format specification such as ``.1%``, or `P_VALUE_FORMAT`. By default,
+    floats have four significant digits, and the digits of a number with an interval depend on the
+    width of the interval.
     """
     if cell is None:
         return ""
@@ -58,16 +58,18 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int | float):
-        return p_text(cell) if number_format == P_VALUE else _number(cell, number_format)
+        return (
+            p_value_text(cell) if number_format == P_VALUE_FORMAT else _number(cell, number_format)
+        )
     number_format = number_format or _interval_format(cell)
     value = _number(cell.value, number_format)
-    if not cell.is_known:
+    if not cell.is_bounded:
         return f"{value} (no interval)"
     low, high = (_number(end, number_format).removesuffix(" %") for end in (cell.low, cell.high))
     return f"{value} ({low} to {high})"
 
 
-def p_text(p: float | None) -> str:
+def p_value_text(p: float | None) -> str:
     """Return a p-value as text."""
     if p is None:
         return ""
@@ -97,10 +99,10 @@ Z95 = NormalDist().inv_cdf(0.975)
 """Number of standard errors from an estimate to the ends of its 95 % interval, about 1.96."""
 
 
-def wilson(rate: float, trials: float, z: float = Z95) -> Interval:
+def wilson_interval(rate: float, trials: float, z: float = Z95) -> Interval:
     """Return the Wilson interval of a probability, at 95 % by default [Wilson1927].
 
-    If p is the observed rate and n is the number of trials, the ends are::
+    If p is the observed rate and n the number of trials, the ends are::
 
         (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """

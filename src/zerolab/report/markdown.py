@@ -7,23 +7,26 @@ from collections.abc import Iterable, Sequence
 
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import cell_text, p_text
+from zerolab.report.interval import cell_text, p_value_text
 from zerolab.report.table import Table
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|$~]|<(?=[a-z/!?])|&(?=#?\w+;)|^>)", re.IGNORECASE)
 _LIST_OR_HEADING = re.compile(r"^(\d*)([#+=-]+|[.)])(?=\s|$)")
 
 
-def markdown(document: Document) -> str:
-    """Return a document with links to the files NAME.png, NAME.svg and NAME.csv."""
-    parts = [f"# {escaped(document.title)}", f"> **Limits.** {escaped(document.limits)}"]
+def markdown_page(document: Document) -> str:
+    """Return a document as Markdown, with links to the files NAME.png, NAME.svg and NAME.csv."""
+    parts = [
+        f"# {escape_markdown(document.title)}",
+        f"> **Limits.** {escape_markdown(document.limits)}",
+    ]
     parts += [_block(block) for block in document.blocks]
-    parts.append(f"*{escaped(document.provenance.line())}*")
+    parts.append(f"*{escape_markdown(document.provenance.summary())}*")
     return "\n\n".join(parts) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Return text on one line with the special characters of Markdown escaped."""
+def escape_markdown(text: str) -> str:
+    """Return text as one line, with the special characters of Markdown escaped."""
     line = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
     return _LIST_OR_HEADING.sub(r"\1\\\2", line)
 
@@ -31,46 +34,45 @@ def escaped(text: str) -> str:
 def _block(block: Block) -> str:
     match block:
         case Heading():
-            return f"## {escaped(block.text)}"
+            return f"## {escape_markdown(block.text)}"
         case Paragraph():
-            return escaped(block.text)
+            return escape_markdown(block.text)
         case Picture():
-            caption = escaped(block.caption)
+            caption = escape_markdown(block.caption)
             link = f"![{caption}]({block.name}.png)"
             return f"{link}\n\n*{caption}* ([SVG]({block.name}.svg))"
         case Table():
-            return (
-                f"**{escaped(block.title)}** ([CSV]({block.name}.csv))\n\n{markdown_table(block)}"
-            )
+            title = f"**{escape_markdown(block.title)}** ([CSV]({block.name}.csv))"
+            return f"{title}\n\n{markdown_table(block)}"
         case ClaimTable():
             return f"{_claim_table(block.verdicts)}\n\n([CSV]({block.name}.csv))"
 
 
-def titled_table(table: Table) -> str:
-    """Return a table with its title above it, for pages other than reports."""
-    return f"**{escaped(table.title)}**\n\n{markdown_table(table)}"
+def titled_markdown_table(table: Table) -> str:
+    """Return a table with its title above, for pages other than reports."""
+    return f"**{escape_markdown(table.title)}**\n\n{markdown_table(table)}"
 
 
 def markdown_table(table: Table) -> str:
-    """Return the header and rows of a table."""
+    """Return the header and rows of a table as Markdown."""
     rows = [
-        [escaped(cell_text(*each)) for each in zip(row, table.formats, strict=True)]
+        [escape_markdown(cell_text(*each)) for each in zip(row, table.number_formats, strict=True)]
         for row in table.rows
     ]
-    rule = ["---:" if numeric else ":---" for numeric in table.numeric]
-    return _lines([list(map(escaped, table.titles)), rule, *rows])
+    rule = ["---:" if is_numeric else ":---" for is_numeric in table.is_numeric]
+    return _lines([list(map(escape_markdown, table.column_titles)), rule, *rows])
 
 
 def _claim_table(verdicts: Sequence[Verdict]) -> str:
     titles = ["verdict", "claim", "statistic", "claimed", "found", "p (Holm)"]
     rows = [
         [
-            f"**{each.word}**" + (f": {escaped(each.note)}" if each.note else ""),
-            escaped(f"{each.claim.text} {each.claim.source}"),
-            escaped(each.claim.statistic),
-            escaped(f"{each.claim.direction} {each.claim.threshold:g}"),
-            escaped(cell_text(each.estimate)),
-            escaped(p_text(each.adjusted)),
+            f"**{each.word}**" + (f": {escape_markdown(each.note)}" if each.note else ""),
+            escape_markdown(f"{each.claim.text} {each.claim.source}"),
+            escape_markdown(each.claim.statistic),
+            escape_markdown(f"{each.claim.direction} {each.claim.threshold:g}"),
+            escape_markdown(cell_text(each.estimate)),
+            escape_markdown(p_value_text(each.adjusted)),
         ]
         for each in verdicts
     ]

@@ -6,7 +6,7 @@ File                  Content
 ``index.html``        the report as a self-contained page
 ``README.md``         the report for GitHub
 ``NAME.csv``          a table
-``NAME.png``, .svg    a figure
+``NAME.png``, .svg    a picture
 ``report.json``       the list of these files
 ====================  ==================================================================
 """
@@ -20,10 +20,10 @@ from pathlib import Path
 
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import atomic_replace, make_folder, read_text, remove_file, write_text
-from zerolab.report.document import Document, draw_picture
-from zerolab.report.html import page
-from zerolab.report.markdown import markdown
-from zerolab.report.table import csv_text
+from zerolab.report.document import Document, render_picture
+from zerolab.report.html import html_page
+from zerolab.report.markdown import markdown_page
+from zerolab.report.table import table_as_csv
 
 SCHEMA = 1
 """Schema version of report.json."""
@@ -34,11 +34,11 @@ _REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 _PAGES = ("index.html", "README.md")
 
 
-def save(document: Document, folder: Path) -> None:
-    """Write the files of a report to a folder and remove those of the previous report.
+def save_document(document: Document, folder: Path) -> None:
+    """Write a document as the files of a report, and remove the other files of a previous report.
 
     Equal documents have equal bytes. Raises UserError if writing fails. Also raises UserError,
-    without writing anything, if the folder contains a page from another source or a damaged list of
+    without writing anything, if the folder contains pages from another source or a damaged list of
     files.
     """
     make_folder(folder)
@@ -60,11 +60,11 @@ def save(document: Document, folder: Path) -> None:
 
 def _contents(document: Document) -> dict[str, bytes]:
     """Return the content of every file by name."""
-    images = {picture.name: draw_picture(picture) for picture in document.pictures}
+    images = {picture.name: render_picture(picture) for picture in document.pictures}
     return {
-        "index.html": page(document, images).encode(),
-        "README.md": markdown(document).encode(),
-        **{f"{each.name}.csv": csv_text(each).encode() for each in document.tables},
+        "index.html": html_page(document, images).encode(),
+        "README.md": markdown_page(document).encode(),
+        **{f"{each.name}.csv": table_as_csv(each).encode() for each in document.tables},
         **{f"{name}.png": image.png for name, image in images.items()},
         **{f"{name}.svg": image.svg for name, image in images.items()},
     }
@@ -76,7 +76,7 @@ def _write_list(folder: Path, names: Iterable[str]) -> None:
 
 
 def _listed_files(folder: Path) -> list[str]:
-    """Return the file names of the report in a folder; empty if there is none."""
+    """Return the names of the files of the report in a folder; empty if there is no report."""
     path = folder / _MANIFEST
     if not path.exists():
         return []

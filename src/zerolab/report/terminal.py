@@ -1,4 +1,4 @@
-"""Documents and tables as terminal output."""
+"""Documents and tables in the terminal."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from rich.text import Text
 from zerolab.core.errors import printable
 from zerolab.report.claims import ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import cell_text, p_text
+from zerolab.report.interval import cell_text, p_value_text
 from zerolab.report.table import Table
 
 _STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}
 _WIDEST_WORD = len("undecided at this scale")
 
 
-def show(document: Document, console: Console) -> None:
-    """Print a document, with file names in place of its figures."""
+def print_document(document: Document, console: Console) -> None:
+    """Print a document, with file names in place of pictures."""
     _print(console, Text(document.title, "bold"))
     _print(console, Text(f"Limits: {document.limits}"))
     for block in document.blocks:
         console.print()
-        _show(block, console)
+        _print_block(block, console)
     console.print()
-    _print(console, Text(document.provenance.line(), "dim"))
+    _print(console, Text(document.provenance.summary(), "dim"))
 
 
 def print_table(console: Console, table: Table) -> None:
     """Print a table with control characters escaped."""
-    console.print(terminal_table(table), highlight=False)
+    console.print(rich_table(table), highlight=False)
 
 
-def terminal_table(table: Table) -> rich.table.Table:
-    """Return a table for a rich console."""
+def rich_table(table: Table) -> rich.table.Table:
+    """Return a table as an object that a rich console prints."""
     output = rich.table.Table(
         box=None, header_style="bold", title_justify="left", caption_justify="left",
         title=Text(table.title, "italic") if table.title else None,
         caption=Text(table.note) if table.note else None,
     )  # fmt: skip
-    for title, numeric in zip(table.titles, table.numeric, strict=True):
-        output.add_column(Text(printable(title)), justify="right" if numeric else "left")
+    for title, is_numeric in zip(table.column_titles, table.is_numeric, strict=True):
+        output.add_column(Text(printable(title)), justify="right" if is_numeric else "left")
     for row in table.rows:
-        cells = (cell_text(*each) for each in zip(row, table.formats, strict=True))
+        cells = (cell_text(*each) for each in zip(row, table.number_formats, strict=True))
         output.add_row(*(Text(printable(cell)) for cell in cells))
     return output
 
 
-def _show(block: Block, console: Console) -> None:
+def _print_block(block: Block, console: Console) -> None:
     match block:
         case Heading():
             _print(console, Text(block.text, "bold underline"))
@@ -59,17 +59,17 @@ def _show(block: Block, console: Console) -> None:
             print_table(console, block)
         case ClaimTable():
             for verdict in block.verdicts:
-                _show_verdict(verdict, console)
+                _print_verdict(verdict, console)
 
 
-def _show_verdict(verdict: Verdict, console: Console) -> None:
+def _print_verdict(verdict: Verdict, console: Console) -> None:
     claim = verdict.claim
     word = Text(verdict.word.ljust(_WIDEST_WORD), _STYLES.get(verdict.word, "bold"))
     _print(console, word + Text(f"  {claim.text} {claim.source}"))
     if verdict.estimate is None:
         result = verdict.note
     else:
-        result = f"{cell_text(verdict.estimate)}, adjusted p {p_text(verdict.adjusted)}"
+        result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted)}"
     line = f"{claim.statistic}: {result}; claimed {claim.direction} {claim.threshold:g}"
     _print(console, Text(" " * (_WIDEST_WORD + 2) + line))
 

@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.report.figures import (
-    BAND,
-    ERROR,
-    RUN,
+    BAND_OPACITY,
+    ERROR_STYLE,
+    RUN_STYLE,
     colour,
-    finish,
-    key_colour,
-    key_error,
-    key_run,
+    error_legend_handle,
     legend_below,
-    margins,
+    margins_of_error,
     new_figure,
-    with_minus,
+    run_legend_handle,
+    series_legend_handle,
+    style_axes,
+    with_minus_sign,
 )
 from zerolab.report.interval import Z95
 
@@ -39,36 +39,37 @@ class Curve(NamedTuple):
     """Values of several runs at a sequence of points."""
 
     x: Sequence[float]
-    """[points]: horizontal positions."""
-    runs: Sequence[Sequence[float]]
-    """[runs, points]: values; NaN if a run has no value, for example after its end."""
-    errors: Sequence[Sequence[float]] = ()
-    """[runs, points]: standard errors of values due to measurement; empty if values are exact."""
+    """[points], horizontal positions."""
+    run_values: Sequence[Sequence[float]]
+    """[runs, points], values; NaN where a run has no value, for example after it ended."""
+    standard_errors: Sequence[Sequence[float]] = ()
+    """[runs, points], standard errors of measuring the values; empty if the values are exact."""
 
 
 class _CurveStatistics(NamedTuple):
-    """Statistics over runs, float64[points] each; NaN if undefined."""
+    """Statistics over runs, each float64[points]; NaN if undefined."""
 
     mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    standard_deviation: NDArray[np.float64]
     """Standard deviation between runs; NaN for fewer than two runs."""
-    error: NDArray[np.float64]
-    """Standard error of the mean due to measurement."""
+    standard_error: NDArray[np.float64]
+    """Standard error of measuring the mean."""
 
 
 def draw_curves(
     panels: Mapping[str, Mapping[str, Curve]],
     title: str,
-    x_axis: str,
-    y_axis: str,
+    x_label: str,
+    y_label: str,
     *,
     columns: int = 2,
     units: str = "runs",
 ) -> Figure:
-    """Draw one panel per title and one line per series.
+    """Draw the mean curves of series, one line each, in one panel per title.
 
-    The band extends one standard deviation between runs on either side of their mean. Thin bars are
-    measurement errors of the mean. `units` is the plural noun of the averaged units in the legend.
+    `panels` has the curve of each series by panel title. A band extends one standard deviation
+    between runs on either side of the mean. Thin bars are measurement errors of the mean. `units`
+    is the plural noun for runs in the legend.
     """
     series = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     columns = min(columns, len(panels))
@@ -77,62 +78,65 @@ def draw_curves(
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, (heading, curves) in zip(grid.flat, panels.items(), strict=False):
         for number, name in enumerate(series):
-            if name in curves and len(curves[name].runs):
+            if name in curves and len(curves[name].run_values):
                 _draw_curve(axes, curves[name], number, len(series))
-        finish(axes, heading if len(panels) > 1 else "")
-        axes.set_xlabel(x_axis, parse_math=False)
+        style_axes(axes, heading if len(panels) > 1 else "")
+        axes.set_xlabel(x_label, parse_math=False)
         if all(float(x).is_integer() for curve in curves.values() for x in curve.x):
             axes.xaxis.get_major_locator().set_params(integer=True)
     for axes in grid[:, 0]:
-        axes.set_ylabel(y_axis, parse_math=False)
+        axes.set_ylabel(y_label, parse_math=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _curve_keys(panels, series, units))
+    legend_below(figure, _curve_legend_handles(panels, series, units))
     return figure
 
 
-def _draw_curve(axes: Axes, curve: Curve, number: int, lines: int) -> None:
+def _draw_curve(axes: Axes, curve: Curve, number: int, line_count: int) -> None:
     statistics, x, shade = _statistics(curve), np.asarray(curve.x, np.float64), colour(number)
-    mean, deviation = statistics.mean, statistics.deviation
-    axes.fill_between(x, mean - deviation, mean + deviation, color=shade, alpha=BAND, linewidth=0)
+    mean, deviation = statistics.mean, statistics.standard_deviation
+    axes.fill_between(
+        x, mean - deviation, mean + deviation, color=shade, alpha=BAND_OPACITY, linewidth=0
+    )
     has_markers = len(x) <= 2 * _MAX_ERROR_BARS
     markers: dict[str, Any] = {"marker": "o", "markersize": 3} if has_markers else {}
     axes.plot(x, mean, color=shade, linewidth=1.6, **markers)
-    if len(curve.errors):
+    if len(curve.standard_errors):
         step = -(-len(x) // _MAX_ERROR_BARS)
-        bars = slice(number * step // lines, None, step)  # at different points for each line
+        bars = slice(number * step // line_count, None, step)  # at different points for each line
         axes.errorbar(
-            x[bars], mean[bars], yerr=Z95 * statistics.error[bars], linestyle="",
+            x[bars], mean[bars], yerr=Z95 * statistics.standard_error[bars], linestyle="",
             color=shade, elinewidth=0.8, capsize=1.5,
         )  # fmt: skip
 
 
 def _statistics(curve: Curve) -> _CurveStatistics:
-    """Return the statistics at each point over the runs with a value at this point."""
-    values = np.asarray(curve.runs, np.float64)
+    """Return the statistics at each point over the runs that have a value there."""
+    values = np.asarray(curve.run_values, np.float64)
     is_known = ~np.isnan(values)
     counts = is_known.sum(axis=0)
     divisors = np.maximum(1, counts)
     mean = np.where(counts > 0, np.where(is_known, values, 0.0).sum(axis=0) / divisors, np.nan)
     squares = np.where(is_known, (values - mean) ** 2, 0.0).sum(axis=0)
     deviation = np.where(counts > 1, np.sqrt(squares / np.maximum(1, counts - 1)), np.nan)
-    errors = np.asarray(curve.errors, np.float64) if len(curve.errors) else np.zeros_like(values)
+    has_errors = len(curve.standard_errors) > 0
+    errors = np.asarray(curve.standard_errors, np.float64) if has_errors else np.zeros_like(values)
     error = np.sqrt(np.where(is_known, errors**2, 0.0).sum(axis=0)) / divisors
     return _CurveStatistics(mean, deviation, error)
 
 
-def _curve_keys(
+def _curve_legend_handles(
     panels: Mapping[str, Mapping[str, Curve]], series: Sequence[str], units: str
 ) -> list[Artist]:
     curves = [curve for panel in panels.values() for curve in panel.values()]
-    keys = [key_colour(colour(number), name) for number, name in enumerate(series)]
-    if any(len(curve.runs) > 1 for curve in curves):
+    handles = [series_legend_handle(colour(number), name) for number, name in enumerate(series)]
+    if any(len(curve.run_values) > 1 for curve in curves):
         text = f"mean of {units} \N{PLUS-MINUS SIGN} one SD between {units}"
-        keys.append(key_colour("0.85", text))
-    if any(len(curve.errors) for curve in curves):
-        keys.append(key_error("error of measuring the mean, 95 %"))
-    return keys
+        handles.append(series_legend_handle("0.85", text))
+    if any(len(curve.standard_errors) for curve in curves):
+        handles.append(error_legend_handle("error of measuring the mean, 95 %"))
+    return handles
 
 
 _RING: dict[str, Any] = {"marker": "o", "markersize": 11, "mec": "black", "mew": 1.2}
@@ -140,29 +144,29 @@ _FRONT_LABEL = "front: no other is as good at no more cost"
 _LINE = 0.17  # height of a line in the list, in inches
 
 
-class Point(NamedTuple):
-    """A run, or the mean of runs with the same settings."""
+class ScatterPoint(NamedTuple):
+    """Run, or mean of runs with the same settings."""
 
     cost: float
     value: float
     label: str = ""
     """Label in the list of points on the Pareto front."""
-    error: float = 0.0
-    """Standard error of the value due to measurement."""
-    spread: float = 0.0
-    """Standard deviation between runs, if the point is the mean of several runs."""
+    standard_error: float = 0.0
+    """Standard error of measuring the value."""
+    standard_deviation: float = 0.0
+    """Standard deviation of the value between runs; 0 if the point is a single run."""
 
 
 def draw_scatter(
-    series: Mapping[str, Sequence[Point]], title: str, cost_axis: str, value_axis: str
+    series: Mapping[str, Sequence[ScatterPoint]], title: str, cost_label: str, value_label: str
 ) -> Figure:
-    """Draw points, with one colour per series, and their Pareto front.
+    """Draw points, with one colour per series, and the Pareto front of all points.
 
-    Points on the front are numbered, and their labels, if any, are listed next to the axes.
+    Points on the front are numbered, and any labels of these points are listed next to the axes.
     """
     coloured = [(point, colour(i)) for i, points in enumerate(series.values()) for point in points]
     costs, values = [point.cost for point, _ in coloured], [point.value for point, _ in coloured]
-    front = [coloured[i] for i in pareto_front(costs, values)]
+    front = [coloured[i] for i in pareto_front_indices(costs, values)]
     labels = [
         f"{number}  {point.label}" for number, (point, _) in enumerate(front, 1) if point.label
     ]
@@ -172,33 +176,33 @@ def draw_scatter(
     for number, points in enumerate(series.values()):
         _draw_points(axes, points, colour(number))
     _draw_front(axes, front)
-    axes.set_xlabel(cost_axis, parse_math=False)
-    axes.set_ylabel(value_axis, parse_math=False)
-    finish(axes)
+    axes.set_xlabel(cost_label, parse_math=False)
+    axes.set_ylabel(value_label, parse_math=False)
+    style_axes(axes)
     if labels:
         axes.text(
             1.02, 1.0, "\n".join(["on the front", *labels]), transform=axes.transAxes, va="top",
             fontsize=8, linespacing=1.5, parse_math=False,
         )  # fmt: skip
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _scatter_keys(series))
+    legend_below(figure, _scatter_legend_handles(series))
     return figure
 
 
-def _draw_points(axes: Axes, points: Sequence[Point], shade: str) -> None:
+def _draw_points(axes: Axes, points: Sequence[ScatterPoint], shade: str) -> None:
     x, y = [point.cost for point in points], [point.value for point in points]
-    spreads = [point.spread for point in points]
-    if any(spreads):
-        axes.errorbar(x, y, yerr=spreads, linestyle="", color=shade, alpha=0.3, elinewidth=4)
-    errors = margins(point.error for point in points)
+    deviations = [point.standard_deviation for point in points]
+    if any(deviations):
+        axes.errorbar(x, y, yerr=deviations, linestyle="", color=shade, alpha=0.3, elinewidth=4)
+    errors = margins_of_error(point.standard_error for point in points)
     axes.errorbar(
         x, y, yerr=errors if any(errors) else None, linestyle="", color=shade, zorder=3,
-        **RUN, **ERROR,
+        **RUN_STYLE, **ERROR_STYLE,
     )  # fmt: skip
 
 
-def _draw_front(axes: Axes, front: Sequence[tuple[Point, str]]) -> None:
-    """Draw the best value for each cost, with numbers inside the points."""
+def _draw_front(axes: Axes, front: Sequence[tuple[ScatterPoint, str]]) -> None:
+    """Draw the best value at each cost, with numbers inside the points."""
     x, y = [point.cost for point, _ in front], [point.value for point, _ in front]
     axes.step(x, y, where="post", color="black", linewidth=0.9, zorder=2)
     for number, (point, shade) in enumerate(front, 1):
@@ -209,19 +213,20 @@ def _draw_front(axes: Axes, front: Sequence[tuple[Point, str]]) -> None:
         )  # fmt: skip
 
 
-def _scatter_keys(series: Mapping[str, Sequence[Point]]) -> list[Artist]:
+def _scatter_legend_handles(series: Mapping[str, Sequence[ScatterPoint]]) -> list[Artist]:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     all_points = [point for points in series.values() for point in points]
-    keys = [key_colour(colour(number), name) for number, name in enumerate(series)]
-    keys = keys if len(series) > 1 else []
-    are_means = any(point.spread for point in all_points)
-    spread = "mean of runs \N{PLUS-MINUS SIGN} one SD between runs"
-    keys.append(key_colour("0.8", spread) if are_means else key_run())
-    if any(point.error for point in all_points):
-        keys.append(key_error(f"error of measuring {'the mean' if are_means else 'a run'}, 95 %"))
+    handles = [series_legend_handle(colour(number), name) for number, name in enumerate(series)]
+    handles = handles if len(series) > 1 else []
+    are_means = any(point.standard_deviation for point in all_points)
+    label = "mean of runs \N{PLUS-MINUS SIGN} one SD between runs"
+    handles.append(series_legend_handle("0.8", label) if are_means else run_legend_handle())
+    if any(point.standard_error for point in all_points):
+        measured = "the mean" if are_means else "a run"
+        handles.append(error_legend_handle(f"error of measuring {measured}, 95 %"))
     front = Line2D([], [], color="black", linewidth=0.9, mfc="0.35", label=_FRONT_LABEL, **_RING)
-    return [*keys, front]
+    return [*handles, front]
 
 
 _MAP = "viridis"  # perceived brightness increases for every type of colour vision
@@ -229,43 +234,41 @@ _CELL = (0.85, 0.66)  # width and height in inches
 _EMPTY = "#E4E4E4"
 
 
-class Heat(NamedTuple):
-    """Heat map of means over runs."""
+class HeatMap(NamedTuple):
+    """Means over runs by row and column."""
 
-    rows: Sequence[str]
-    """Labels of the rows."""
-    columns: Sequence[str]
-    """Labels of the columns."""
-    values: NDArray[np.float64]
-    """[rows, columns]: means; NaN for missing data."""
-    spread: NDArray[np.float64] | None = None
-    """[rows, columns]: standard deviations between runs; NaN for fewer than two runs."""
-    errors: NDArray[np.float64] | None = None
-    """[rows, columns]: standard errors of a run due to measurement."""
+    row_labels: Sequence[str]
+    column_labels: Sequence[str]
+    means: NDArray[np.float64]
+    """[rows, columns], means; NaN for missing data."""
+    standard_deviations: NDArray[np.float64] | None = None
+    """[rows, columns], standard deviations between runs; NaN for fewer than two runs."""
+    standard_errors: NDArray[np.float64] | None = None
+    """[rows, columns], standard errors of measuring one run."""
 
 
-def draw_heat(
-    maps: Mapping[str, Heat],
+def draw_heat_maps(
+    maps: Mapping[str, HeatMap],
     title: str,
-    row_axis: str,
-    column_axis: str,
-    scale: str,
+    row_axis_label: str,
+    column_axis_label: str,
+    scale_label: str,
     *,
     columns: int = 3,
     number_format: str = ".0f",
 ) -> Figure:
-    """Draw heat maps of equal shape with a common colour scale and the numbers in the cells.
+    """Draw heat maps of equal shape, with a common colour scale and the numbers in the cells.
 
-    The small text below each mean is the standard deviation between runs and the standard error of
-    a run due to measurement.
+    The small text below each mean has the standard deviation between runs and the standard error of
+    measuring one run.
     """
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415
 
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
     first = next(iter(maps.values()))
-    width = _CELL[0] * len(first.columns) + 0.35
-    height = _CELL[1] * len(first.rows) + 0.55
+    width = _CELL[0] * len(first.column_labels) + 0.35
+    height = _CELL[1] * len(first.row_labels) + 0.55
     figure = new_figure(max(5.0, width * columns + 1.9), height * rows + 1.5)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     norm = _scale(maps)
@@ -274,31 +277,33 @@ def draw_heat(
         axes.set_title(heading if len(maps) > 1 else "", fontsize=10, parse_math=False)
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
-    figure.supxlabel(column_axis, fontsize=10, parse_math=False)
-    figure.supylabel(row_axis, fontsize=10, parse_math=False)
-    figure.colorbar(ScalarMappable(norm, _MAP), ax=grid, label=scale, fraction=0.06, aspect=30)
+    figure.supxlabel(column_axis_label, fontsize=10, parse_math=False)
+    figure.supylabel(row_axis_label, fontsize=10, parse_math=False)
+    figure.colorbar(
+        ScalarMappable(norm, _MAP), ax=grid, label=scale_label, fraction=0.06, aspect=30
+    )
     figure.suptitle("\n".join(part for part in (title, _legend(maps)) if part), parse_math=False,
                     fontsize=11)  # fmt: skip
     return figure
 
 
-def _scale(maps: Mapping[str, Heat]) -> Normalize:
-    """Return the common colour scale of all maps."""
+def _scale(maps: Mapping[str, HeatMap]) -> Normalize:
+    """Return the common colour scale of the maps."""
     from matplotlib.colors import Normalize  # noqa: PLC0415
 
-    known = np.concatenate([np.ravel(heat.values) for heat in maps.values()])
+    known = np.concatenate([np.ravel(heat.means) for heat in maps.values()])
     known = known[~np.isnan(known)]
     low, high = (known.min(), known.max()) if len(known) else (0.0, 1.0)
     return Normalize(low, high if high > low else low + 1.0)
 
 
-def _draw_map(axes: Axes, heat: Heat, norm: Normalize, number_format: str) -> None:
+def _draw_map(axes: Axes, heat: HeatMap, norm: Normalize, number_format: str) -> None:
     from matplotlib import colormaps  # noqa: PLC0415
 
     axes.set_facecolor(_EMPTY)
-    axes.imshow(np.ma.masked_invalid(heat.values), cmap=_MAP, norm=norm, aspect="auto")
-    for row, column in np.ndindex(heat.values.shape):
-        value = heat.values[row, column]
+    axes.imshow(np.ma.masked_invalid(heat.means), cmap=_MAP, norm=norm, aspect="auto")
+    for row, column in np.ndindex(heat.means.shape):
+        value = heat.means[row, column]
         if np.isnan(value):
             axes.text(column, row, "no data", ha="center", va="center", fontsize=7, color="0.35")
             continue
@@ -308,38 +313,39 @@ def _draw_map(axes: Axes, heat: Heat, norm: Normalize, number_format: str) -> No
         ink = "white" if luminance < 0.5 else "black"
         y = row - (0.16 * errors.count("\n") + 0.16 if errors else 0.0)
         axes.text(
-            column, y, with_minus(format(value, number_format)), ha="center", va="center",
+            column, y, with_minus_sign(format(value, number_format)), ha="center", va="center",
             fontsize=10, color=ink,
         )  # fmt: skip
         if errors:
             axes.text(column, y + 0.2, errors, ha="center", va="top", fontsize=7, color=ink)
-    axes.set_xticks(range(len(heat.columns)), heat.columns, parse_math=False)
-    axes.set_yticks(range(len(heat.rows)), heat.rows, parse_math=False)
+    axes.set_xticks(range(len(heat.column_labels)), heat.column_labels, parse_math=False)
+    axes.set_yticks(range(len(heat.row_labels)), heat.row_labels, parse_math=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
 
-def _error_text(heat: Heat, row: int, column: int, number_format: str) -> str:
+def _error_text(heat: HeatMap, row: int, column: int, number_format: str) -> str:
     lines = []
-    for label, numbers in (("SD", heat.spread), ("SE", heat.errors)):
+    for label, numbers in (("SD", heat.standard_deviations), ("SE", heat.standard_errors)):
         if numbers is not None and not np.isnan(numbers[row, column]):
             lines.append(f"{label} {format(numbers[row, column], number_format)}")
     return "\n".join(lines)
 
 
-def _legend(maps: Mapping[str, Heat]) -> str:
-    spread = any(heat.spread is not None for heat in maps.values())
-    errors = any(heat.errors is not None for heat in maps.values())
+def _legend(maps: Mapping[str, HeatMap]) -> str:
+    has_deviations = any(heat.standard_deviations is not None for heat in maps.values())
+    has_errors = any(heat.standard_errors is not None for heat in maps.values())
     parts = ["mean of runs"]
-    parts += ["SD: between runs"] if spread else []
-    parts += ["SE: error of measuring one run"] if errors else []
-    return "; ".join(parts) if spread or errors else ""
+    parts += ["SD: between runs"] if has_deviations else []
+    parts += ["SE: error of measuring one run"] if has_errors else []
+    return "; ".join(parts) if has_deviations or has_errors else ""
 
 
-def pareto_front(costs: Sequence[float], values: Sequence[float]) -> list[int]:
-    """Return the indices of points on the Pareto front, in order of increasing cost.
+def pareto_front_indices(costs: Sequence[float], values: Sequence[float]) -> list[int]:
+    """Return the indices of the points on the Pareto front, in order of increasing cost.
 
-    A point is on the front unless another point is better at no more cost, or as good at less cost.
+    A point is on the front unless another point has a higher value at no more cost, or the same
+    value at less cost.
     """
     front: list[int] = []
     for i in sorted(range(len(costs)), key=lambda i: (costs[i], -values[i])):

@@ -37,6 +37,7 @@ def _vector(builder: Any, lanes: Any) -> Any:
 
 
 def _tuple(builder: Any, vector: Any) -> Any:
+    """Convert a vector to a tuple."""
     lanes = ir.Constant(ir.ArrayType(_WORD, 4), ir.Undefined)
     for i, index in enumerate(_INDICES):
         lanes = builder.insert_value(lanes, builder.extract_element(vector, index), i)
@@ -47,76 +48,78 @@ def _compile_as(function: Callable[..., Any], instruction: str) -> None:
     """Compile calls of a function on two tuples of lanes to one LLVM instruction."""
 
     @intrinsic
-    def emitted(_context, one, two):
+    def emitted(_context, lanes, other):
         def generate(_context, builder, _signature, arguments):
             vectors = (_vector(builder, each) for each in arguments)
             return _tuple(builder, getattr(builder, instruction)(*vectors))
 
-        return (_LANES(_LANES, _LANES), generate) if one == two == _LANES else None
+        return (_LANES(_LANES, _LANES), generate) if lanes == other == _LANES else None
 
-    def implementation(one, two):
-        return emitted(one, two)
+    def implementation(lanes, other):
+        return emitted(lanes, other)
 
-    overload(function, jit_options={"forceinline": True})(lambda one, two: implementation)
+    overload(function, jit_options={"forceinline": True})(lambda lanes, other: implementation)
 
 
-def shift_left(one, two):
+def shift_lanes_left(lanes, steps):
     """Return lanes shifted to higher bits, each by its own number of bits below 64."""
-    return tuple(word << step for word, step in zip(one, two, strict=True))
+    return tuple(word << step for word, step in zip(lanes, steps, strict=True))
 
 
-def shift_right(one, two):
+def shift_lanes_right(lanes, steps):
     """Return lanes shifted to lower bits, each by its own number of bits below 64."""
-    return tuple(word >> step for word, step in zip(one, two, strict=True))
+    return tuple(word >> step for word, step in zip(lanes, steps, strict=True))
 
 
-def bit_and(one, two):
+def and_lanes(lanes, other):
     """Return the bitwise AND of two tuples of lanes."""
-    return tuple(word & other for word, other in zip(one, two, strict=True))
+    return tuple(one & two for one, two in zip(lanes, other, strict=True))
 
 
-def bit_or(one, two):
+def or_lanes(lanes, other):
     """Return the bitwise OR of two tuples of lanes."""
-    return tuple(word | other for word, other in zip(one, two, strict=True))
+    return tuple(one | two for one, two in zip(lanes, other, strict=True))
 
 
 @inlined
-def broadcast(word):
+def broadcast_lanes(word):
     """Return lanes that all contain `word`."""
     return word, word, word, word
 
 
 @inlined
-def load(words):
-    """Return uint64[4] as lanes."""
+def load_lanes(words):
+    """Return the lanes in an array uint64[4]."""
     return words[0], words[1], words[2], words[3]
 
 
-def any_bit(lanes):
+def or_reduce(lanes):
     """Return a word with the bits set in at least one lane."""
     return lanes[0] | lanes[1] | lanes[2] | lanes[3]
 
 
 @intrinsic
-def _any_bit(_context, lanes):
+def _or_reduce(_context, lanes):
     def generate(_context, builder, _signature, arguments):
-        kind = ir.FunctionType(_WORD, [_VECTOR])
-        reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.or.v4i64")
+        function_type = ir.FunctionType(_WORD, [_VECTOR])
+        reduce = cgutils.get_or_insert_function(
+            builder.module, function_type, "llvm.vector.reduce.or.v4i64"
+        )
         return builder.call(reduce, [_vector(builder, arguments[0])])
 
     return (types.uint64(_LANES), generate) if lanes == _LANES else None
 
 
-_compile_as(shift_left, "shl")
-_compile_as(shift_right, "lshr")
-_compile_as(bit_and, "and_")
-_compile_as(bit_or, "or_")
+_compile_as(shift_lanes_left, "shl")
+_compile_as(shift_lanes_right, "lshr")
+_compile_as(and_lanes, "and_")
+_compile_as(or_lanes, "or_")
 
 
-@overload(any_bit, jit_options={"forceinline": True})
+@overload(or_reduce, jit_options={"forceinline": True})
 def _(lanes):
     def implementation(lanes):
-        return _any_bit(lanes)
+        return _or_reduce(lanes)
 
     return implementation
 
@@ -145,7 +148,7 @@ _BITS_OF_BYTES = _bits_of_bytes()
 
 
 @inlined
-def counts_up_to_bytes(word):
+def cumulative_byte_popcounts(word):
     """Return a word whose bytes count the set bits of `word` up to and including each byte."""
     word = word - ((word >> _ONE) & _M1)
     word = (word & _M2) + ((word >> np.uint64(2)) & _M2)
@@ -153,14 +156,14 @@ def counts_up_to_bytes(word):
 
 
 @inlined
-def nth_bit_anywhere(word, n):
-    """Return the set bit with exactly `n` lower set bits, on any processor.
+def isolate_nth_bit_portably(word, n):
+    """Return a word with only the set bit that has exactly `n` lower set bits, on any processor.
 
     The bit is in the first byte whose cumulative number of set bits exceeds `n`. All bytes are
     compared in parallel [Vigna2008, Alg. 2].
     """
     n = np.uint64(n)
-    counts = counts_up_to_bytes(word)
+    counts = cumulative_byte_popcounts(word)
     skipped = (((n * _LOW_BITS) | _HIGH_BITS) - counts) & _HIGH_BITS
     offset = ((skipped >> np.uint64(7)) * _LOW_BITS >> np.uint64(56)) << np.uint64(3)
     n -= ((counts << np.uint64(8)) >> offset) & _BYTE
@@ -173,27 +176,29 @@ def _deposit(_context, bits, mask):
 
     def generate(_context, builder, _signature, arguments):
         word = ir.IntType(64)
-        kind = ir.FunctionType(word, [word, word])
+        function_type = ir.FunctionType(word, [word, word])
         name = "llvm.x86.bmi.pdep.64"
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, function_type, name), arguments
+        )
 
     return types.uint64(types.uint64, types.uint64), generate
 
 
-def nth_bit(word, n):
+def isolate_nth_bit(word, n):
     """Return a word with only the set bit that has exactly `n` lower set bits; it must exist."""
-    return nth_bit_anywhere(word, n)
+    return isolate_nth_bit_portably(word, n)
 
 
-@overload(nth_bit, jit_options={"forceinline": True})
+@overload(isolate_nth_bit, jit_options={"forceinline": True})
 def _(word, n):
     def deposit(word, n):
         return _deposit(_ONE << np.uint64(n), word)
 
-    def anywhere(word, n):
-        return nth_bit_anywhere(word, n)
+    def portable(word, n):
+        return isolate_nth_bit_portably(word, n)
 
-    return deposit if _has_fast_deposit() else anywhere
+    return deposit if _has_fast_deposit() else portable
 
 
 def _has_fast_deposit() -> bool:

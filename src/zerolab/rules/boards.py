@@ -1,4 +1,4 @@
-"""Bitboards of up to 64 cells, runs of cells, and symmetries of rectangles.
+"""Bitboards of up to 64 cells, lines of cells, and symmetries of rectangles.
 
 Cell (row, column) is bit row * columns + column.
 """
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
 from zerolab.rules import bits
-from zerolab.rules.bits import counts_up_to_bytes, nth_bit
+from zerolab.rules.bits import cumulative_byte_popcounts, isolate_nth_bit
 
 MAX_SIDE = 8
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
 
 
-def _run_starts() -> NDArray[np.uint64]:
-    """Return uint64[rows, columns, length, 4]: cells at which a run of `length` cells can start.
+def _line_starts() -> NDArray[np.uint64]:
+    """Return uint64[rows, columns, length, 4]: cells in which a line of `length` cells can start.
 
     The last axis is the direction: right, down, down-right, down-left.
     """
@@ -37,28 +37,28 @@ def _run_starts() -> NDArray[np.uint64]:
     return starts
 
 
-_RUN_STARTS = _run_starts()
+_LINE_STARTS = _line_starts()
 
 
-def _run_shifts() -> NDArray[np.uint64]:
-    """Return uint64[columns, length, 3, 4]: the shifts of `has_run`, by stage and direction.
+def _line_shifts() -> NDArray[np.uint64]:
+    """Return uint64[columns, length, 3, 4]: the shifts of `has_line`, by stage and direction.
 
-    Each stage joins pairs of runs of the previous length; unnecessary stages shift by 0.
+    Each stage joins pairs of lines of the previous length; unnecessary stages shift by 0.
     """
     sides = MAX_SIDE + 1
     shifts = np.zeros((sides, sides, 3, 4), np.uint64)
     for columns in range(1, sides):
         steps = np.array([1, columns, columns + 1, columns - 1])
         for length in range(1, sides):
-            run_length = 1
+            line_length = 1
             for stage in range(3):
-                extension = min(run_length, length - run_length)
+                extension = min(line_length, length - line_length)
                 shifts[columns, length, stage] = extension * steps
-                run_length += extension
+                line_length += extension
     return shifts
 
 
-_RUN_SHIFTS = _run_shifts()
+_LINE_SHIFTS = _line_shifts()
 
 
 @inlined
@@ -72,54 +72,55 @@ def _step(direction, columns):
 
 
 @inlined
-def _runs(board, step, length):
-    """Return the lowest cells of runs of `length` set bits, `step` apart.
+def _lowest_line_cells(board, step, length):
+    """Return the lowest cell of every line of `length` set bits, `step` apart.
 
-    Includes runs that continue around an edge of the board.
+    This includes lines that continue around an edge of the board.
     """
-    run = board
-    run_length = 1
-    while run_length < length:
-        extension = min(run_length, length - run_length)
-        run &= run >> np.uint64(extension * step)
-        run_length += extension
-    return run
+    line = board
+    line_length = 1
+    while line_length < length:
+        extension = min(line_length, length - line_length)
+        line &= line >> np.uint64(extension * step)
+        line_length += extension
+    return line
 
 
 @inlined
-def has_run(board, rows, columns, length):
-    """Return True if a board has at least `length` set cells in a row in any direction.
+def has_line(board, rows, columns, length):
+    """Return True if a board has a line of at least `length` set cells in any direction.
 
-    Shifting and intersecting also finds runs that continue around an edge of the board. The table
-    of possible starts removes them.
+    Shifting and intersecting also finds lines that continue around an edge of the board. The table
+    of possible starts removes these lines.
     """
-    run = bits.broadcast(board)
+    line = bits.broadcast_lanes(board)
     for stage in range(3):
-        shifts = bits.load(_RUN_SHIFTS[columns, length, stage])
-        run = bits.bit_and(run, bits.shift_right(run, shifts))
-    return bits.any_bit(bits.bit_and(run, bits.load(_RUN_STARTS[rows, columns, length]))) != ZERO
+        shifts = bits.load_lanes(_LINE_SHIFTS[columns, length, stage])
+        line = bits.and_lanes(line, bits.shift_lanes_right(line, shifts))
+    starts = bits.load_lanes(_LINE_STARTS[rows, columns, length])
+    return bits.or_reduce(bits.and_lanes(line, starts)) != ZERO
 
 
 @inlined
 def winning_cells(board, rows, columns, length):
-    """Return the cells that form a run of `length` with other cells that are set.
+    """Return the cells that complete a line of `length` with other cells that are set.
 
-    The cells themselves may be set or not.
+    The returned cells may or may not be set themselves.
     """
     cells = ZERO
     for direction in range(4):
         step = _step(direction, columns)
-        starts = _RUN_STARTS[rows, columns, length, direction]
+        starts = _LINE_STARTS[rows, columns, length, direction]
         if length == 4:
-            cells |= _completing_four(board, starts, np.uint64(step))
+            cells |= _cells_completing_four(board, starts, np.uint64(step))
         else:
-            cells |= _completing_any(board, starts, step, length)
+            cells |= _cells_completing(board, starts, step, length)
     return cells
 
 
 @inlined
-def _completing_four(board, starts, step):
-    """Return the cells that complete a run of four in one direction."""
+def _cells_completing_four(board, starts, step):
+    """Return the cells that complete a line of four in one direction."""
     second = board >> step
     third = second >> step
     last = starts & (third >> step)
@@ -131,26 +132,26 @@ def _completing_four(board, starts, step):
 
 
 @inlined
-def _completing_any(board, starts, step, length):
-    """Return the cells that complete a run of any length in one direction."""
+def _cells_completing(board, starts, step, length):
+    """Return the cells that complete a line of any length in one direction."""
     cells = ZERO
     for gap in range(length):
-        run = starts
+        line = starts
         for i in range(length):
             if i != gap:
-                run &= board >> np.uint64(i * step)
-        cells |= run << np.uint64(gap * step)
+                line &= board >> np.uint64(i * step)
+        cells |= line << np.uint64(gap * step)
     return cells
 
 
 @inlined
 def count_lines(board, rows, columns, length):
-    """Return the number of runs of `length` set cells in all directions."""
+    """Return the number of lines of `length` set cells in all directions."""
     lines = 0
     for direction in range(4):
         step = _step(direction, columns)
         lines += popcount(
-            _runs(board, step, length) & _RUN_STARTS[rows, columns, length, direction]
+            _lowest_line_cells(board, step, length) & _LINE_STARTS[rows, columns, length, direction]
         )
     return lines
 
@@ -158,17 +159,17 @@ def count_lines(board, rows, columns, length):
 @inlined
 def popcount(board):
     """Return the number of set bits."""
-    return np.int64(counts_up_to_bytes(board) >> np.uint64(56))
+    return np.int64(cumulative_byte_popcounts(board) >> np.uint64(56))
 
 
 @inlined
-def nth_set_bit(board, n):
+def nth_bit_index(board, n):
     """Return the index of the set bit with exactly `n` lower set bits; it must exist."""
-    return lowest_bit(nth_bit(board, n))
+    return lowest_bit_index(isolate_nth_bit(board, n))
 
 
 @inlined
-def lowest_bit(board):
+def lowest_bit_index(board):
     """Return the index of the lowest set bit of a non-empty board."""
     return popcount((board & (~board + ONE)) - ONE)
 
@@ -178,7 +179,7 @@ def list_cells(board, out):
     """Write the indices of the set bits to `out` in ascending order; return their number."""
     count = 0
     while board:
-        out[count] = lowest_bit(board)
+        out[count] = lowest_bit_index(board)
         board &= board - ONE
         count += 1
     return count

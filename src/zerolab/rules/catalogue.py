@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from zerolab.core.config import validate, variant_from
-from zerolab.core.errors import UserError, quoted, require
+from zerolab.core.config import validate, variant_settings_class
+from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.registry import Registry, import_modules, load_plugins
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.encoding import ENCODINGS, Encoding
-from zerolab.rules.hints import HINTS, SolverHints
 from zerolab.rules.rules import GAMES, Game, Rules, State
+from zerolab.rules.solver_rules import SOLVER_RULES, SolverRules
 
-PLAIN: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
+PLAIN_SYMBOLS: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
 """Symbols of the first player's pieces (1), the second player's pieces (-1) and empty cells."""
 
-COLOURED: Mapping[int, str] = {
+COLOURED_SYMBOLS: Mapping[int, str] = {
     1: "\x1b[1;31mX\x1b[0m",
     -1: "\x1b[1;34mO\x1b[0m",
     0: "\x1b[2m.\x1b[0m",
@@ -46,8 +46,8 @@ class Notation:
     @classmethod
     def parse_action(cls, game: Game, text: str) -> int | None:
         """Return the action with a given name, or None; the number of an action is also valid."""
-        is_number = text.isdecimal() and len(text) < 10  # Python refuses to parse very long numbers
-        return int(text) if is_number and int(text) < rules.actions(game) else None
+        is_number = text.isdecimal() and len(text) < 10  # Python rejects very long numbers
+        return int(text) if is_number and int(text) < rules.action_count(game) else None
 
     @staticmethod
     def column_label(game: Game, column: int) -> str:
@@ -55,16 +55,16 @@ class Notation:
         return string.ascii_lowercase[column]
 
     @staticmethod
-    def board(game: Game, state: State) -> NDArray[np.int8]:
+    def board_of(game: Game, state: State) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the mover's pieces, -1 for the opponent's.
 
         By default, this is plane 0 of the encoding.
         """
-        return python.encode(game, state)[0].astype(np.int8)
+        return compiled_rules.encode(game, state)[0].astype(np.int8)
 
     @classmethod
     def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state with the given pieces on the board, the inverse of `board`.
+        """Return the state with the given pieces on the board, the inverse of `board_of`.
 
         `board`, int8[rows, columns], is 1 for the mover's pieces and -1 for the opponent's. The
         mover is the player who made the first move of the game if `first_to_move`. Raises UserError
@@ -73,11 +73,13 @@ class Notation:
         raise UserError("pieces cannot be set up in this game: expected moves instead")
 
     @classmethod
-    def draw(cls, game: Game, board: NDArray[np.int8], symbols: Mapping[int, str]) -> list[str]:
+    def draw_board(
+        cls, game: Game, board: NDArray[np.int8], symbols: Mapping[int, str]
+    ) -> list[str]:
         """Return the lines of a drawing: the column labels, then the rows, numbered from 1.
 
         `board`, int8[rows, columns], is 1 for the first player's pieces and -1 for the second
-        player's. `symbols` is PLAIN or COLOURED.
+        player's. `symbols` is PLAIN_SYMBOLS or COLOURED_SYMBOLS.
         """
         labels = (cls.column_label(game, column) for column in range(board.shape[1]))
         rows = (
@@ -87,48 +89,51 @@ class Notation:
         return ["  " + " ".join(labels), *rows]
 
 
-class Registration(NamedTuple):
-    """Type of a registered game, its parts, and settings that validate its fields."""
+class GameRegistration(NamedTuple):
+    """Type of a registered game, its parts, and a class of settings that validate its fields."""
 
-    kind: Any
+    game_type: Any
     rules: type[Rules]
     encoding: type[Encoding]
     notation: type[Notation]
-    hints: type[SolverHints]
-    settings: type[Any]
+    solver_rules: type[SolverRules]
+    settings_class: type[Any]
 
-    def sizes(self) -> dict[str, tuple[int, int]]:
+    def field_bounds(self) -> dict[str, tuple[int, int]]:
         """Return the smallest and largest valid value of every field of the game."""
-        return {name: _bounds(self.settings, name) for name in self.kind._fields}
+        return {name: _bounds(self.settings_class, name) for name in self.game_type._fields}
 
 
-_REGISTRY: Registry[Registration] = Registry("game")
+_REGISTRY: Registry[GameRegistration] = Registry("game")
 
 
 def register_game(
     name: str,
-    kind: type,
+    game_type: type,
     rules: type[Rules],
     encoding: type[Encoding],
     notation: type[Notation] = Notation,
-    hints: type[SolverHints] = SolverHints,
+    solver_rules: type[SolverRules] = SolverRules,
 ) -> None:
-    """Register the game type `kind`, a NamedTuple, under `name`.
+    """Register `game_type`, a NamedTuple, under `name`.
 
-    `rules.rules` describes the other arguments, the parts of a game. The fields of `kind` are
-    integers with bounds, and the first two are `rows` and `columns`. Users write their values after
-    the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, with the names of the functions,
-    if a part lacks required functions, and ValueError if the name is already registered.
+    `rules.rules` describes the other arguments, the parts of a game. The fields of `game_type` are
+    integers with bounds, and the first two are `rows` and `columns`. Users write the values of the
+    fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, naming the missing
+    functions, if a part lacks required functions, and ValueError if the name is already registered.
     """
-    GAMES.implement(kind, rules)
-    ENCODINGS.implement(kind, encoding)
-    HINTS.implement(kind, hints)
-    settings = variant_from(kind, name)
-    _REGISTRY.add(name, Registration(kind, rules, encoding, notation, hints, settings))
+    GAMES.implement(game_type, rules)
+    ENCODINGS.implement(game_type, encoding)
+    SOLVER_RULES.implement(game_type, solver_rules)
+    settings_class = variant_settings_class(game_type, name)
+    registration = GameRegistration(
+        game_type, rules, encoding, notation, solver_rules, settings_class
+    )
+    _REGISTRY.add(name, registration)
 
 
 @cache
-def registered_games() -> Registry[Registration]:
+def registered_games() -> Registry[GameRegistration]:
     """Return all games, both those of zerolab.games and plug-ins from other packages."""
     import_modules("zerolab.games")  # not an import statement, since `games` is a higher layer
     load_plugins("games")
@@ -137,10 +142,10 @@ def registered_games() -> Registry[Registration]:
 
 def parse_game(text: str) -> Game:
     """Return the game named ``name:ROWSxCOLUMNS[:OTHER]``; raise UserError for invalid names."""
-    require("game", text, str, 'a name, such as "othello:6x6"')
+    require_type("game", text, str, 'a name, such as "othello:6x6"')
     name, _, sizes = text.strip().partition(":")
     registration = registered_games()[name]
-    fields = registration.kind._fields
+    fields = registration.game_type._fields
     numbers = re.fullmatch(r"(\d{1,99})x(\d{1,99})((?::\d{1,99})*)", sizes)
     others = numbers[3].split(":")[1:] if numbers else []
     if numbers is None or len(others) > len(fields) - 2:
@@ -148,7 +153,7 @@ def parse_game(text: str) -> Game:
         raise UserError(f"{quoted(text)} is not a game: expected {name}:{form}, such as {name}:6x6")
     values = [int(number) for number in (numbers[1], numbers[2], *others)]
     settings = validate(
-        registration.settings,
+        registration.settings_class,
         {"name": name, **dict(zip(fields, values, strict=False))},
         source=text,
     )
@@ -185,7 +190,9 @@ def canonical_game_name(text: str) -> str:
 
 def is_game(value: object) -> bool:
     """Return True if the type of a value is a registered game."""
-    return any(registration.kind is type(value) for registration in registered_games().values())
+    return any(
+        registration.game_type is type(value) for registration in registered_games().values()
+    )
 
 
 def notation_of(game: Game) -> type[Notation]:
@@ -193,9 +200,9 @@ def notation_of(game: Game) -> type[Notation]:
     return _registered(game)[1].notation
 
 
-def _registered(game: Game) -> tuple[str, Registration]:
+def _registered(game: Game) -> tuple[str, GameRegistration]:
     for name, registration in registered_games().items():
-        if registration.kind is type(game):
+        if registration.game_type is type(game):
             return name, registration
     raise TypeError(f"{type(game).__name__} is not registered as a game")
 

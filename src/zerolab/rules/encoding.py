@@ -1,7 +1,7 @@
 """Network planes, symmetries, and the layout of actions on the board.
 
-`rules.rules` has a glossary. Only `planes` and `encode` are required. By default, the only symmetry
-of a game is the identity.
+`rules.rules` has a glossary. Only `plane_count` and `encode` are required. By default, the only
+symmetry of a game is the identity.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ENCODINGS = CompiledInterface("game")
 Places = Literal["cells", "columns", "rows"]
 
 
-@ENCODINGS.function
-def planes(game: Game) -> int:
+@ENCODINGS.declare
+def plane_count(game: Game) -> int:
     """Return the number of planes that `encode` writes."""
     raise AssertionError
 
 
-@ENCODINGS.function
+@ENCODINGS.declare
 def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
     """Write the planes of a state to `out`, float32[planes, cells].
 
@@ -38,25 +38,25 @@ def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
     raise AssertionError
 
 
-@ENCODINGS.function
-def symmetries(game: Game) -> int:
+@ENCODINGS.declare
+def symmetry_count(game: Game) -> int:
     """Return the number of symmetries of the rules, including the identity, which is number 0."""
     raise AssertionError
 
 
-@ENCODINGS.function
+@ENCODINGS.declare
 def transform(game: Game, state: State, symmetry: int, out: State) -> None:
     """Write the image of a state under a symmetry to `out`, uint64[words], a different array."""
     raise AssertionError
 
 
-@ENCODINGS.function
+@ENCODINGS.declare
 def transform_cell(game: Game, symmetry: int, cell: int) -> int:
     """Return the image of a cell under a symmetry."""
     raise AssertionError
 
 
-@ENCODINGS.function
+@ENCODINGS.declare
 def transform_action(game: Game, symmetry: int, action: int) -> int:
     """Return the image of an action under a symmetry."""
     raise AssertionError
@@ -70,7 +70,7 @@ def smallest_image(game, state, out, workspace):
     """
     copy_row(state, out)
     best = 0
-    for symmetry in range(1, symmetries(game)):
+    for symmetry in range(1, symmetry_count(game)):
         transform(game, state, symmetry, workspace)
         if _precedes(workspace, out):
             copy_row(workspace, out)
@@ -90,7 +90,7 @@ def _precedes(one, other):
 class Encoding:
     """Base class of encodings, with the identity as the only symmetry."""
 
-    actions_over: ClassVar[Places | None] = None
+    action_places: ClassVar[Places | None] = None
     """Places on the board to which the first actions correspond, in order.
 
     Further actions, such as a pass, have no place. None if actions do not correspond to places;
@@ -100,12 +100,12 @@ class Encoding:
     plane_names: ClassVar[tuple[str, ...]] = ("pieces",)
     """Distinct names of the first planes.
 
-    Planes with the same name have the same meaning in different games, so a network can use one for
-    the other. Planes without a name have a different meaning in each game.
+    Planes with the same name have the same meaning in different games, so a network can use one in
+    place of the other. Planes without a name have a different meaning in each game.
     """
 
     @staticmethod
-    def symmetries(game):
+    def symmetry_count(game):
         return 1
 
     @staticmethod
@@ -122,14 +122,14 @@ class Encoding:
 
 
 class ActionLayout(NamedTuple):
-    """Layout of actions on the board; each of the first actions corresponds to one place."""
+    """Layout of actions on the board, in which each of the first actions has one place."""
 
-    over: Places
-    """Kind of place."""
-    places: int
-    """Number of places and of actions that correspond to them."""
-    others: int
-    """Number of further actions without a place on the board, such as a pass."""
+    places: Places
+    """Places on the board: all its cells, columns or rows."""
+    place_count: int
+    """Number of places, each with one action."""
+    placeless_count: int
+    """Number of further actions, without a place on the board, such as a pass."""
 
 
 def action_layout(game: Game) -> ActionLayout:
@@ -137,21 +137,21 @@ def action_layout(game: Game) -> ActionLayout:
 
     Raises UserError if the game does not declare a valid layout.
     """
-    encoding, over = _encoding(game), _encoding(game).actions_over
+    encoding, places = _encoding(game), _encoding(game).action_places
     rows, columns = game[:2]
-    sizes = {"cells": rows * columns, "columns": columns, "rows": rows}
-    if over is None or over not in sizes:
+    place_counts = {"cells": rows * columns, "columns": columns, "rows": rows}
+    if places is None or places not in place_counts:
         raise UserError(
-            f"{encoding.__name__}.actions_over = {quoted(over)} does not assign actions to places"
-            f" on the board: expected one of {', '.join(sizes)}"
+            f"{encoding.__name__}.action_places = {quoted(places)} does not assign actions to"
+            f" places on the board: expected one of {', '.join(place_counts)}"
         )
-    actions = rules.actions(game)
-    if sizes[over] > actions:
+    actions, needed = rules.action_count(game), place_counts[places]
+    if needed > actions:
         raise UserError(
-            f"{encoding.__name__}.actions_over = {quoted(over)} needs {sizes[over]} actions on a"
+            f"{encoding.__name__}.action_places = {quoted(places)} needs {needed} actions on a"
             f" {rows}x{columns} board: expected a different kind of place for {actions} actions"
         )
-    return ActionLayout(over, sizes[over], actions - sizes[over])
+    return ActionLayout(places, needed, actions - needed)
 
 
 def plane_names(game: Game) -> tuple[str, ...]:

@@ -1,9 +1,8 @@
 """Facts about positions, from which network heads compute their targets.
 
 A search records `SearchFacts` for every move, and the store saves them as columns of examples.
-`Facts` adds the facts that follow from the rest of the game. A new fact from the search requires a
-field of `SearchFacts`, a value in `Search.facts`, and a head that uses it for its target. All other
-code copies every column.
+`Facts` adds the facts that follow from the rest of the game. docs/architecture.md lists the changes
+that a new fact requires.
 """
 
 from __future__ import annotations
@@ -24,13 +23,16 @@ class ColumnForm(NamedTuple):
 
     dtype: str
     """Type on disk."""
-    per: Literal["position", "word", "action", "feature"]
-    """Meaning of the entries in a row; symmetries also permute entries per action."""
+    entry_per: Literal["position", "word", "action", "feature"]
+    """Unit of one entry: a row has one entry per position, or one per word, action or feature.
+
+    Symmetries also permute the entries per action.
+    """
 
     @property
-    def axes(self) -> int:
+    def axis_count(self) -> int:
         """Number of axes: 1 for columns with one entry per position, otherwise 2."""
-        return 1 if self.per == "position" else 2
+        return 1 if self.entry_per == "position" else 2
 
 
 _ACTIONS_16 = ColumnForm("float16", "action")
@@ -44,8 +46,8 @@ class ColumnTable:
     """Base class of tables with columns of equal length and one row per position."""
 
     @classmethod
-    def forms(cls) -> dict[str, ColumnForm]:
-        """Return the forms in the annotations of the columns, by name."""
+    def column_forms(cls) -> dict[str, ColumnForm]:
+        """Return the form of each column, from its annotation, by name."""
         hints = get_type_hints(cls, include_extras=True)
         return {each.name: hints[each.name].__metadata__[0] for each in fields(cls)}
 
@@ -53,24 +55,24 @@ class ColumnTable:
         """Return the columns by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def map(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+    def map_columns(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
         """Return a table with a function applied to every column."""
         return type(self)(**{name: change(each) for name, each in self.columns().items()})
 
-    def rows(self, rows: Any) -> Self:
+    def rows(self, index: Any) -> Self:
         """Return the rows at a numpy index; slices are views, other indices make copies."""
-        return self.map(lambda each: each[rows])
+        return self.map_columns(lambda each: each[index])
 
     @classmethod
-    def unknown(cls, count: int, actions: int) -> dict[str, NDArray[Any]]:
-        """Return columns of NaN with `count` rows, by name, in their types on disk.
+    def unknown_columns(cls, count: int, actions: int) -> dict[str, NDArray[Any]]:
+        """Return columns of NaN with `count` rows, by name, with their types on disk.
 
         Feature columns are empty, [count, 0].
         """
         widths = {"action": (actions,), "feature": (0,), "position": ()}
         return {
-            name: np.full((count, *widths[form.per]), np.nan, form.dtype)
-            for name, form in cls.forms().items()
+            name: np.full((count, *widths[form.entry_per]), np.nan, form.dtype)
+            for name, form in cls.column_forms().items()
         }
 
     @classmethod
@@ -86,7 +88,7 @@ class ColumnTable:
 class SearchFacts(ColumnTable):
     """Facts about a position recorded by a search.
 
-    The search returns float32; examples and the replay window contain float16.
+    The search returns float32; examples have the annotated types.
     """
 
     policies: Annotated[Numbers, _ACTIONS_16]
@@ -108,17 +110,17 @@ class Facts(SearchFacts):
     All other columns are float32.
     """
 
-    replies: Annotated[Numbers, _ACTIONS_16]
+    reply_policies: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: policy of the opponent's next search; NaN if there is none."""
-    moves: Annotated[Numbers, _ACTIONS_16]
+    played_actions: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: one-hot encoding of the played action."""
     features: Annotated[Numbers, _FEATURES_16]
-    """[N, features]: another network's features of this position and later ones of the game.
+    """[N, features]: another network's features of this position and of later ones in the game.
 
-    NaN after the end of the game. Symmetries do not change them.
+    NaN after the end of the game. Symmetries do not change features.
     """
     values: Annotated[Numbers, _NUMBER_32]
-    """[N]: outcome for the mover, discounted by the number of plies until then."""
+    """[N]: outcome for the mover, discounted by the number of plies until the end of the game."""
     draws: Annotated[Numbers, _NUMBER_32]
     """[N]: probability of a draw, plus the amount by which discounting reduces a win or loss."""
     plies_left: Annotated[Numbers, _NUMBER_32]
@@ -127,8 +129,10 @@ class Facts(SearchFacts):
     """[N]: number of plies played before this position."""
 
 
-ACTION_COLUMNS = tuple(name for name, form in Facts.forms().items() if form.per == "action")
+ACTION_COLUMNS = tuple(
+    name for name, form in Facts.column_forms().items() if form.entry_per == "action"
+)
 """Columns with one entry per action, which symmetries permute."""
 
-VECTOR_COLUMNS = tuple(name for name, form in Facts.forms().items() if form.axes == 2)
+VECTOR_COLUMNS = tuple(name for name, form in Facts.column_forms().items() if form.axis_count == 2)
 """Columns with several entries per position."""

@@ -7,13 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError, nearest, quoted, require
-from zerolab.rules import python, rules
-from zerolab.rules.catalogue import COLOURED, PLAIN, game_name, is_game, notation_of, parse_game
+from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
+from zerolab.rules import compiled_rules, rules
+from zerolab.rules.catalogue import (
+    COLOURED_SYMBOLS,
+    PLAIN_SYMBOLS,
+    game_name,
+    is_game,
+    notation_of,
+    parse_game,
+)
 from zerolab.rules.rules import ONGOING, Game, State
 
 
-class Origin(NamedTuple):
+class CustomStart(NamedTuple):
     """A position set up by hand, from which a game starts."""
 
     state: State
@@ -34,16 +41,16 @@ class Position:
         game: Game,
         state: State,
         history: tuple[int, ...] = (),
-        origin: Origin | None = None,
+        custom_start: CustomStart | None = None,
     ) -> None:
         """Create a position from a state, uint64[words], and the actions that led to it.
 
-        The first action was played in `origin`, by default the initial position of the game.
+        The first action was played in `custom_start`, by default the initial position of the game.
         """
         self.game = game
         self.state = state.copy()
         self.history = history
-        self.origin = origin
+        self.custom_start = custom_start
         self.state.flags.writeable = False
 
     @classmethod
@@ -53,7 +60,7 @@ class Position:
         Raises UserError for anything else.
         """
         game_value = game if is_game(game) else parse_game(game)
-        return cls(game_value, python.start(game_value))
+        return cls(game_value, compiled_rules.start(game_value))
 
     @classmethod
     def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
@@ -69,7 +76,7 @@ class Position:
             raise UserError(f"the board has {shape} cells: expected {size}")
         own = board.astype(np.int8) if first_to_move else -board.astype(np.int8)
         state = notation_of(game_value).set_up(game_value, own, first_to_move)
-        return cls(game_value, state, (), Origin(state, first_to_move))
+        return cls(game_value, state, (), CustomStart(state, first_to_move))
 
     @property
     def ply(self) -> int:
@@ -79,12 +86,12 @@ class Position:
     @property
     def first_to_move(self) -> bool:
         """True if the player who made the first action, X on the board, is to move."""
-        return (self.ply % 2 == 0) == (self.origin is None or self.origin.first_to_move)
+        return (self.ply % 2 == 0) == (self.custom_start is None or self.custom_start.first_to_move)
 
     @property
     def outcome(self) -> int | None:
         """Result for the player to move: 1, 0 or -1; None if the game is ongoing."""
-        result = python.outcome(self.game, self.state)
+        result = compiled_rules.outcome(self.game, self.state)
         return None if result == ONGOING else result
 
     @property
@@ -97,8 +104,8 @@ class Position:
     def legal_mask(self) -> NDArray[np.bool_]:
         """Mask of legal actions, bool[actions]; all False if the game is over."""
         if self.outcome is not None:
-            return np.zeros(rules.actions(self.game), np.bool_)
-        return python.legal(self.game, self.state)
+            return np.zeros(rules.action_count(self.game), np.bool_)
+        return compiled_rules.legal(self.game, self.state)
 
     @property
     def legal_actions(self) -> list[int]:
@@ -116,14 +123,14 @@ class Position:
 
     def parse(self, text: str) -> int:
         """Return the legal action with a given name; raise UserError if there is none."""
-        require("move", text, str, 'a name, such as "c2"')
+        require_type("move", text, str, 'a name, such as "c2"')
         action = notation_of(self.game).parse_action(self.game, text.strip())
         if action in self.legal_actions:
             return action
         if self.outcome is not None:
             raise UserError(f"{quoted(text)} cannot be played: the game is over")
         moves = ", ".join(self.legal_moves)
-        hint = nearest(text, self.legal_moves) if action is None else ""
+        hint = did_you_mean(text, self.legal_moves) if action is None else ""
         raise UserError(f"{quoted(text)} is not a legal move here: expected one of {moves}{hint}")
 
     def play(self, action: int | str) -> Position:
@@ -132,33 +139,37 @@ class Position:
         Raises UserError if the action is not legal.
         """
         number = self.parse(action if isinstance(action, str) else str(action))
-        state = python.apply(self.game, self.state, number)
-        return Position(self.game, state, (*self.history, number), self.origin)
+        state = compiled_rules.apply(self.game, self.state, number)
+        return Position(self.game, state, (*self.history, number), self.custom_start)
 
     def line(self) -> list[Position]:
         """Return all positions of the game from the first up to and including this one."""
-        state = python.start(self.game) if self.origin is None else self.origin.state
-        positions = [Position(self.game, state, (), self.origin)]
+        state = (
+            compiled_rules.start(self.game)
+            if self.custom_start is None
+            else self.custom_start.state
+        )
+        positions = [Position(self.game, state, (), self.custom_start)]
         for action in self.history:
             positions.append(positions[-1].play(action))
         return positions
 
     def planes(self) -> NDArray[np.float32]:
         """Return the input planes for a network, float32[planes, rows, columns]."""
-        return python.encode(self.game, self.state)
+        return compiled_rules.encode(self.game, self.state)
 
     def board(self) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the first player's pieces, -1 for the second's."""
         sign = 1 if self.first_to_move else -1
-        return sign * notation_of(self.game).board(self.game, self.state)
+        return sign * notation_of(self.game).board_of(self.game, self.state)
 
     def render(self, colour: bool = False) -> str:
         """Draw the board, with X for the first player, and the last move.
 
         The drawing also shows the player to move, or the result of a finished game.
         """
-        symbols = COLOURED if colour else PLAIN
-        lines = notation_of(self.game).draw(self.game, self.board(), symbols)
+        symbols = COLOURED_SYMBOLS if colour else PLAIN_SYMBOLS
+        lines = notation_of(self.game).draw_board(self.game, self.board(), symbols)
         result = self.first_player_outcome
         if result is None:
             status = "X to move" if self.first_to_move else "O to move"

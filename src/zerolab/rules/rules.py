@@ -1,10 +1,10 @@
-"""Rules interface: the functions that every game provides and every search calls.
+"""Rules interface: functions that every game provides and every search calls.
 
 Glossary
 --------
 game      a NamedTuple that determines the rules, such as ``Othello(rows=6, columns=6)``
 state     uint64[words]: a position from the mover's point of view; opaque outside the game
-action    an integer in [0, actions), whose meaning depends on the game
+action    an integer in [0, action count), whose meaning depends on the game
 ply       one action by one player; players alternate on every ply, including passes
 mover     the player to move
 outcome   ONGOING, or the result of a finished game for the mover: WIN, DRAW or LOSS
@@ -18,27 +18,30 @@ symmetry  a permutation of the cells that preserves the value of every position
 Parts
 -----
 A game is one short file with a NamedTuple, a class of static methods for each part, which extends
-the base class of the part, and a call of `rules.catalogue.register_game` (``docs/add-a-game.md``).
+the base class of the part, and a call to `rules.catalogue.register_game` (``docs/add-a-game.md``).
 
-========  ====================  =====================  ===========================================
-Part      Base class            Required               Optional, with a default in the base class
-========  ====================  =====================  ===========================================
-play      `rules.Rules`         words, actions,        check, random_action, playout
-                                start, legal, apply,
-                                outcome
-encoding  `encoding.Encoding`   planes, encode         symmetries, transform, transform_cell,
-                                                       transform_action; actions_over,
-                                                       plane_names
-notation  `catalogue.Notation`  nothing                action_name, parse_action, column_label,
-                                                       board, draw
-hints     `hints.SolverHints`   nothing                empties, max_plies, score, score_bounds,
-                                                       score_is_distance, solver_moves,
-                                                       move_ordering_score
-========  ====================  =====================  ===========================================
+============  ==========================  ====================  =================================
+Part          Base class                  Required              Optional, with a default in the
+                                                                base class
+============  ==========================  ====================  =================================
+play          `rules.Rules`               word_count,           check, random_action, playout
+                                          action_count, start,
+                                          legal, apply,
+                                          outcome
+encoding      `encoding.Encoding`         plane_count, encode   symmetry_count, transform,
+                                                                transform_cell, transform_action;
+                                                                action_places, plane_names
+notation      `catalogue.Notation`        nothing               action_name, parse_action,
+                                                                column_label, board_of, set_up,
+                                                                draw_board
+solver rules  `solver_rules.SolverRules`  nothing               empties, max_plies, final_score,
+                                                                score_bounds, score_is_distance,
+                                                                solver_moves, move_ordering_score
+============  ==========================  ====================  =================================
 
-Play, encoding and hints run in kernels and in plain Python. Notation is for users and is never
-compiled. Games whose actions are cells can inherit most methods from `rules.squares`. Outside
-kernels, call the functions of `rules.python`.
+Play, encoding and solver rules run in kernels and in plain Python. Notation is for users and is
+never compiled. Games whose actions are cells can inherit most methods from `rules.cells`. Outside
+kernels, call the functions of `rules.compiled_rules`.
 """
 
 from __future__ import annotations
@@ -72,25 +75,25 @@ Mask = NDArray[np.bool_]
 GAMES = CompiledInterface("game")
 
 
-@GAMES.function
-def words(game: Game) -> int:
+@GAMES.declare
+def word_count(game: Game) -> int:
     """Return the number of 64-bit words of a state."""
     raise AssertionError
 
 
-@GAMES.function
-def actions(game: Game) -> int:
+@GAMES.declare
+def action_count(game: Game) -> int:
     """Return the number of actions, legal or not."""
     raise AssertionError
 
 
-@GAMES.function
+@GAMES.declare
 def start(game: Game, out: State) -> None:
     """Write the initial state to `out`, uint64[words]."""
     raise AssertionError
 
 
-@GAMES.function
+@GAMES.declare
 def legal(game: Game, state: State, mask: Mask) -> None:
     """Write the legal actions of the mover to `mask`, bool[actions].
 
@@ -99,7 +102,7 @@ def legal(game: Game, state: State, mask: Mask) -> None:
     raise AssertionError
 
 
-@GAMES.function
+@GAMES.declare
 def apply(game: Game, state: State, action: int, out: State) -> None:
     """Write the state after a legal action, from the next mover's point of view, to `out`.
 
@@ -108,24 +111,24 @@ def apply(game: Game, state: State, action: int, out: State) -> None:
     raise AssertionError
 
 
-@GAMES.function
+@GAMES.declare
 def outcome(game: Game, state: State) -> int:
     """Return ONGOING, or WIN, DRAW or LOSS for the mover."""
     raise AssertionError
 
 
-@GAMES.function
+@GAMES.declare
 def random_action(game: Game, state: State, random: int) -> int:
     """Return a uniformly random legal action, using 64 random bits."""
     raise AssertionError
 
 
-@GAMES.function
+@GAMES.declare
 def playout(game: Game, state: State, key: int, out: State, moves: NDArray[np.int32]) -> int:
     """Play uniformly random legal actions to the end; return the outcome for the mover of `state`.
 
     The actions depend only on the state and the random stream `key`. `out`, uint64[words], is
-    overwritten. The number of plies and then the actions are written to `moves`,
+    overwritten. The number of plies, followed by the actions, is written to `moves`,
     int32[1 + MAX_PLIES].
     """
     raise AssertionError
@@ -140,7 +143,7 @@ class Rules:
 
     @staticmethod
     def random_action(game, state, random):
-        mask = np.empty(actions(game), np.bool_)
+        mask = np.empty(action_count(game), np.bool_)
         legal(game, state, mask)
         count = 0
         for action in range(mask.shape[0]):
@@ -161,7 +164,7 @@ class Rules:
             if result != ONGOING:
                 moves[0] = ply
                 return result if ply % 2 == 0 else -result
-            action = random_action(game, out, streams.bits(key, ply))
+            action = random_action(game, out, streams.random_bits(key, ply))
             apply(game, out, action, out)
             moves[1 + ply] = action
         moves[0] = MAX_PLIES
@@ -170,26 +173,26 @@ class Rules:
 
 
 _PLAYOUTS_PER_THREAD = 1000
-"""Smallest number of playouts worth another thread, which takes about 50 microseconds to wake."""
+"""Minimum number of playouts per additional thread; waking one takes about 50 microseconds."""
 
 
 @inlined
-def playout_bits(key, ply, previous):
-    """Return 64 bits for a ply, the upper 32 of which are random and used by `streams.below`.
+def random_bits_for_ply(key, ply, previous):
+    """Return 64 bits for a ply; the upper 32 are random, and `streams.below` uses only those.
 
     Two plies share one draw of the stream `key`; `previous` is the result for ply - 1.
     """
-    return previous << np.uint64(32) if ply & 1 else streams.bits(key, ply >> 1)
+    return previous << np.uint64(32) if ply & 1 else streams.random_bits(key, ply >> 1)
 
 
 @inlined
-def win_after(plies):
-    """Return the outcome for the first player to move if the last of `plies` plies wins."""
+def outcome_if_last_ply_wins(plies):
+    """Return the outcome for the mover of a position if the last of the next `plies` plies wins."""
     return WIN if plies & 1 else LOSS
 
 
 @inlined
-def mean_playout(game, state, count, key, out, moves):
+def mean_playout_outcome(game, state, count, key, out, moves):
     """Return the mean outcome of `count` playouts for the mover of `state`.
 
     Playout j uses the stream `fold(key, j)`. `out` and `moves` are the same as for `playout`;
@@ -202,5 +205,5 @@ def mean_playout(game, state, count, key, out, moves):
 
 
 def threads_for_playouts(playouts: int, threads: int) -> int:
-    """Return the number of threads, at most `threads`, worth waking for a number of playouts."""
+    """Return the number of threads to use for a number of playouts, at most `threads`."""
     return min(threads, 1 + playouts // _PLAYOUTS_PER_THREAD)

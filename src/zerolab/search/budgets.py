@@ -1,8 +1,8 @@
 """Simulation budgets: the number of simulations per move.
 
-Like searches, budgets work on trees and are independent of games and players, so self-play, matches
-and players with a clock can all use them. To add a budget from another package, register its
-settings in `BUDGETS` from a module named by the entry-point group ``zerolab.search``.
+Budgets work on trees and are independent of games and players, so self-play, matches and players
+with a clock can all use them. To add a budget from another package, register its settings in
+`BUDGETS` from a module named by the entry-point group ``zerolab.search``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.core.config import Variant
+from zerolab.core.config import VariantSettings
 from zerolab.core.errors import quoted
 from zerolab.core.registry import Registry
 from zerolab.search.methods import plans_ahead
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Allowance(NamedTuple):
-    """Simulations allowed for n moves until the next call of `Budget.more`."""
+    """Simulations of n searches until the next call of `Budget.allow_more`."""
 
     simulations: NDArray[np.int32]
     """int32[n]: number of simulations."""
@@ -38,18 +38,18 @@ class Budget:
     """Budget for the trees of one search."""
 
     may_extend: ClassVar[bool] = False
-    """True if the search must call `more` once the allowed simulations of a move have run."""
+    """True if the search must call `allow_more` when it has used up its simulations."""
 
-    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         """Return the allowance of new searches; `keys` uint64[n] are their random streams."""
         raise NotImplementedError
 
-    def more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
-        """Return the number of further simulations per move, int32[n]; 0 ends the search."""
+    def allow_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+        """Return the number of additional simulations, int32[n]; 0 ends a search."""
         raise NotImplementedError
 
 
-class BudgetSettings(Variant):
+class BudgetSettings(VariantSettings):
     """Base class of budget settings."""
 
     def check(self, search: SearchSettings) -> None:
@@ -66,9 +66,9 @@ BUDGETS: Registry[type[BudgetSettings]] = Registry("budget")
 class PlayoutCapSettings(BudgetSettings):
     """Playout cap randomization [Wu2019, Section 3.1].
 
-    Value targets need many games, whereas policy targets need many simulations per move. Most moves
-    are therefore searched with few simulations and without root noise. A random share of moves is
-    searched fully, and only these become policy and value targets.
+    Value targets need many games, but policy targets need many simulations per move. Most moves are
+    therefore searched with few simulations and without root noise. A random share of moves is
+    searched fully, and only fully searched moves provide policy and value targets.
     """
 
     name: Literal["playout_cap"] = "playout_cap"
@@ -78,13 +78,13 @@ class PlayoutCapSettings(BudgetSettings):
     simulations growing to 1000; [Clausen2021] lists 0.25 as an option."""
 
     simulations: int = Field(default=20, ge=1, le=1_000_000)
-    """Simulations per move for all other moves. [Wu2019]: 100 growing to 200; [Clausen2021]: 30."""
+    """Simulations per move for the other moves. [Wu2019]: 100 growing to 200; [Clausen2021]: 30."""
 
     def check(self, search: SearchSettings) -> None:
         if self.simulations >= search.simulations:
             raise ValueError(
                 f"selfplay.budget.simulations = {self.simulations} is not below search.simulations"
-                f" = {search.simulations}: expected a smaller number for the moves that are not"
+                f" = {search.simulations}: expected fewer simulations for moves that are not"
                 " searched fully"
             )
 
@@ -98,7 +98,7 @@ class _PlayoutCap(Budget):
         self._quick = quick
         self._full = full
 
-    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         full = np.empty(len(trees), np.bool_)
         _draw(keys, self._share, full)
         return Allowance(np.where(full, self._full, self._quick).astype(np.int32), full)
@@ -114,7 +114,7 @@ def _draw(keys, share, drawn):
 BUDGETS.add("playout_cap", PlayoutCapSettings)
 
 
-class FixedSettings(BudgetSettings):
+class FixedBudgetSettings(BudgetSettings):
     """`search.simulations` for every move.
 
     [Wang2019], [Wang2020a] and [Wang2020b] use this budget.
@@ -130,18 +130,18 @@ class _Fixed(Budget):
     def __init__(self, simulations: int) -> None:
         self._simulations = simulations
 
-    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         count = len(trees)
         return Allowance(np.full(count, self._simulations, np.int32), np.ones(count, np.bool_))
 
 
-BUDGETS.add("fixed", FixedSettings)
+BUDGETS.add("fixed", FixedBudgetSettings)
 
 
 class KlGainSettings(BudgetSettings):
     """Thinking time controlled by the Kullback-Leibler divergence [Clausen2021].
 
-    At intervals of `every` simulations, the root policy is compared with the previous one, and at
+    Every `every` simulations, the root policy is compared with the previous root policy, or at
     first with the priors of the visited actions [ClausenCode]. The search of a move ends when the
     divergence falls to a threshold. League players in [Clausen2021] use this budget with 50 to
     2,000 nodes per move and a clock. With this budget, `search.simulations` applies only to matches
@@ -160,7 +160,7 @@ class KlGainSettings(BudgetSettings):
     """Maximum number of simulations per move. [Clausen2021]: 2000."""
 
     threshold: float = Field(default=-8.0, ge=-64, le=64)
-    """Base-2 logarithm of the divergence, in bits, at or below which the policy counts as settled.
+    """Base-2 logarithm of the divergence, in bits, at or below which the search ends.
     On Connect Four, with a network trained for four iterations and at most 1,000 simulations, -6,
     -8 and -10 led to 196, 337 and 594 simulations per move. [Clausen2021]: evolved between -14 and
     1."""
@@ -184,40 +184,43 @@ class KlGainSettings(BudgetSettings):
                 ' simulations of a move in advance; expected another budget, such as "fixed"'
             )
 
-    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> KlGain:
-        return KlGain(self, trees, actions)
+    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> KlGainBudget:
+        return KlGainBudget(self, trees, actions)
 
 
-class KlGain(Budget):
-    """Budget of `KlGainSettings`; thresholds and maxima may differ between trees."""
+class KlGainBudget(Budget):
+    """Budget of `KlGainSettings`; trees may have different thresholds and maxima."""
 
     may_extend: ClassVar[bool] = True
 
     def __init__(self, settings: KlGainSettings, trees: int, actions: int) -> None:
         self._settings = settings
         self.thresholds = np.full(trees, settings.threshold)
-        """float64[trees]: threshold of each tree."""
-        self.most = np.full(trees, settings.most, np.int32)
+        """float64[trees]: `KlGainSettings.threshold` of each tree."""
+        self.max_simulations = np.full(trees, settings.most, np.int32)
         """int32[trees]: maximum number of simulations per move of each tree."""
-        self.spent = np.zeros(trees, np.int32)
+        self.spent_simulations = np.zeros(trees, np.int32)
         """int32[trees]: simulations allowed so far for the current move of each tree."""
         self._previous = np.zeros((trees, actions), np.float32)
         self._compared = np.zeros(trees, np.bool_)
 
-    def begin(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         self._compared[trees] = False
-        self.spent[trees] = np.minimum(self._settings.every, self.most[trees])
-        return Allowance(self.spent[trees], np.ones(len(trees), np.bool_))
+        self.spent_simulations[trees] = np.minimum(
+            self._settings.every, self.max_simulations[trees]
+        )
+        return Allowance(self.spent_simulations[trees], np.ones(len(trees), np.bool_))
 
-    def more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
-        settings, spent, most = self._settings, self.spent[trees], self.most[trees]
+    def allow_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+        settings, spent = self._settings, self.spent_simulations[trees]
+        remaining = self.max_simulations[trees] - spent
         current = search.policies(trees)
         previous = self._previous_policies(trees, current, search)
-        settled = divergence(previous, current) <= 2.0 ** self.thresholds[trees]
+        settled = kl_divergence(previous, current) <= 2.0 ** self.thresholds[trees]
         self._previous[trees] = current
-        finished = (settled & (spent >= settings.least)) | (spent >= most)
-        more = np.where(finished, 0, np.minimum(settings.every, most - spent)).astype(np.int32)
-        self.spent[trees] += more
+        finished = (settled & (spent >= settings.least)) | (remaining <= 0)
+        more = np.where(finished, 0, np.minimum(settings.every, remaining)).astype(np.int32)
+        self.spent_simulations[trees] += more
         return more
 
     def _previous_policies(
@@ -232,10 +235,10 @@ class KlGain(Budget):
         return previous
 
 
-def divergence(previous: NDArray[Any], current: NDArray[Any]) -> NDArray[np.float64]:
+def kl_divergence(previous: NDArray[Any], current: NDArray[Any]) -> NDArray[np.float64]:
     """Return D_KL(previous || current) of distributions [n, actions] in bits, float64[n].
 
-    Only actions with weight in both distributions count; without any, the divergence is 0.
+    Only actions with weight in both distributions count. If there are none, the divergence is 0.
     """
     both = (previous > 0) & (current > 0)
     p, q = (np.where(both, each, 0).astype(np.float64) for each in (previous, current))

@@ -1,8 +1,8 @@
 """Evaluators, and a cache of evaluations by position.
 
-The cache serves equal positions within a step and in later steps. Neither use changes results if
+The cache serves equal positions within a step and in later steps. This does not change results if
 evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a fixed size: a
-position can be stored in any of four adjacent entries, and the oldest of them is replaced.
+position can be stored in any of four adjacent entries, and replaces the oldest of the four.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.errors import UserError
-from zerolab.core.memory import LINE, copy_row, prefetch
+from zerolab.core.memory import CACHE_LINE_BYTES, copy_row, prefetch
 from zerolab.core.streams import mix
 
 ExtraOutput = Literal["draws", "action_values"]
 """Optional evaluator outputs in addition to priors and values."""
 
-_NEEDS = {"draws": "probabilities of a draw (draw_value)", "action_values": "action values (fpu)"}
+_OUTPUT_DESCRIPTIONS = {
+    "draws": "probabilities of a draw (draw_value)",
+    "action_values": "action values (fpu)",
+}
 
 
 class Evaluator(Protocol):
-    """Source of priors and values for batches of positions: the search's interface to a network."""
+    """Source of priors and values of positions; the search calls a network through it."""
 
     def evaluate(
         self, states: NDArray[np.uint64]
@@ -33,8 +36,9 @@ class Evaluator(Protocol):
         """Return priors float32[N, actions] and values float32[N] of uint64[N, words] states.
 
         Illegal actions may have nonzero priors; the search masks and renormalises them. Values are
-        in [-1, 1], from the perspective of the side to move. The search requests equal states in a
-        batch only once and may reuse evaluations (see `SearchSettings.deduplicate` and `.cache`).
+        in [-1, 1], from the point of view of the side to move. The search requests equal states in
+        a batch only once and may reuse evaluations (see `SearchSettings.deduplicate` and
+        `SearchSettings.cache`).
         """
         ...
 
@@ -52,7 +56,7 @@ class Evaluation(NamedTuple):
     """float32[N, actions]: value of each action for the side to move."""
 
     def rows(self, rows: slice) -> Evaluation:
-        """Return the evaluations of a range of positions."""
+        """Return the evaluations of some of the positions."""
         draws, action_values = self.draws, self.action_values
         return Evaluation(
             self.priors[rows],
@@ -63,10 +67,10 @@ class Evaluation(NamedTuple):
 
 
 @runtime_checkable
-class DetailedEvaluator(Evaluator, Protocol):
-    """Evaluator with outputs in addition to priors and values."""
+class ExtraOutputEvaluator(Evaluator, Protocol):
+    """Evaluator that can provide extra outputs: draw probabilities and action values."""
 
-    def evaluate_more(
+    def evaluate_with_extras(
         self, states: NDArray[np.uint64], extra_outputs: Collection[ExtraOutput]
     ) -> tuple[
         NDArray[np.float32],
@@ -87,15 +91,15 @@ def evaluate(
     """Evaluate uint64[N, words] states; raise UserError for unsupported extra outputs."""
     if not extra_outputs:
         return Evaluation(*evaluator.evaluate(states))
-    require_outputs(evaluator, extra_outputs)
-    assert isinstance(evaluator, DetailedEvaluator)
-    return Evaluation(*evaluator.evaluate_more(states, extra_outputs))
+    require_extra_outputs(evaluator, extra_outputs)
+    assert isinstance(evaluator, ExtraOutputEvaluator)
+    return Evaluation(*evaluator.evaluate_with_extras(states, extra_outputs))
 
 
-def require_outputs(evaluator: Evaluator, extra_outputs: Collection[ExtraOutput]) -> None:
-    """Raise UserError if extra outputs are requested from an evaluator without any."""
-    if extra_outputs and not isinstance(evaluator, DetailedEvaluator):
-        needed = " and ".join(_NEEDS[each] for each in sorted(extra_outputs))
+def require_extra_outputs(evaluator: Evaluator, extra_outputs: Collection[ExtraOutput]) -> None:
+    """Raise UserError if extra outputs are requested from an evaluator that has none."""
+    if extra_outputs and not isinstance(evaluator, ExtraOutputEvaluator):
+        needed = " and ".join(_OUTPUT_DESCRIPTIONS[each] for each in sorted(extra_outputs))
         raise UserError(f"the search needs {needed}: expected a network with the matching head")
 
 
@@ -119,19 +123,20 @@ class UniformEvaluator:
 _WAYS = 4
 NO_ENTRY = -1
 
-_TAG = np.dtype([("step", np.int64), ("hash", np.uint32), ("row", np.int32)])
-"""Identity of the position in an entry; four tags fit in one CPU cache line."""
+_TAG = np.dtype([("request_step", np.int64), ("upper_hash", np.uint32), ("batch_row", np.int32)])
+"""Tag that identifies the position in an entry; four tags fit in one CPU cache line."""
 
 
-class Cache(NamedTuple):
+class EvaluationCache(NamedTuple):
     """Hash table of `size` evaluations, a power of two; probing wraps around at the end.
 
-    `step`, `hash` and `row` of an entry are adjacent in memory, as are state, value and priors.
+    `request_step`, `upper_hash` and `batch_row` of an entry are adjacent in memory, as are state,
+    value and priors.
     """
 
-    step: NDArray[np.int64]  # [size] the requesting step, 0 in empty entries
-    hash: NDArray[np.uint32]  # [size] the upper half of the state's hash
-    row: NDArray[np.int32]  # [size] the row in that step's batch
+    request_step: NDArray[np.int64]  # [size] step that requested the evaluation, 0 if empty
+    upper_hash: NDArray[np.uint32]  # [size] upper half of the hash of the state
+    batch_row: NDArray[np.int32]  # [size] row in the batch of that step
     states: NDArray[np.uint64]  # [size, words]
     values: NDArray[np.float32]  # [size]
     priors: NDArray[np.float32]  # [size, actions]
@@ -141,16 +146,16 @@ class Cache(NamedTuple):
 
 def empty_cache(
     positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
-) -> Cache:
+) -> EvaluationCache:
     """Allocate a cache for at least `positions` positions."""
     size, width = _shape(positions, words, actions)
     tags = np.zeros(size, _TAG)
     state = 2 * words
     entries = np.zeros((size, width), np.float32)
-    return Cache(
-        step=tags["step"],
-        hash=tags["hash"],
-        row=tags["row"],
+    return EvaluationCache(
+        request_step=tags["request_step"],
+        upper_hash=tags["upper_hash"],
+        batch_row=tags["batch_row"],
         states=entries[:, :state].view(np.uint64),
         values=entries[:, state],
         priors=entries[:, state + 1 : state + 1 + actions],
@@ -173,17 +178,17 @@ def cache_bytes(
 def _shape(positions: int, words: int, actions: int) -> tuple[int, int]:
     """Return the number of entries and their width in float32 values: state, value and priors."""
     size = max(_WAYS, 1 << (positions - 1).bit_length())
-    line = LINE // 4
+    line = CACHE_LINE_BYTES // 4
     return size, -(-(2 * words + 1 + actions) // line) * line
 
 
 @inlined
 def hash_state(state):
     """Return a 64-bit hash of all words of a state."""
-    key = np.uint64(0)
+    state_hash = np.uint64(0)
     for word in range(state.shape[0]):
-        key = mix(key ^ state[word])
-    return key
+        state_hash = mix(state_hash ^ state[word])
+    return state_hash
 
 
 @kernel
@@ -194,42 +199,42 @@ def hash_states(states, hashes):
 
 
 @inlined
-def prefetch_tags(cache, key):
-    """Prefetch the tags of the entries that can contain the state with hash `key`."""
-    entry = np.int64(key & np.uint64(cache.step.shape[0] - 1))
-    prefetch(cache.step, (entry,), 0)
-    prefetch(cache.step, (entry + _WAYS - 1,), 0)
+def prefetch_tags(cache, state_hash):
+    """Prefetch the tags of all entries that can contain a state with hash `state_hash`."""
+    entry = np.int64(state_hash & np.uint64(cache.request_step.shape[0] - 1))
+    prefetch(cache.request_step, (entry,), 0)
+    prefetch(cache.request_step, (entry + _WAYS - 1,), 0)
 
 
 @inlined
-def prefetch_entry(cache, key):
-    """Prefetch the entry that contains the state with hash `key`, or would receive it."""
-    size = cache.step.shape[0]
-    tag = np.uint32(key >> np.uint64(32))
-    entry = np.int64(key & np.uint64(size - 1))
+def prefetch_entry(cache, state_hash):
+    """Prefetch the entry that contains a state with hash `state_hash`, or that it would replace."""
+    size = cache.request_step.shape[0]
+    upper_hash = np.uint32(state_hash >> np.uint64(32))
+    entry = np.int64(state_hash & np.uint64(size - 1))
     likely = entry
     for _ in range(_WAYS):
-        if cache.hash[entry] == tag:
+        if cache.upper_hash[entry] == upper_hash:
             likely = entry
             break
-        if cache.step[entry] < cache.step[likely]:
+        if cache.request_step[entry] < cache.request_step[likely]:
             likely = entry
         entry = (entry + 1) & (size - 1)
     prefetch(cache.states, (likely,), 0)
 
 
 @inlined
-def find(cache, state, key, earliest):
+def find_entry(cache, state, state_hash, earliest):
     """Return the entry of a state requested in step `earliest` or later, or NO_ENTRY.
 
-    `key` is the hash of the state.
+    `state_hash` is the hash of the state.
     """
-    size = cache.step.shape[0]
-    tag = np.uint32(key >> np.uint64(32))
-    entry = np.int64(key & np.uint64(size - 1))
+    size = cache.request_step.shape[0]
+    upper_hash = np.uint32(state_hash >> np.uint64(32))
+    entry = np.int64(state_hash & np.uint64(size - 1))
     for _ in range(_WAYS):
-        step = cache.step[entry]
-        if cache.hash[entry] == tag and step >= earliest and step > 0:
+        step = cache.request_step[entry]
+        if cache.upper_hash[entry] == upper_hash and step >= earliest and step > 0:
             same = True
             for word in range(state.shape[0]):
                 same &= cache.states[entry, word] == state[word]
@@ -240,23 +245,23 @@ def find(cache, state, key, earliest):
 
 
 @inlined
-def reserve(cache, state, key, step, row):
+def reserve_entry(cache, state, state_hash, step, row):
     """Reserve an entry for a state whose evaluation will be row `row` of this step's batch.
 
-    `key` is the hash of the state. Returns NO_ENTRY if this step has already reserved every
-    candidate entry.
+    `state_hash` is the hash of the state. Returns NO_ENTRY if this step has already reserved all
+    entries that can contain the state.
     """
-    size = cache.step.shape[0]
-    entry = np.int64(key & np.uint64(size - 1))
+    size = cache.request_step.shape[0]
+    entry = np.int64(state_hash & np.uint64(size - 1))
     oldest = entry
     for _ in range(_WAYS):
-        if cache.step[entry] < cache.step[oldest]:
+        if cache.request_step[entry] < cache.request_step[oldest]:
             oldest = entry
         entry = (entry + 1) & (size - 1)
-    if cache.step[oldest] == step:
+    if cache.request_step[oldest] == step:
         return NO_ENTRY
-    cache.step[oldest] = step
-    cache.hash[oldest] = np.uint32(key >> np.uint64(32))
-    cache.row[oldest] = row
+    cache.request_step[oldest] = step
+    cache.upper_hash[oldest] = np.uint32(state_hash >> np.uint64(32))
+    cache.batch_row[oldest] = row
     copy_row(state, cache.states[oldest])
     return oldest

@@ -5,7 +5,7 @@ The evaluator then evaluates the whole batch, and `expand_and_backup` uses the r
 that end in a finished game or a cached position are backed up immediately, so a batch contains only
 positions to evaluate. Trees never influence each other.
 
-Helpers are inlined; docs/decisions/0010 describes where branches around them are avoided.
+Helpers are inlined. A call inside a branch can be slow (docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -15,41 +15,51 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed, copy_row, prefetch
-from zerolab.search.evaluator import NO_ENTRY, find, reserve
+from zerolab.search.evaluator import NO_ENTRY, find_entry, reserve_entry
 from zerolab.search.mcts_solver import decided_value, is_decided
-from zerolab.search.methods import seed_children
+from zerolab.search.methods import init_child_values
 from zerolab.search.simulation import (
     EXPECTED_CHILDREN,
     backup,
+    compute_leaf_states,
     descend,
     expand_and_backup_leaf,
-    gather,
-    materialise_leaves,
+    gather_trees,
 )
 from zerolab.search.tree import (
     CACHED,
     DEDUPLICATED,
     EVALUATED,
-    GROUP,
+    GROUP_SIZE,
     SIMULATIONS,
     TERMINAL,
     has_room,
-    opened,
+    kernel_tree_arrays,
     prefetch_nodes,
 )
 from zerolab.search.values import draw_probability
-from zerolab.search.virtual_loss import is_waiting, simulations_to_begin, start_waiting
+from zerolab.search.virtual_loss import is_waiting, mark_waiting, unstarted_simulations
 
 _AHEAD = 16
 """Number of cache entries to prefetch ahead of writes."""
 
 _EXTENSION = 1 << 41
-"""Part of a playout stream that seeds extended searches."""
+"""Number folded into a playout stream to derive the stream of an extended search."""
 
 
 @inlined
 def _finish_simulation(
-    game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
+    game,
+    methods,
+    leaf_evaluator,
+    tree,
+    cache,
+    search_state,
+    options,
+    b,
+    node,
+    state_hash,
+    workspace,
 ):
     """Finish a simulation whose leaf needs no evaluation.
 
@@ -57,133 +67,166 @@ def _finish_simulation(
     """
     state = tree.states[b, node]
     if is_decided(tree.solver, tree, b, node):
-        workspace.moves[0] = 0
+        workspace.playout_moves[0] = 0
         backup_value = decided_value(tree.solver, tree, b, node)
-        search.counts[TERMINAL] += 1
-        search.counts[SIMULATIONS] += backup(
-            methods, tree, search, b, node, backup_value, workspace.moves, False
+        search_state.counts[TERMINAL] += 1
+        search_state.counts[SIMULATIONS] += backup(
+            methods, tree, search_state, b, node, backup_value, workspace.playout_moves, False
         )
         return True, NO_ENTRY
     entry = NO_ENTRY
-    if step.deduplicate or step.cached:
-        entry = find(cache, state, key, 1 if step.cached else step.number)
-    if step.uniform or (entry != NO_ENTRY and cache.step[entry] < step.number):
-        search.counts[CACHED] += not step.uniform
-        priors = workspace.uniform if step.uniform else cache.priors[entry]
-        estimate = np.float32(0.0) if step.uniform else cache.values[entry]
-        evaluation = priors, estimate, draw_probability(tree.utility, cache.draws, entry)
-        search.counts[SIMULATIONS] += expand_and_backup_leaf(
-            game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, False
+    if options.deduplicate or options.use_cache:
+        entry = find_entry(
+            cache, state, state_hash, 1 if options.use_cache else options.step_number
         )
-        seed_children(methods.fpu, tree, b, node, cache.action_values, entry)
+    if options.is_uniform or (
+        entry != NO_ENTRY and cache.request_step[entry] < options.step_number
+    ):
+        search_state.counts[CACHED] += not options.is_uniform
+        priors = workspace.uniform_priors if options.is_uniform else cache.priors[entry]
+        evaluator_value = np.float32(0.0) if options.is_uniform else cache.values[entry]
+        evaluation = priors, evaluator_value, draw_probability(tree.utility, cache.draws, entry)
+        search_state.counts[SIMULATIONS] += expand_and_backup_leaf(
+            game, methods, leaf_evaluator, tree, search_state, b, node, evaluation, workspace, False
+        )
+        init_child_values(methods.fpu, tree, b, node, cache.action_values, entry)
         return True, entry
     return False, entry
 
 
 @inlined
-def _request(cache, search, step, b, node, state, key, entry, rows):
+def _request_evaluation(
+    cache, search_state, options, b, node, state, state_hash, entry, batch_size
+):
     """Request the evaluation of a leaf, mark it as waiting, and return the new batch size.
 
     `entry` is the cache entry of an equal position requested in this step, or NO_ENTRY.
     """
-    place = search.waiting[b]
-    search.leaf[b, place] = node
-    if entry != NO_ENTRY and step.deduplicate:
-        search.counts[DEDUPLICATED] += 1
-        search.row[b, place] = cache.row[entry]
-        return rows
-    skip_cache = entry != NO_ENTRY or not (step.deduplicate or step.cached)
-    search.entry[rows] = NO_ENTRY if skip_cache else reserve(cache, state, key, step.number, rows)
-    copy_row(state, search.states[rows])
-    search.row[b, place] = rows
-    return rows + 1
+    place = search_state.waiting_count[b]
+    search_state.waiting_leaves[b, place] = node
+    if entry != NO_ENTRY and options.deduplicate:
+        search_state.counts[DEDUPLICATED] += 1
+        search_state.batch_rows[b, place] = cache.batch_row[entry]
+        return batch_size
+    skip_cache = entry != NO_ENTRY or not (options.deduplicate or options.use_cache)
+    search_state.cache_entries[batch_size] = (
+        NO_ENTRY
+        if skip_cache
+        else reserve_entry(cache, state, state_hash, options.step_number, batch_size)
+    )
+    copy_row(state, search_state.leaf_states[batch_size])
+    search_state.batch_rows[b, place] = batch_size
+    return batch_size + 1
 
 
 @inlined
-def _search_group(game, methods, leaf_evaluator, tree, cache, search, step, count, rows, workspace):
-    """Run simulations of a group of trees until each is waiting for an evaluation or finished.
+def _search_group(
+    game, methods, leaf_evaluator, tree, cache, search_state, options, count, batch_size, workspace
+):
+    """Run simulations until every tree of a group waits for an evaluation or is finished.
 
-    The first simulations descend together, later ones individually. Leaves are requested in tree
-    order. Returns the batch size and whether a tree ran out of nodes.
+    The first simulations of all trees descend together, later simulations one at a time. Leaves are
+    requested in the order of the trees. Returns the batch size and whether a tree ran out of nodes.
     """
-    actions = workspace.mask.shape[0]
-    full = False
+    actions = workspace.legal_mask.shape[0]
+    is_full = False
     at = 0
     begin = 0
     end = count
     while at < count:
-        descend(methods, tree, search, workspace, step, begin, end)
-        materialise_leaves(game, tree, cache, workspace, step, begin, end)
+        descend(methods, tree, search_state, workspace, options, begin, end)
+        compute_leaf_states(game, tree, cache, workspace, options, begin, end)
         continues = False
         while at < count and not continues:
             b = workspace.trees[at]
-            node = workspace.leaves[at]
-            key = workspace.hashes[at]
+            node = workspace.nodes[at]
+            state_hash = workspace.hashes[at]
             if is_waiting(methods.virtual_loss, tree, b, node):
                 at += 1
                 continue
-            finished, entry = _finish_simulation(
-                game, methods, leaf_evaluator, tree, cache, search, step, b, node, key, workspace
+            is_finished, entry = _finish_simulation(
+                game,
+                methods,
+                leaf_evaluator,
+                tree,
+                cache,
+                search_state,
+                options,
+                b,
+                node,
+                state_hash,
+                workspace,
             )
-            if finished:
-                continues = simulations_to_begin(methods.virtual_loss, search, b) > 0
+            if is_finished:
+                continues = unstarted_simulations(methods.virtual_loss, search_state, b) > 0
             else:
                 state = tree.states[b, node]
-                rows = _request(cache, search, step, b, node, state, key, entry, rows)
-                continues = start_waiting(methods.virtual_loss, tree, search, b, node)
-            if continues and not has_room(tree, b, actions * (1 + search.waiting[b])):
-                full = True
+                batch_size = _request_evaluation(
+                    cache, search_state, options, b, node, state, state_hash, entry, batch_size
+                )
+                continues = mark_waiting(methods.virtual_loss, tree, search_state, b, node)
+            if continues and not has_room(tree, b, actions * (1 + search_state.waiting_count[b])):
+                is_full = True
                 continues = False
             if not continues:
                 at += 1
         begin = at
         end = at + 1
-    return rows, full
+    return batch_size, is_full
 
 
 @kernel
-def extend_streams(search, trees):
-    """Derive fresh playout streams from the current ones for some trees."""
+def renew_playout_keys(search_state, trees):
+    """Derive fresh playout streams of some trees from the current streams."""
     for b in trees:
-        search.playout_key[b] = streams.fold(search.playout_key[b], _EXTENSION)
+        search_state.playout_key[b] = streams.fold(search_state.playout_key[b], _EXTENSION)
 
 
 @kernel
-def select_leaves(game, methods, leaf_evaluator, handle, step):
-    """Run simulations until every active tree is waiting for an evaluation or finished.
+def select_leaves(game, methods, leaf_evaluator, handle, options):
+    """Run simulations until every active tree waits for an evaluation or is finished.
 
-    `handle` refers to the search's `Memory`. Returns the batch size and whether a tree ran out of
-    nodes.
+    `handle` refers to the `SearchMemory` of the search. Returns the batch size and whether a tree
+    ran out of nodes.
     """
-    forest, cache, search, workspace = borrowed(handle.value)
-    tree = opened(forest)
-    trees = search.active.shape[0]
-    rows = 0
-    full = False
-    for begin in range(0, trees, GROUP):
-        end = min(begin + GROUP, trees)
-        count, stopped = gather(tree, search, begin, end, workspace)
-        full |= stopped
-        rows, stopped = _search_group(
-            game, methods, leaf_evaluator, tree, cache, search, step, count, rows, workspace
+    forest, cache, search_state, workspace = borrowed(handle.value)
+    tree = kernel_tree_arrays(forest)
+    trees = search_state.is_active.shape[0]
+    batch_size = 0
+    is_full = False
+    for begin in range(0, trees, GROUP_SIZE):
+        end = min(begin + GROUP_SIZE, trees)
+        count, ran_out = gather_trees(tree, search_state, begin, end, workspace)
+        is_full |= ran_out
+        batch_size, ran_out = _search_group(
+            game,
+            methods,
+            leaf_evaluator,
+            tree,
+            cache,
+            search_state,
+            options,
+            count,
+            batch_size,
+            workspace,
         )
-        full |= stopped
-    search.counts[EVALUATED] += rows
-    return rows, full
+        is_full |= ran_out
+    search_state.counts[EVALUATED] += batch_size
+    return batch_size, is_full
 
 
 @kernel
-def store(handle, evaluations):
+def cache_evaluations(handle, evaluations):
     """Store the evaluations of a batch in the cache."""
     memory = borrowed(handle.value)
     cache = memory.cache
-    search = memory.state
+    search_state = memory.search_state
     evaluations = borrowed(evaluations)
-    rows = evaluations.values.shape[0]
-    for row in range(rows):
-        ahead = search.entry[min(row + _AHEAD, rows - 1)]
+    batch_size = evaluations.values.shape[0]
+    for row in range(batch_size):
+        ahead = search_state.cache_entries[min(row + _AHEAD, batch_size - 1)]
         prefetch(cache.states, (ahead,), 0)
-        entry = search.entry[row]
+        entry = search_state.cache_entries[row]
         if entry != NO_ENTRY:
             copy_row(evaluations.priors[row], cache.priors[entry])
             cache.values[entry] = evaluations.values[row]
@@ -194,36 +237,36 @@ def store(handle, evaluations):
 
 
 @inlined
-def _gather_waiting(tree, search, begin, end, place, workspace):
-    """Collect the trees from `begin` to `end` - 1 with a waiting leaf at index `place`.
+def _gather_waiting_leaves(tree, search_state, begin, end, place, workspace):
+    """Collect the trees from `begin` to `end` - 1 that have a waiting leaf at index `place`.
 
-    Nodes needed by their backups are prefetched.
+    Return their number and prefetch the nodes that their backups need.
     """
     count = 0
-    nodes = min(workspace.mask.shape[0], EXPECTED_CHILDREN)
+    nodes = min(workspace.legal_mask.shape[0], EXPECTED_CHILDREN)
     for b in range(begin, end):
-        if place < search.waiting[b]:
-            node = search.leaf[b, place]
+        if place < search_state.waiting_count[b]:
+            node = search_state.waiting_leaves[b, place]
             prefetch_nodes(tree, b, node, 1)
             prefetch(tree.states, (b, node), 0)
-            prefetch_nodes(tree, b, tree.used[b], nodes)
+            prefetch_nodes(tree, b, tree.node_count[b], nodes)
             workspace.trees[count] = b
-            workspace.leaves[count] = node
-            workspace.live[count] = count
+            workspace.nodes[count] = node
+            workspace.unfinished[count] = count
             count += 1
-    live = count
-    while live > 0:
-        still = 0
-        for at in range(live):
-            i = workspace.live[at]
+    unfinished_count = count
+    while unfinished_count > 0:
+        kept_count = 0
+        for at in range(unfinished_count):
+            i = workspace.unfinished[at]
             b = workspace.trees[i]
-            node = tree.parent[b, workspace.leaves[i]]
+            node = tree.parent[b, workspace.nodes[i]]
             if node >= 0:
                 prefetch_nodes(tree, b, node, 1)
-                workspace.leaves[i] = node
-                workspace.live[still] = i
-                still += 1
-        live = still
+                workspace.nodes[i] = node
+                workspace.unfinished[kept_count] = i
+                kept_count += 1
+        unfinished_count = kept_count
     return count
 
 
@@ -234,20 +277,20 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
     Returns the number of completed simulations. Disjoint ranges of trees can be processed in
     parallel, each with its own workspace and counts.
     """
-    forest, _, search, workspace = borrowed(handle.value)
-    tree = opened(forest)
+    forest, _, search_state, workspace = borrowed(handle.value)
+    tree = kernel_tree_arrays(forest)
     evaluations = borrowed(evaluations)
     simulations = 0
-    for first in range(begin, end, GROUP):
-        last = min(first + GROUP, end)
-        for place in range(search.leaf.shape[1]):
-            count = _gather_waiting(tree, search, first, last, place, workspace)
+    for first in range(begin, end, GROUP_SIZE):
+        last = min(first + GROUP_SIZE, end)
+        for place in range(search_state.waiting_leaves.shape[1]):
+            count = _gather_waiting_leaves(tree, search_state, first, last, place, workspace)
             if count == 0:
                 break
             for i in range(count):
                 b = workspace.trees[i]
-                node = np.int64(search.leaf[b, place])
-                row = search.row[b, place]
+                node = np.int64(search_state.waiting_leaves[b, place])
+                row = search_state.batch_rows[b, place]
                 draw = draw_probability(tree.utility, evaluations.draws, row)
                 evaluation = evaluations.priors[row], evaluations.values[row], draw
                 simulations += expand_and_backup_leaf(
@@ -255,13 +298,13 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
                     methods,
                     leaf_evaluator,
                     tree,
-                    search,
+                    search_state,
                     b,
                     node,
                     evaluation,
                     workspace,
                     True,
                 )
-                seed_children(methods.fpu, tree, b, node, evaluations.action_values, row)
-        search.waiting[first:last] = 0
+                init_child_values(methods.fpu, tree, b, node, evaluations.action_values, row)
+        search_state.waiting_count[first:last] = 0
     return simulations

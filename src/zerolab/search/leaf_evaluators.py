@@ -6,33 +6,33 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from zerolab.rules.rules import mean_playout
-from zerolab.search.methods import LeafEvaluator, register_leaf_evaluator
+from zerolab.rules.rules import mean_playout_outcome
+from zerolab.search.methods import LeafEvaluatorRule, register_leaf_evaluator
 
 
-class Mixed(NamedTuple):
+class MixedValue(NamedTuple):
     """v = (1 - w) * v_network + w * v_playout, as in WRo and WRoRa of [Wang2020b].
 
-    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start over I' iterations; the
-    warm start sets it. playouts: number of playouts to average per leaf. [Wang2020b]: 1.
+    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start over I' iterations, which
+    sets it. playouts: number of playouts to average per leaf. [Wang2020b]: 1.
     """
 
     weight: Annotated[float, Field(ge=0, le=1)] = 0.5
     playouts: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
 
-@register_leaf_evaluator("mixed", Mixed)
-class _MixedRule:
+@register_leaf_evaluator("mixed", MixedValue)
+class _MixedValueRule:
     """Bitwise equal to the network value at weight 0, and to the playout value at weight 1."""
 
     @staticmethod
-    def playouts(rule):
+    def playouts_per_leaf(rule):
         return rule.playouts
 
     @staticmethod
-    def leaf_value(rule, game, state, estimate, key, scratch, moves):
-        played = mean_playout(game, state, rule.playouts, key, scratch, moves)
-        return (1.0 - rule.weight) * estimate + rule.weight * played
+    def leaf_value(rule, game, state, evaluator_value, key, playout_state, playout_moves):
+        played = mean_playout_outcome(game, state, rule.playouts, key, playout_state, playout_moves)
+        return (1.0 - rule.weight) * evaluator_value + rule.weight * played
 
 
 class NetworkValue(NamedTuple):
@@ -40,10 +40,10 @@ class NetworkValue(NamedTuple):
 
 
 @register_leaf_evaluator("network", NetworkValue)
-class _NetworkValueRule(LeafEvaluator):
+class _NetworkValueRule(LeafEvaluatorRule):
     @staticmethod
-    def leaf_value(rule, game, state, estimate, key, scratch, moves):
-        return estimate
+    def leaf_value(rule, game, state, evaluator_value, key, playout_state, playout_moves):
+        return evaluator_value
 
 
 class RandomPlayout(NamedTuple):
@@ -59,9 +59,9 @@ class RandomPlayout(NamedTuple):
 @register_leaf_evaluator("playout", RandomPlayout)
 class _RandomPlayoutRule:
     @staticmethod
-    def playouts(rule):
+    def playouts_per_leaf(rule):
         return rule.playouts
 
     @staticmethod
-    def leaf_value(rule, game, state, estimate, key, scratch, moves):
-        return mean_playout(game, state, rule.playouts, key, scratch, moves)
+    def leaf_value(rule, game, state, evaluator_value, key, playout_state, playout_moves):
+        return mean_playout_outcome(game, state, rule.playouts, key, playout_state, playout_moves)

@@ -13,14 +13,14 @@ import numpy as np
 
 from zerolab.core.compiled import CompiledInterface, inlined
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
-from zerolab.search.values import backup_value_of, set_exact
+from zerolab.search.values import set_exact_value, to_backup_value
 
 SOLVERS = CompiledInterface("node solver")
 
 PROVEN = 5
-"""Index of the number of proven nodes in `SearchState.counts`."""
+"""Index of the number of proven nodes in `SearchState.counts`; the last name in `COUNTS`."""
 
-SCALE = 1 << 30
+WEIGHT_SCALE = 1 << 30
 """Factor for converting probabilities to integer weights."""
 
 
@@ -31,64 +31,65 @@ class NoSolver(NamedTuple):
 class MctsSolver(NamedTuple):
     """Solver that records proven results and their distance to the end of the game in plies.
 
-    The distance of a win is that of the shortest proof found so far, which need not be the shortest
-    win. The distance of a loss is that of the longest proof among its replies.
+    The distance of a proven win is the length of the shortest proof found so far; a faster win may
+    exist. The distance of a proven loss is the length of the longest proof among the replies.
     """
 
 
-@SOLVERS.function
+@SOLVERS.declare
 def clear_proof(solver: Any, tree: Any, b: int, node: int) -> None:
     """Clear the proof of a new node."""
     raise AssertionError
 
 
-@SOLVERS.function
-def is_open(solver: Any, tree: Any, b: int, node: int) -> bool:
-    """Return whether a node is unproven, so that further simulations below it are useful."""
+@SOLVERS.declare
+def is_unproven(solver: Any, tree: Any, b: int, node: int) -> bool:
+    """Return whether a node is unproven, so further simulations below it are useful."""
     raise AssertionError
 
 
-@SOLVERS.function
+@SOLVERS.declare
 def is_decided(solver: Any, tree: Any, b: int, node: int) -> bool:
-    """Return whether a leaf's result is known."""
+    """Return whether the result of a leaf is known: the game is over, or the node is proven."""
     raise AssertionError
 
 
-@SOLVERS.function
+@SOLVERS.declare
 def decided_value(solver: Any, tree: Any, b: int, node: int) -> Any:
     """Return the backup value of a leaf with a known result."""
     raise AssertionError
 
 
-@SOLVERS.function
+@SOLVERS.declare
 def propagate_proof(
     solver: Any, tree: Any, counts: Any, b: int, node: int, child: int, backup_value: Any
 ) -> Any:
-    """Return the backup value at a node; it is exact if the child's proof also proves the node.
+    """Return the backup value at a node; it becomes exact if the node is proven.
 
-    At the leaf of a simulation, `child` is -1. `counts` is `SearchState.counts`.
+    A proof of the child may prove the node. At the leaf of a simulation, `child` is -1. `counts` is
+    `SearchState.counts`.
     """
     raise AssertionError
 
 
-@SOLVERS.function
-def score_unless_lost(solver: Any, tree: Any, b: int, child: int, score: float) -> float:
+@SOLVERS.declare
+def score_unless_losing(solver: Any, tree: Any, b: int, child: int, score: float) -> float:
     """Return a child's score, or minus infinity if the move to it is a proven loss."""
     raise AssertionError
 
 
-@SOLVERS.function
-def is_lost(solver: Any, tree: Any, b: int, child: int) -> bool:
+@SOLVERS.declare
+def is_losing_move(solver: Any, tree: Any, b: int, child: int) -> bool:
     """Return whether the move to a child is a proven loss."""
     raise AssertionError
 
 
-@SOLVERS.function
+@SOLVERS.declare
 def restrict_to_proofs(solver: Any, tree: Any, b: int, weights: Any) -> None:
     """Adjust the weights [actions] of root actions to proven results.
 
-    At a proven win, the quickest known wins share all weight; at a proven loss, the slowest known
-    losses do. Otherwise losing actions get weight 0, and if no weight remains, the other actions
+    At a proven win, only the quickest known wins have weight; at a proven loss, only the slowest
+    known losses. Otherwise losing actions have weight 0. If no weight remains, the other actions
     are weighted by their priors.
     """
     raise AssertionError
@@ -100,7 +101,7 @@ class _NoSolverRule:
         pass
 
     @staticmethod
-    def is_open(solver, tree, b, node):
+    def is_unproven(solver, tree, b, node):
         return True
 
     @staticmethod
@@ -110,18 +111,18 @@ class _NoSolverRule:
     @staticmethod
     def decided_value(solver, tree, b, node):
         result = tree.outcome[b, node]
-        return backup_value_of(tree.utility, result, 1.0 if result == DRAW else 0.0)
+        return to_backup_value(tree.utility, result, 1.0 if result == DRAW else 0.0)
 
     @staticmethod
     def propagate_proof(solver, tree, counts, b, node, child, backup_value):
         return backup_value
 
     @staticmethod
-    def score_unless_lost(solver, tree, b, child, score):
+    def score_unless_losing(solver, tree, b, child, score):
         return score
 
     @staticmethod
-    def is_lost(solver, tree, b, child):
+    def is_losing_move(solver, tree, b, child):
         return False
 
     @staticmethod
@@ -130,15 +131,17 @@ class _NoSolverRule:
 
 
 @inlined
-def _record(tree, b, node, result, distance):
-    tree.proven[b, node] = result
-    tree.distance[b, node] = distance
+def _record_proof(tree, b, node, result, distance):
+    tree.proven_result[b, node] = result
+    tree.proven_distance[b, node] = distance
 
 
 @inlined
-def _exact(tree, b, node):
+def _set_exact_value(tree, b, node):
     """Set the mean of a proven node to its exact value and return that value."""
-    return set_exact(tree.utility, tree, b, node, tree.proven[b, node], tree.distance[b, node])
+    return set_exact_value(
+        tree.utility, tree, b, node, tree.proven_result[b, node], tree.proven_distance[b, node]
+    )
 
 
 @inlined
@@ -151,86 +154,86 @@ def _prove(tree, b, node):
     best = LOSS
     length = -1
     complete = True
-    for child in range(first, first + tree.children[b, node]):
-        if tree.proven[b, child] == ONGOING:
+    for child in range(first, first + tree.child_count[b, node]):
+        if tree.proven_result[b, child] == ONGOING:
             complete = False
             continue
-        result = -tree.proven[b, child]
-        plies = 1 + tree.distance[b, child]
+        result = -tree.proven_result[b, child]
+        plies = 1 + tree.proven_distance[b, child]
         if result > best or length < 0 or (result == best and (plies < length) == (best == WIN)):
             best = result
             length = plies
     if best == WIN or complete:
-        _record(tree, b, node, best, length)
+        _record_proof(tree, b, node, best, length)
         return True
     return False
 
 
 @inlined
-def _fill(weights, tree, b, result, distance):
-    """Set weight 1 for root actions whose child has this proof, and 0 for all others."""
+def _weigh_equal_proofs(weights, tree, b, result, distance):
+    """Set weight 1 for root actions whose child has this proof, and weight 0 for all others."""
     weights[:] = 0
     first = tree.first_child[b, 0]
-    for child in range(first, first + tree.children[b, 0]):
-        if tree.proven[b, child] == result and tree.distance[b, child] == distance:
+    for child in range(first, first + tree.child_count[b, 0]):
+        if tree.proven_result[b, child] == result and tree.proven_distance[b, child] == distance:
             weights[tree.action[b, child]] = 1
 
 
 class _MctsSolverRule:
     @staticmethod
     def clear_proof(solver, tree, b, node):
-        tree.proven[b, node] = ONGOING
+        tree.proven_result[b, node] = ONGOING
 
     @staticmethod
-    def is_open(solver, tree, b, node):
-        return tree.proven[b, node] == ONGOING
+    def is_unproven(solver, tree, b, node):
+        return tree.proven_result[b, node] == ONGOING
 
     @staticmethod
     def is_decided(solver, tree, b, node):
-        return tree.outcome[b, node] != ONGOING or tree.proven[b, node] != ONGOING
+        return tree.outcome[b, node] != ONGOING or tree.proven_result[b, node] != ONGOING
 
     @staticmethod
     def decided_value(solver, tree, b, node):
-        if tree.proven[b, node] == ONGOING:
-            _record(tree, b, node, tree.outcome[b, node], 0)
-        return _exact(tree, b, node)
+        if tree.proven_result[b, node] == ONGOING:
+            _record_proof(tree, b, node, tree.outcome[b, node], 0)
+        return _set_exact_value(tree, b, node)
 
     @staticmethod
     def propagate_proof(solver, tree, counts, b, node, child, backup_value):
-        if tree.proven[b, node] == ONGOING:
-            if child < 0 or tree.proven[b, child] == ONGOING:
+        if tree.proven_result[b, node] == ONGOING:
+            if child < 0 or tree.proven_result[b, child] == ONGOING:
                 return backup_value
             if not _prove(tree, b, node):
                 return backup_value
             counts[PROVEN] += 1
-        return _exact(tree, b, node)
+        return _set_exact_value(tree, b, node)
 
     @staticmethod
-    def score_unless_lost(solver, tree, b, child, score):
-        return np.float32(-np.inf) if tree.proven[b, child] == WIN else score
+    def score_unless_losing(solver, tree, b, child, score):
+        return np.float32(-np.inf) if tree.proven_result[b, child] == WIN else score
 
     @staticmethod
-    def is_lost(solver, tree, b, child):
-        return tree.proven[b, child] == WIN
+    def is_losing_move(solver, tree, b, child):
+        return tree.proven_result[b, child] == WIN
 
     @staticmethod
     def restrict_to_proofs(solver, tree, b, weights):
-        result = tree.proven[b, 0]
+        result = tree.proven_result[b, 0]
         if result in (WIN, LOSS):
-            _fill(weights, tree, b, -result, tree.distance[b, 0] - 1)
+            _weigh_equal_proofs(weights, tree, b, -result, tree.proven_distance[b, 0] - 1)
             return
         first = tree.first_child[b, 0]
-        last = first + tree.children[b, 0]
+        last = first + tree.child_count[b, 0]
         total = 0.0
         for child in range(first, last):
-            if tree.proven[b, child] == WIN:
+            if tree.proven_result[b, child] == WIN:
                 weights[tree.action[b, child]] = 0
             total += weights[tree.action[b, child]]
         if total > 0.0:
             return
         for child in range(first, last):
-            if tree.proven[b, child] != WIN:
-                weights[tree.action[b, child]] = 1 + tree.prior[b, child] * SCALE
+            if tree.proven_result[b, child] != WIN:
+                weights[tree.action[b, child]] = 1 + tree.prior[b, child] * WEIGHT_SCALE
 
 
 SOLVERS.implement(NoSolver, _NoSolverRule)

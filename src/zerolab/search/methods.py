@@ -1,8 +1,8 @@
-"""Interchangeable parts of a search: selection, first-play urgency, ties, leaf values, root rules.
+"""Exchangeable rules of a search: selection, first-play urgency, ties, leaf values, the root.
 
-Each part is a NamedTuple registered with one of the functions below. Kernels are compiled for the
-types of their arguments. Other packages can add their own parts from a module named by the
-entry-point group ``zerolab.search``.
+Each rule is a NamedTuple registered with one of the functions below. Kernels are compiled for the
+types of their arguments. Other packages can add rules from a module named by the entry-point group
+``zerolab.search``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import CompiledInterface
-from zerolab.core.config import Variant, variant_from
+from zerolab.core.config import VariantSettings, variant_settings_class
 from zerolab.core.registry import Registry
 from zerolab.search.evaluator import ExtraOutput
 
@@ -24,19 +24,19 @@ TIE_BREAKS = CompiledInterface("tie break")
 LEAF_EVALUATORS = CompiledInterface("leaf evaluator")
 ROOT_RULES = CompiledInterface("root rule")
 
-SELECTION_SETTINGS: Registry[type[Variant]] = Registry("selection rule")
-FPU_SETTINGS: Registry[type[Variant]] = Registry("first-play urgency rule")
-LEAF_EVALUATOR_SETTINGS: Registry[type[Variant]] = Registry("leaf evaluator")
-ROOT_RULE_SETTINGS: Registry[type[Variant]] = Registry("root rule")
+SELECTION_SETTINGS: Registry[type[VariantSettings]] = Registry("selection rule")
+FPU_SETTINGS: Registry[type[VariantSettings]] = Registry("first-play urgency rule")
+LEAF_EVALUATOR_SETTINGS: Registry[type[VariantSettings]] = Registry("leaf evaluator")
+ROOT_RULE_SETTINGS: Registry[type[VariantSettings]] = Registry("root rule")
 
 
 def _registering(
-    interface: CompiledInterface, settings: Registry[type[Variant]]
+    interface: CompiledInterface, settings: Registry[type[VariantSettings]]
 ) -> Callable[[str, type], Callable[[type], type]]:
     def register(name: str, kind: type) -> Callable[[type], type]:
         def decorate(implementation: type) -> type:
             interface.implement(kind, implementation)
-            settings.add(name, variant_from(kind, name))
+            settings.add(name, variant_settings_class(kind, name))
             return implementation
 
         return decorate
@@ -50,8 +50,8 @@ register_leaf_evaluator = _registering(LEAF_EVALUATORS, LEAF_EVALUATOR_SETTINGS)
 register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
 
 
-class Methods(NamedTuple):
-    """Methods of a tree search, each of a registered type.
+class SearchMethods(NamedTuple):
+    """Rules of a tree search, each of a registered type.
 
     Kernels that take this tuple are compiled for each combination of types. The leaf evaluator is
     passed separately because few functions need it.
@@ -60,173 +60,198 @@ class Methods(NamedTuple):
     selection: Any
     fpu: Any
     tie_break: Any
-    root: Any
+    root_rule: Any
     virtual_loss: Any
 
 
-@SELECTIONS.function
+@SELECTIONS.declare
 def statistics_width(rule: Any) -> int:
-    """Return K, the number of columns of `Tree.statistics` that the rule needs per node."""
+    """Return K, the number of columns of `TreeArrays.statistics` that the rule needs per node."""
     raise AssertionError
 
 
-@SELECTIONS.function
-def with_budget(rule: Any, simulations: int) -> Any:
-    """Return the rule with all fields set that depend on the simulations per move."""
+@SELECTIONS.declare
+def with_simulations(rule: Any, simulations: int) -> Any:
+    """Return the rule after filling in the defaults that depend on the simulations per move."""
     raise AssertionError
 
 
-@SELECTIONS.function
-def prepare(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
+@SELECTIONS.declare
+def shared_score_terms(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
     """Return the terms shared by the scores of all children of a node."""
     raise AssertionError
 
 
-@SELECTIONS.function
-def score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
-    """Return a child's score; the search descends to the highest (see `takes_tie` for ties)."""
-    raise AssertionError
+@SELECTIONS.declare
+def selection_score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
+    """Return a child's score; the search descends to the child with the highest score.
 
-
-@SELECTIONS.function
-def update(rule: Any, tree: Any, b: int, leaf: int, backup_value: Any, moves: Any) -> None:
-    """Update the rule's statistics after the backup of a simulation.
-
-    The backup value is from the perspective of the side to move at the leaf. Functions of
-    `search.values` read it: `worth` converts it to a number, `seen_from_parent` moves it one ply up
-    the tree. `moves` int32[1 + MAX_PLIES] contains the length and the actions of a playout from the
-    leaf (see `rules.playout`); the length is 0 if there was no playout.
+    `shared` is the result of `shared_score_terms` for the parent; `takes_tie` decides ties.
     """
     raise AssertionError
 
 
-@FPUS.function
+@SELECTIONS.declare
+def update_statistics(
+    rule: Any, tree: Any, b: int, leaf: int, backup_value: Any, playout_moves: Any
+) -> None:
+    """Update the rule's statistics after the backup of a simulation.
+
+    The backup value is from the point of view of the side to move at the leaf. Functions of
+    `search.values` read it: `scalar_value` converts it to a number, and `seen_from_parent` moves it
+    one ply up the tree. `playout_moves`, int32[1 + MAX_PLIES], contains the length and the actions
+    of a playout from the leaf (see `rules.playout`); the length is 0 if there was no playout.
+    """
+    raise AssertionError
+
+
+@FPUS.declare
 def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
     """Return the evaluator outputs that the rule needs in addition to priors and values."""
     raise AssertionError
 
 
-@FPUS.function
-def fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
+@FPUS.declare
+def node_fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
     """Return the assumed value of a node's unvisited children for the side to move at the node.
 
-    Rules that distinguish between children return the part that depends only on the node.
+    Rules that distinguish between children return the part of the value that depends only on the
+    node.
     """
     raise AssertionError
 
 
-@FPUS.function
-def first_play(rule: Any, tree: Any, b: int, child: int, shared: float) -> float:
+@FPUS.declare
+def child_fpu_value(rule: Any, tree: Any, b: int, child: int, shared: float) -> float:
     """Return the assumed value of an unvisited child for the side to move at its parent.
 
-    `shared` is the parent's `fpu_value`.
+    `shared` is the parent's `node_fpu_value`.
     """
     raise AssertionError
 
 
-@FPUS.function
-def seed_children(rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int) -> None:
-    """Store the evaluator's action values, a row of float32[N, actions], in new children."""
+@FPUS.declare
+def init_child_values(
+    rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int
+) -> None:
+    """Initialise the values of new children.
+
+    Row `row` of `action_values`, float32[N, actions], contains the action values of the evaluator.
+    """
     raise AssertionError
 
 
-@FPUS.function
-def reset_child(rule: Any, tree: Any, b: int, child: int) -> None:
-    """Reset a child to unvisited after its visits have been dropped."""
+@FPUS.declare
+def reset_child_value(rule: Any, tree: Any, b: int, child: int) -> None:
+    """Reset the value of a child that has lost all of its visits."""
     raise AssertionError
 
 
-@TIE_BREAKS.function
+@TIE_BREAKS.declare
 def takes_tie(rule: Any, key: int, node: int, child: int, ties: int) -> bool:
     """Return whether a child replaces the best child so far, which has the same score.
 
-    It is the `ties`-th child with this score. `key` is a random stream of the simulation.
+    The child is the `ties`-th with this score. `key` is a random stream of the simulation.
     """
     raise AssertionError
 
 
-@LEAF_EVALUATORS.function
-def playouts(rule: Any) -> int:
+@LEAF_EVALUATORS.declare
+def playouts_per_leaf(rule: Any) -> int:
     """Return the number of random playouts per leaf."""
     raise AssertionError
 
 
-@LEAF_EVALUATORS.function
+@LEAF_EVALUATORS.declare
 def leaf_value(
-    rule: Any, game: Any, state: Any, estimate: float, key: int, scratch: Any, moves: Any
+    rule: Any,
+    game: Any,
+    state: Any,
+    evaluator_value: float,
+    key: int,
+    playout_state: Any,
+    playout_moves: Any,
 ) -> float:
     """Return the value of a new, ongoing leaf for the side to move.
 
-    `state` is uint64[words], `estimate` the evaluator's value, `key` a random stream of the
-    simulation, and `scratch` uint64[words] for playouts. `moves` is passed on to `update`; the leaf
-    evaluator can write to it.
+    `state` is uint64[words], `evaluator_value` the value of the evaluator, and `key` a random
+    stream of the simulation. `playout_state`, uint64[words], is scratch memory. `playout_moves` is
+    passed on to `update_statistics`; the leaf evaluator can write to it.
     """
     raise AssertionError
 
 
-@ROOT_RULES.function
-def root_state(rule: Any, trees: int, actions: int) -> Any:
-    """Return the rule's state for `trees` trees as a NamedTuple of arrays."""
+@ROOT_RULES.declare
+def empty_root_rule_state(rule: Any, trees: int, actions: int) -> Any:
+    """Allocate the state of the rule for `trees` trees, as a NamedTuple of arrays."""
     raise AssertionError
 
 
-@ROOT_RULES.function
+@ROOT_RULES.declare
 def plans_ahead(rule: Any) -> bool:
-    """Return whether the rule plans all simulations from a bare root and adds its own noise."""
-    raise AssertionError
+    """Return whether the rule plans all simulations in advance from a bare root.
 
-
-@ROOT_RULES.function
-def prepare_root(rule: Any, tree: Any, search: Any, step: Any, b: int) -> None:
-    """Prepare an expanded root once per search, for example with noise; see `SearchState`."""
-    raise AssertionError
-
-
-@ROOT_RULES.function
-def first_node(rule: Any, methods: Any, tree: Any, search: Any, b: int) -> int:
-    """Return the node at which the selection rule takes over: 0 or one of its children."""
-    raise AssertionError
-
-
-@ROOT_RULES.function
-def weigh_policy(rule: Any, methods: Any, tree: Any, search: Any, b: int, weights: Any) -> None:
-    """Write the policy of a finished search into float64[actions], not necessarily normalised."""
-    raise AssertionError
-
-
-@ROOT_RULES.function
-def weigh_moves(
-    rule: Any, methods: Any, tree: Any, search: Any, b: int, sample: bool, weights: Any
-) -> None:
-    """Write move weights into int64[actions]; their sum must be below 2**32.
-
-    Moves are sampled in proportion to the weights if `sample` is set; otherwise the move with the
-    highest weight is played.
+    Such a rule also adds its own noise.
     """
     raise AssertionError
 
 
-class FirstPlay:
-    """Base class of first-play urgency rules that treat all unvisited children of a node alike."""
+@ROOT_RULES.declare
+def prepare_root(rule: Any, tree: Any, search_state: Any, options: Any, b: int) -> None:
+    """Prepare an expanded root once per search, for example by adding noise.
+
+    `search_state` is the `SearchState`, and `options` are the `StepOptions`.
+    """
+    raise AssertionError
+
+
+@ROOT_RULES.declare
+def descent_start(rule: Any, methods: Any, tree: Any, search_state: Any, b: int) -> int:
+    """Return the node where the selection rule starts: the root, 0, or a child of the root."""
+    raise AssertionError
+
+
+@ROOT_RULES.declare
+def write_policy(
+    rule: Any, methods: Any, tree: Any, search_state: Any, b: int, weights: Any
+) -> None:
+    """Write the unnormalised policy of a finished search to `weights`, float64[actions]."""
+    raise AssertionError
+
+
+@ROOT_RULES.declare
+def write_move_weights(
+    rule: Any, methods: Any, tree: Any, search_state: Any, b: int, sample: bool, weights: Any
+) -> None:
+    """Write move weights to `weights`, int64[actions]; their sum must be below 2**32.
+
+    If `sample` is true, the move is sampled in proportion to the weights; otherwise the move with
+    the highest weight is played.
+    """
+    raise AssertionError
+
+
+class FpuRule:
+    """Base class of first-play urgency rules with one value for all unvisited children."""
 
     @staticmethod
     def extra_outputs(rule):
         return ()
 
     @staticmethod
-    def first_play(rule, tree, b, child, shared):
+    def child_fpu_value(rule, tree, b, child, shared):
         return shared
 
     @staticmethod
-    def seed_children(rule, tree, b, node, action_values, row):
+    def init_child_values(rule, tree, b, node, action_values, row):
         pass
 
     @staticmethod
-    def reset_child(rule, tree, b, child):
+    def reset_child_value(rule, tree, b, child):
         tree.value[b, child] = np.float32(0.0)
 
 
-class Selection:
+class SelectionRule:
     """Base class of selection rules without statistics."""
 
     @staticmethod
@@ -234,47 +259,47 @@ class Selection:
         return 0
 
     @staticmethod
-    def with_budget(rule, simulations):
+    def with_simulations(rule, simulations):
         return rule
 
     @staticmethod
-    def update(rule, tree, b, leaf, backup_value, moves):
+    def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
         pass
 
 
-class LeafEvaluator:
+class LeafEvaluatorRule:
     """Base class of leaf evaluators without playouts."""
 
     @staticmethod
-    def playouts(rule):
+    def playouts_per_leaf(rule):
         return 0
 
 
-class FirstTie(NamedTuple):
+class FirstTieBreak(NamedTuple):
     """The child with the lowest action number, as in [AZG]."""
 
 
-class _FirstTieRule:
+class _FirstTieBreakRule:
     @staticmethod
     def takes_tie(rule, key, node, child, ties):
         return False
 
 
-class RandomTie(NamedTuple):
+class RandomTieBreak(NamedTuple):
     """One of the children, uniformly at random."""
 
 
-class _RandomTieRule:
+class _RandomTieBreakRule:
     """Reservoir sampling: the k-th tied child replaces the current choice with probability 1/k."""
 
     @staticmethod
     def takes_tie(rule, key, node, child, ties):
-        random = streams.bits(streams.fold(key, node), child)
+        random = streams.random_bits(streams.fold(key, node), child)
         return streams.below(random, ties) == 0
 
 
-TIE_BREAKS.implement(FirstTie, _FirstTieRule)
-TIE_BREAKS.implement(RandomTie, _RandomTieRule)
+TIE_BREAKS.implement(FirstTieBreak, _FirstTieBreakRule)
+TIE_BREAKS.implement(RandomTieBreak, _RandomTieBreakRule)
 
-TIE_BREAK_TYPES: Mapping[str, type] = {"first": FirstTie, "random": RandomTie}
+TIE_BREAK_TYPES: Mapping[str, type] = {"first": FirstTieBreak, "random": RandomTieBreak}
 """Tie-break types by the value of the setting `tie_break`."""

@@ -1,8 +1,7 @@
-"""Search settings that differ between trees.
+"""Search settings that differ between trees, so one batch can serve many players.
 
-They allow one batch to serve many players. The rules in this module are `Puct`, `Fixed` and
-`WithDraws` with arrays in place of numbers. They are separate types, so kernels of other searches
-are compiled without them.
+The rules in this module are `Puct`, `FixedFpu` and `DrawValueUtility` with arrays in place of
+numbers. They are separate types, so kernels of other searches are compiled without them.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import quoted
 from zerolab.search.evaluator import ExtraOutput
-from zerolab.search.methods import FPUS, SELECTIONS, fpu_value
-from zerolab.search.puct import FixedRule, PuctRule
+from zerolab.search.methods import FPUS, SELECTIONS, node_fpu_value
+from zerolab.search.puct import FixedFpuRule, PuctRule
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.values import UTILITIES, WithDraws, WithDrawsRule, ZeroSum
+from zerolab.search.values import UTILITIES, DrawValueUtility, DrawValueUtilityRule, ZeroSumUtility
 
 
 class PerTreeSettings(NamedTuple):
-    """Settings for each of B trees; None if `SearchSettings` sets the value for all trees.
+    """Settings of B trees; None for a setting with one value for all trees in `SearchSettings`.
 
     An element can be changed whenever its tree is not being searched.
     """
@@ -30,7 +29,7 @@ class PerTreeSettings(NamedTuple):
     c: NDArray[np.float64] | None = None
     """float64[B]: `Puct.c` of each tree."""
     fpu: NDArray[np.float64] | None = None
-    """float64[B]: `Fixed.value` of each tree."""
+    """float64[B]: `FixedFpu.value` of each tree."""
     draw_value: NDArray[np.float64] | None = None
     """float64[B]: `SearchSettings.draw_value` of each tree. If set, the search needs
     draw probabilities even if the value is 0."""
@@ -44,21 +43,21 @@ class PerTreeSettings(NamedTuple):
             name = quoted(settings.fpu.name)
             raise ValueError(f'fpu = {name} does not support a value per tree: expected "fixed"')
 
-    def selection(self, settings: SearchSettings) -> Any:
+    def selection_rule(self, settings: SearchSettings) -> Any:
         """Return the selection rule."""
         return settings.selection.build() if self.c is None else PuctPerTree(self.c)
 
-    def first_play_urgency(self, settings: SearchSettings) -> Any:
+    def fpu_rule(self, settings: SearchSettings) -> Any:
         """Return the first-play urgency rule."""
-        return settings.fpu.build() if self.fpu is None else FixedPerTree(self.fpu)
+        return settings.fpu.build() if self.fpu is None else FixedFpuPerTree(self.fpu)
 
     def utility(self, settings: SearchSettings) -> Any:
-        """Return the utility that converts backup values to their worth."""
+        """Return the utility, which converts backup values to numbers."""
         if self.draw_value is not None:
-            return WithDrawsPerTree(settings.discount, self.draw_value)
+            return DrawValueUtilityPerTree(settings.discount, self.draw_value)
         if settings.draw_value != 0:
-            return WithDraws(settings.discount, settings.draw_value)
-        return ZeroSum(settings.discount)
+            return DrawValueUtility(settings.discount, settings.draw_value)
+        return ZeroSumUtility(settings.discount)
 
     def extra_outputs(self, settings: SearchSettings) -> frozenset[ExtraOutput]:
         """Return the evaluator outputs that the search needs in addition to priors and values."""
@@ -74,40 +73,40 @@ class PuctPerTree(NamedTuple):
 
 class _PuctPerTreeRule(PuctRule):
     @staticmethod
-    def prepare(rule, fpu, tree, b, node):
+    def shared_score_terms(rule, fpu, tree, b, node):
         exploration = np.float32(rule.c[b] * math.sqrt(tree.visits[b, node]))
-        return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))
+        return exploration, fpu, np.float32(node_fpu_value(fpu, tree, b, node))
 
 
-class FixedPerTree(NamedTuple):
-    """`Fixed` with a separate value for each tree."""
+class FixedFpuPerTree(NamedTuple):
+    """`FixedFpu` with a separate value for each tree."""
 
     value: NDArray[np.float64]  # [B]
 
 
-class _PerTreeFixedFpuRule(FixedRule):
+class _FixedFpuPerTreeRule(FixedFpuRule):
     @staticmethod
-    def fpu_value(rule, tree, b, node):
+    def node_fpu_value(rule, tree, b, node):
         return np.float32(rule.value[b])
 
 
-class WithDrawsPerTree(NamedTuple):
-    """`WithDraws` with a separate draw value for each tree."""
+class DrawValueUtilityPerTree(NamedTuple):
+    """`DrawValueUtility` with a separate draw value for each tree."""
 
     discount: float
     draw_value: NDArray[np.float64]  # [B]
 
 
-class _WithDrawsPerTreeRule(WithDrawsRule):
+class _DrawValueUtilityPerTreeRule(DrawValueUtilityRule):
     @staticmethod
-    def draw_worth(utility, tree, b, node):
-        return np.float32(utility.draw_value[b]) * tree.draws[b, node]
+    def draw_contribution(utility, tree, b, node):
+        return np.float32(utility.draw_value[b]) * tree.draw_probability[b, node]
 
     @staticmethod
-    def worth(utility, b, backup_value):
+    def scalar_value(utility, b, backup_value):
         return backup_value[0] + np.float32(utility.draw_value[b]) * backup_value[1]
 
 
 SELECTIONS.implement(PuctPerTree, _PuctPerTreeRule)
-FPUS.implement(FixedPerTree, _PerTreeFixedFpuRule)
-UTILITIES.implement(WithDrawsPerTree, _WithDrawsPerTreeRule)
+FPUS.implement(FixedFpuPerTree, _FixedFpuPerTreeRule)
+UTILITIES.implement(DrawValueUtilityPerTree, _DrawValueUtilityPerTreeRule)

@@ -1,6 +1,7 @@
 """PUCT [Rosin2011] in the form of [Silver2018] and [Wang2019, Alg. 4], and first-play urgency.
 
-First-play urgency (FPU) is the assumed value of unvisited children. `search.values` computes Q.
+First-play urgency (FPU) is the assumed value of unvisited children. `search.values` computes the Q
+of visited children.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.search.methods import (
-    FirstPlay,
-    Selection,
-    first_play,
-    fpu_value,
+    FpuRule,
+    SelectionRule,
+    child_fpu_value,
+    node_fpu_value,
     register_fpu,
     register_selection,
 )
-from zerolab.search.values import action_value, draw_worth, node_value
+from zerolab.search.values import action_value, draw_contribution, node_value
 
 
 class Puct(NamedTuple):
@@ -35,38 +36,38 @@ class Puct(NamedTuple):
 
 
 @register_selection("puct", Puct)
-class PuctRule(Selection):
+class PuctRule(SelectionRule):
     """Implementation of `Puct` and base class of its variants."""
 
     @staticmethod
-    def prepare(rule, fpu, tree, b, node):
+    def shared_score_terms(rule, fpu, tree, b, node):
         exploration = np.float32(rule.c * math.sqrt(tree.visits[b, node]))
-        return exploration, fpu, np.float32(fpu_value(fpu, tree, b, node))
+        return exploration, fpu, np.float32(node_fpu_value(fpu, tree, b, node))
 
     @staticmethod
-    def score(rule, tree, b, child, shared):
+    def selection_score(rule, tree, b, child, shared):
         exploration, fpu, shared_value = shared
         visits = tree.visits[b, child]
-        unvisited = first_play(fpu, tree, b, child, shared_value)
-        value = action_value(tree.utility, tree, b, child) if visits > 0 else unvisited
+        unvisited_value = child_fpu_value(fpu, tree, b, child, shared_value)
+        value = action_value(tree.utility, tree, b, child) if visits > 0 else unvisited_value
         return value + exploration * tree.prior[b, child] / np.float32(1 + visits)
 
 
-class Zero(NamedTuple):
+class ZeroFpu(NamedTuple):
     """Q(s, a) = 0 for unvisited children.
 
     [Wang2019], [Wang2020a] and [Wang2020b] use this rule.
     """
 
 
-@register_fpu("zero", Zero)
-class _ZeroRule(FirstPlay):
+@register_fpu("zero", ZeroFpu)
+class _ZeroFpuRule(FpuRule):
     @staticmethod
-    def fpu_value(rule, tree, b, node):
+    def node_fpu_value(rule, tree, b, node):
         return np.float32(0.0)
 
 
-class Parent(NamedTuple):
+class ParentFpu(NamedTuple):
     """Q(s, a) = V(s) - reduction for unvisited children.
 
     reduction: difference from the parent's mean value. [Wu2019]: 0.2 times the square root of the
@@ -76,14 +77,14 @@ class Parent(NamedTuple):
     reduction: Annotated[float, Field(ge=0, le=2)] = 0.2
 
 
-@register_fpu("parent", Parent)
-class _ParentRule(FirstPlay):
+@register_fpu("parent", ParentFpu)
+class _ParentFpuRule(FpuRule):
     @staticmethod
-    def fpu_value(rule, tree, b, node):
+    def node_fpu_value(rule, tree, b, node):
         return node_value(tree.utility, tree, b, node) - np.float32(rule.reduction)
 
 
-class Fixed(NamedTuple):
+class FixedFpu(NamedTuple):
     """Q(s, a) = value for unvisited children.
 
     value: Q of unvisited children, from -1 (loss) to 1 (win). [Clausen2021]: 0.8545 for Q in
@@ -93,16 +94,16 @@ class Fixed(NamedTuple):
     value: Annotated[float, Field(ge=-1, le=1)] = 0.0
 
 
-@register_fpu("fixed", Fixed)
-class FixedRule(FirstPlay):
-    """Implementation of `Fixed`."""
+@register_fpu("fixed", FixedFpu)
+class FixedFpuRule(FpuRule):
+    """Implementation of `FixedFpu`."""
 
     @staticmethod
-    def fpu_value(rule, tree, b, node):
+    def node_fpu_value(rule, tree, b, node):
         return np.float32(rule.value)
 
 
-class ActionValues(NamedTuple):
+class ActionValuesFpu(NamedTuple):
     """Q(s, a) = the network's action value, the third head of [Clausen2021].
 
     The network needs the head ``action_values``. Draws are assumed to be as likely as at the
@@ -110,28 +111,28 @@ class ActionValues(NamedTuple):
     """
 
 
-@register_fpu("action_values", ActionValues)
-class _ActionValuesRule(FirstPlay):
-    """The mean value of a new child starts at the network's value for its side to move."""
+@register_fpu("action_values", ActionValuesFpu)
+class _ActionValuesFpuRule(FpuRule):
+    """Store the network's value as the mean value of a new child, for the side to move there."""
 
     @staticmethod
     def extra_outputs(rule):
         return ("action_values",)
 
     @staticmethod
-    def fpu_value(rule, tree, b, node):
-        return draw_worth(tree.utility, tree, b, node)
+    def node_fpu_value(rule, tree, b, node):
+        return draw_contribution(tree.utility, tree, b, node)
 
     @staticmethod
-    def first_play(rule, tree, b, child, shared):
+    def child_fpu_value(rule, tree, b, child, shared):
         return shared - tree.value[b, child]
 
     @staticmethod
-    def seed_children(rule, tree, b, node, action_values, row):
+    def init_child_values(rule, tree, b, node, action_values, row):
         first = tree.first_child[b, node]
-        for child in range(first, first + tree.children[b, node]):
+        for child in range(first, first + tree.child_count[b, node]):
             tree.value[b, child] = -action_values[row, tree.action[b, child]]
 
     @staticmethod
-    def reset_child(rule, tree, b, child):
+    def reset_child_value(rule, tree, b, child):
         pass

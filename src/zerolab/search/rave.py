@@ -9,12 +9,17 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
-from zerolab.search.methods import Selection, first_play, fpu_value, register_selection
-from zerolab.search.values import action_value, seen_from_parent, worth
+from zerolab.search.methods import (
+    SelectionRule,
+    child_fpu_value,
+    node_fpu_value,
+    register_selection,
+)
+from zerolab.search.values import action_value, scalar_value, seen_from_parent
 
 _COUNT, _TOTAL, _MEAN = 0, 1, 4
 _EXACT = np.float32(2**24)
-_REST = 2  # columns from a count to its rounding remainder
+_REMAINDER = 2  # distance in columns from a count to its rounding remainder
 
 
 class Rave(NamedTuple):
@@ -24,8 +29,8 @@ class Rave(NamedTuple):
     the same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and the
     mean value of simulations in which the side to move in s played a in s or later.
 
-    c: exploration constant. [Wang2020b]: 1.0. equivalence: k; by default the simulations per move,
-    as in [Wang2020b]; 0 gives PUCT. all_movers: also count later actions of the opponent.
+    c: exploration constant. [Wang2020b]: 1.0. equivalence: k, by default the number of simulations
+    per move, as in [Wang2020b]; 0 gives PUCT. all_movers: also count later actions of the opponent.
     playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011]; otherwise count only
     moves in the tree, which is one possible reading of [Wang2020b]. With several playouts per leaf,
     the moves of the last playout are credited with the mean value of all playouts.
@@ -38,35 +43,35 @@ class Rave(NamedTuple):
 
 
 @inlined
-def _count_one(tree, b, node, which):
+def _increment(tree, b, node, column):
     """Add 1 to a count with Kahan summation; plain float32 would stop at 2^24.
 
-    The remainder is stored `_REST` columns further on. Scores read only the count: using float64
-    or uint32 instead made the search 8 % slower on Gobang.
+    The remainder is stored `_REMAINDER` columns after the count. Scores read only the count. With
+    float64 or uint32 instead, the search was 8 % slower on Gobang.
     """
-    before = tree.statistics[b, node, which]
+    before = tree.statistics[b, node, column]
     if before < _EXACT:
-        tree.statistics[b, node, which] = before + np.float32(1)
+        tree.statistics[b, node, column] = before + np.float32(1)
         return
-    rest = tree.statistics[b, node, which + _REST] + np.float32(1)
-    after = before + rest
-    tree.statistics[b, node, which] = after
-    tree.statistics[b, node, which + _REST] = rest - (after - before)
+    remainder = tree.statistics[b, node, column + _REMAINDER] + np.float32(1)
+    after = before + remainder
+    tree.statistics[b, node, column] = after
+    tree.statistics[b, node, column + _REMAINDER] = remainder - (after - before)
 
 
 @inlined
-def _add(tree, b, node, action, value):
+def _add_rave_value(tree, b, node, action, value):
     """Add a value for the side to move to Q_rave of an action, if the action is legal."""
     first = tree.first_child[b, node]
     if first == 0:
         return
     # Children are sorted by action, so the index of a child never exceeds its action number.
-    child = first + min(np.int64(action), np.int64(tree.children[b, node] - 1))
+    child = first + min(np.int64(action), np.int64(tree.child_count[b, node] - 1))
     while child >= first and tree.action[b, child] > action:
         child -= 1
     if child >= first and tree.action[b, child] == action:
-        _count_one(tree, b, child, _COUNT)
-        _count_one(tree, b, node, _TOTAL)
+        _increment(tree, b, child, _COUNT)
+        _increment(tree, b, node, _TOTAL)
         mean = tree.statistics[b, child, _MEAN]
         count = tree.statistics[b, child, _COUNT]
         tree.statistics[b, child, _MEAN] = mean + (value - mean) / count
@@ -77,12 +82,12 @@ def _credit(rule, tree, b, node, is_own_action, action, backup_value):
     """Credit an action played at or after a node to this node and its ancestors.
 
     `is_own_action` is true if the side to move at the node played the action. The backup value is
-    from the view of that side. Each node is credited only with the first occurrence of an action,
-    so crediting stops at a node that the same action led to.
+    from the point of view of the side to move. Each node is credited only with the first occurrence
+    of an action, so crediting stops at a node that the same action led to.
     """
     while node >= 0:
         if is_own_action or rule.all_movers:
-            _add(tree, b, node, action, worth(tree.utility, b, backup_value))
+            _add_rave_value(tree, b, node, action, scalar_value(tree.utility, b, backup_value))
         is_own_action = not is_own_action
         if (is_own_action or rule.all_movers) and tree.action[b, node] == action:
             return
@@ -91,10 +96,10 @@ def _credit(rule, tree, b, node, is_own_action, action, backup_value):
 
 
 @register_selection("rave", Rave)
-class _RaveRule(Selection):
-    """Statistics per node: N_rave and Q_rave of the action that led to it, and N_rave(s) - 1.
+class _RaveRule(SelectionRule):
+    """Statistics per node: N_rave(s) - 1, and N_rave and Q_rave of the action that led to the node.
 
-    Both counts have a remainder; see `_count_one`. N(s) and N_rave(s) include the node's own
+    Both counts have a remainder; see `_increment`. N(s) and N_rave(s) include the node's own
     evaluation, as in `Puct`.
     """
 
@@ -103,57 +108,63 @@ class _RaveRule(Selection):
         return 5
 
     @staticmethod
-    def with_budget(rule, simulations):
+    def with_simulations(rule, simulations):
         if rule.equivalence is None:
             return rule._replace(equivalence=float(simulations))
         return rule
 
     @staticmethod
-    def prepare(rule, fpu, tree, b, node):
+    def shared_score_terms(rule, fpu, tree, b, node):
         visits = tree.visits[b, node]
         exploration = np.float32(rule.c * math.sqrt(visits))
-        rave = np.float32(rule.c * math.sqrt(1.0 + tree.statistics[b, node, _TOTAL]))
+        rave_exploration = np.float32(rule.c * math.sqrt(1.0 + tree.statistics[b, node, _TOTAL]))
         beta = np.float32(math.sqrt(rule.equivalence / (3.0 * visits + rule.equivalence)))
-        return exploration, rave, beta, fpu, np.float32(fpu_value(fpu, tree, b, node))
+        return (
+            exploration,
+            rave_exploration,
+            beta,
+            fpu,
+            np.float32(node_fpu_value(fpu, tree, b, node)),
+        )
 
     @staticmethod
-    def score(rule, tree, b, child, shared):
-        """Return the score without branches; means are loaded even if they are not used.
+    def selection_score(rule, tree, b, child, shared):
+        """Compute the score without branches; means are loaded even if they are not used.
 
-        Unpredictable branches here make the whole search two times slower.
+        Unpredictable branches here make the whole search half as fast.
         """
-        exploration, rave, beta, fpu, shared_value = shared
-        unvisited = first_play(fpu, tree, b, child, shared_value)
+        exploration, rave_exploration, beta, fpu, shared_value = shared
+        unvisited_value = child_fpu_value(fpu, tree, b, child, shared_value)
         prior = tree.prior[b, child]
         visits = tree.visits[b, child]
         value = action_value(tree.utility, tree, b, child)
-        value = value if visits > 0 else unvisited
+        value = value if visits > 0 else unvisited_value
         puct = value + exploration * prior / np.float32(1 + visits)
         count = tree.statistics[b, child, _COUNT]
         mean = tree.statistics[b, child, _MEAN]
-        mean = mean if count > 0 else unvisited
-        later = mean + rave * prior / (np.float32(1) + count)
-        return (np.float32(1) - beta) * puct + beta * later
+        mean = mean if count > 0 else unvisited_value
+        rave_score = mean + rave_exploration * prior / (np.float32(1) + count)
+        return (np.float32(1) - beta) * puct + beta * rave_score
 
     @staticmethod
-    def update(rule, tree, b, leaf, backup_value, moves):
+    def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
         node = leaf
-        arriving = backup_value
+        node_backup = backup_value
         while tree.parent[b, node] >= 0:
-            arriving = seen_from_parent(tree.utility, arriving)
+            node_backup = seen_from_parent(tree.utility, node_backup)
             action = tree.action[b, node]
             node = tree.parent[b, node]
-            _credit(rule, tree, b, node, True, action, arriving)
+            _credit(rule, tree, b, node, True, action, node_backup)
         if rule.playout_moves:
-            for ply in range(moves[0]):
-                if not _occurs(rule, moves, ply):
-                    _credit(rule, tree, b, leaf, ply % 2 == 0, moves[1 + ply], backup_value)
+            for ply in range(playout_moves[0]):
+                if not _occurred_earlier(rule, playout_moves, ply):
+                    _credit(rule, tree, b, leaf, ply % 2 == 0, playout_moves[1 + ply], backup_value)
 
 
 @inlined
-def _occurs(rule, moves, ply):
-    """Return whether the action of a ply was already credited earlier in the playout."""
+def _occurred_earlier(rule, playout_moves, ply):
+    """Return whether the action of a ply was credited at an earlier ply of the playout."""
     for earlier in range(0 if rule.all_movers else ply % 2, ply, 1 if rule.all_movers else 2):
-        if moves[1 + earlier] == moves[1 + ply]:
+        if playout_moves[1 + earlier] == playout_moves[1 + ply]:
             return True
     return False

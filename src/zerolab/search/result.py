@@ -1,4 +1,4 @@
-"""Search results: root statistics, the principal variation, and views of nodes."""
+"""Search results: root statistics, the principal variation and views of nodes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import kernel
 from zerolab.rules.rules import LOSS, ONGOING, WIN
 from zerolab.search.mcts_solver import MctsSolver
-from zerolab.search.methods import Methods, prepare, score
-from zerolab.search.tree import UNSEEN, Tree
+from zerolab.search.methods import SearchMethods, selection_score, shared_score_terms
+from zerolab.search.tree import UNSEEN, TreeArrays
 from zerolab.search.values import action_value
 
 
@@ -20,16 +20,16 @@ class SearchResult(NamedTuple):
     """Root statistics of one tree; values are in [-1, 1], for the side to move."""
 
     visits: NDArray[np.int32]  # [actions] N(s, a)
-    values: NDArray[np.float32]  # [actions] Q(s, a), 0 where unvisited
+    action_values: NDArray[np.float32]  # [actions] Q(s, a), 0 where unvisited
     priors: NDArray[np.float32]  # [actions] P(s, a), root noise included; 0 where illegal
-    value: float
+    root_value: float
     """V(s): mean of all values backed up to the root."""
     principal_variation: tuple[int, ...]
     """The action chosen by the root rule, followed by the most visited action at each node."""
 
     @property
     def policy(self) -> NDArray[np.float64]:
-        """Distribution of visits, float64[actions]; all zero before the first visit."""
+        """Shares of the visits, float64[actions]; all zero before the first visit."""
         shares: NDArray[np.float64] = self.visits / max(1, int(self.visits.sum()))
         return shares
 
@@ -40,7 +40,7 @@ class SearchResult(NamedTuple):
         return line[0] if line else int(self.visits.argmax())
 
 
-def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[int, ...]:
+def principal_variation(tree: TreeArrays, b: int, chosen: int | None = None) -> tuple[int, ...]:
     """Return the line of most visited actions from the root of tree `b`.
 
     The line ends at the first node without visited children. Ties go to the lowest action number.
@@ -59,21 +59,23 @@ def principal_variation(tree: Tree, b: int, chosen: int | None = None) -> tuple[
     return tuple(line)
 
 
-def _preferences(tree: Tree, b: int, node: int) -> NDArray[Any]:
-    """Return preferences for the children of an expanded node, from proofs or visit counts."""
+def _preferences(tree: TreeArrays, b: int, node: int) -> NDArray[Any]:
+    """Return the preference for each child of an expanded node, from proofs or visit counts."""
     first = tree.first_child[b, node]
-    children = slice(first, first + tree.children[b, node])
+    children = slice(first, first + tree.child_count[b, node])
     visits = tree.visits[b, children]
     if not isinstance(tree.solver, MctsSolver):
         return visits
-    proven, result = tree.proven[b, children], tree.proven[b, node]
+    proven, result = tree.proven_result[b, children], tree.proven_result[b, node]
     if result in (WIN, LOSS):
-        return (proven == -result) & (tree.distance[b, children] == tree.distance[b, node] - 1)
+        return (proven == -result) & (
+            tree.proven_distance[b, children] == tree.proven_distance[b, node] - 1
+        )
     return np.where(proven == WIN, 0, visits)
 
 
 class ChildView(NamedTuple):
-    """Statistics of an action at a node; values are from the view of the side to move there."""
+    """Statistics of an action at a node, from the point of view of the side to move there."""
 
     action: int
     visits: int
@@ -83,14 +85,14 @@ class ChildView(NamedTuple):
     value: float
     """Q(s, a), in [-1, 1]; 0 where unvisited."""
     bonus: float
-    """U(s, a): score of the selection rule minus Q. For unvisited actions it includes first-play
+    """U(s, a): score of the selection rule minus Q. For unvisited actions, it includes first-play
     urgency."""
     outcome: int | None
     """Result for the side to move if the action ends the game, otherwise None."""
 
 
 class NodeView(NamedTuple):
-    """Statistics of a tree node; its value is from the view of the side to move there."""
+    """Statistics of a tree node, from the point of view of the side to move there."""
 
     visits: int
     value: float
@@ -98,7 +100,9 @@ class NodeView(NamedTuple):
     """Sorted by visit count in descending order; empty until the node is expanded."""
 
 
-def node_view(methods: Methods, tree: Tree, b: int, path: Sequence[int]) -> NodeView | None:
+def node_view(
+    methods: SearchMethods, tree: TreeArrays, b: int, path: Sequence[int]
+) -> NodeView | None:
     """Return the node of tree `b` reached by a path of actions from the root.
 
     Returns None if the search has not visited that node yet.
@@ -123,12 +127,14 @@ def node_view(methods: Methods, tree: Tree, b: int, path: Sequence[int]) -> Node
     return NodeView(int(tree.visits[b, node]), float(tree.value[b, node]), tuple(views))
 
 
-def _children(tree: Tree, b: int, node: int) -> range:
+def _children(tree: TreeArrays, b: int, node: int) -> range:
     first = int(tree.first_child[b, node])
-    return range(first, first + int(tree.children[b, node])) if first else range(0)
+    return range(first, first + int(tree.child_count[b, node])) if first else range(0)
 
 
-def _child_view(tree: Tree, b: int, child: int, value: float, child_score: float) -> ChildView:
+def _child_view(
+    tree: TreeArrays, b: int, child: int, value: float, child_score: float
+) -> ChildView:
     visits, outcome = int(tree.visits[b, child]), int(tree.outcome[b, child])
     return ChildView(
         int(tree.action[b, child]),
@@ -143,10 +149,10 @@ def _child_view(tree: Tree, b: int, child: int, value: float, child_score: float
 @kernel
 def _write_children(methods, tree, b, node, values, scores):
     """Write Q values and selection scores of a node's children, float32[children] each."""
-    shared = prepare(methods.selection, methods.fpu, tree, b, node)
+    shared = shared_score_terms(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     for i in range(values.shape[0]):
         child = first + i
         if tree.visits[b, child] > 0:
             values[i] = action_value(tree.utility, tree, b, child)
-        scores[i] = score(methods.selection, tree, b, child, shared)
+        scores[i] = selection_score(methods.selection, tree, b, child, shared)

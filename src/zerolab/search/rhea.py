@@ -1,9 +1,9 @@
-"""Rolling horizon evolutionary algorithm (RHEA) [Perez2013]: plans of own actions per move.
+"""Rolling horizon evolutionary algorithm (RHEA) [Perez2013], which evolves plans for each move.
 
 An individual is a plan with one gene for each of the player's next actions. A gene consists of 64
-random bits, a fixed-point number in [0, 1). `rules.random_action` maps it to one of the legal
-actions of the position where the plan is played, so every plan is legal. Defaults follow
-[Wang2020b]; docs/papers.md lists the resolution of open points.
+random bits. `rules.random_action` maps it to one of the legal actions of the position that the
+plan has reached, so every plan is legal. Defaults follow [Wang2020b]; docs/papers.md lists how
+points that the paper leaves open are resolved.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from zerolab.rules.rules import MAX_PLIES, ONGOING, Game
 
 
 class RheaSettings(Settings):
-    """Settings of the evolution; exactly `playouts` playouts are spent per move."""
+    """Settings of the evolution; every move uses exactly `playouts` playouts."""
 
     playouts: int = Field(default=100, ge=1, le=1_000_000)
-    """N: playouts per move. [Wang2020b]: 100. The last individual gets the remaining playouts,
-    possibly fewer than `playouts_each`."""
+    """N: playouts per move. [Wang2020b]: 100. The last individual is evaluated with the remaining
+    playouts, possibly fewer than `playouts_each`."""
 
     population: int = Field(default=10, ge=1, le=10_000)
     """mu in (mu + 1) evolution: population size. [Wang2020b]: 10."""
 
     horizon: int = Field(default=10, ge=1, le=MAX_PLIES)
-    """Number of own actions in a plan; later moves are random. [Wang2020b]: 10."""
+    """Number of the player's own actions in a plan; later moves are random. [Wang2020b]: 10."""
 
     mutation: float = Field(default=0.2, ge=0, le=1)
     """Probability of redrawing each gene of an offspring. [Wang2020b]: 0.2. An offspring without
@@ -54,11 +54,11 @@ class RheaSettings(Settings):
 
 
 class Population(NamedTuple):
-    """Current individuals; empty slots have fitness -inf."""
+    """Population of individuals; empty slots have fitness -inf."""
 
     genes: NDArray[np.uint64]  # [population, horizon]
-    fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]
-    born: NDArray[np.int64]  # [population] evaluation number, from 0
+    fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]; see `evaluate_plan`
+    birth_number: NDArray[np.int64]  # [population] number of the individual, from 0
 
 
 def empty_population(size: int, horizon: int) -> Population:
@@ -83,7 +83,7 @@ def rhea_actions(
 
 @kernel
 def _choose(game, states, keys, budget, mutation, population, chosen):
-    words = rules.words(game)
+    words = rules.word_count(game)
     workspace = (
         np.empty(population.genes.shape[1], np.uint64),
         np.empty(words, np.uint64),
@@ -92,17 +92,17 @@ def _choose(game, states, keys, budget, mutation, population, chosen):
     )
     for i in range(states.shape[0]):
         _evolve(game, states[i], keys[i], budget, mutation, population, workspace)
-        gene = population.genes[best(population), 0]
+        gene = population.genes[best_individual(population), 0]
         chosen[i] = rules.random_action(game, states[i], gene)
 
 
 @inlined
 def _evolve(game, root, key, budget, mutation, population, workspace):
-    """Spend the budget on a random initial population, then on one offspring at a time."""
+    """Spend the budget on a random initial population and then on one offspring at a time."""
     playouts, playouts_each = budget
     offspring = workspace[0]
     population.fitness[:] = -np.inf
-    population.born[:] = 0
+    population.birth_number[:] = 0
     number = 0
     spent = 0
     while spent < playouts:
@@ -111,8 +111,8 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
         rate = mutation if number >= population.fitness.shape[0] else 1.0
         breed(population, streams.fold(individual_key, 0), rate, offspring)
         count = min(playouts_each, playouts - spent)
-        fitness = evaluate(game, root, streams.fold(individual_key, 1), count, workspace)
-        enter(population, offspring, fitness, number)
+        fitness = evaluate_plan(game, root, streams.fold(individual_key, 1), count, workspace)
+        insert_individual(population, offspring, fitness, number)
         spent += count
         number += 1
 
@@ -120,19 +120,20 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
 @inlined
 def breed(population, key, mutation, offspring):
     """Write the mutated genes of a uniformly drawn parent into uint64[horizon]."""
-    parent = streams.below(streams.bits(key, 0), population.fitness.shape[0])
+    parent = streams.below(streams.random_bits(key, 0), population.fitness.shape[0])
     for i in range(offspring.shape[0]):
         offspring[i] = population.genes[parent, i]
         if streams.uniform(key, 1 + 2 * i) < mutation:
-            offspring[i] = streams.bits(key, 2 + 2 * i)
+            offspring[i] = streams.random_bits(key, 2 + 2 * i)
 
 
 @inlined
-def evaluate(game, root, key, playouts, workspace):
-    """Return the fitness of a plan, the mean of Q / h over its playouts [Wang2020b].
+def evaluate_plan(game, root, key, playouts, workspace):
+    """Return the fitness of a plan: the mean of Q / h over its playouts [Wang2020b].
 
-    `workspace` contains the plan's genes uint64[horizon], two states uint64[words] for playouts,
-    and the moves int32[1 + MAX_PLIES] of `rules.playout`.
+    Q is the outcome of a game and h is its length in plies. `workspace` contains the genes of the
+    plan, uint64[horizon], two states for playouts, uint64[words], and the moves of `rules.playout`,
+    int32[1 + MAX_PLIES].
     """
     total = 0.0
     for playout in range(playouts):
@@ -142,11 +143,11 @@ def evaluate(game, root, key, playouts, workspace):
 
 @inlined
 def _play(game, root, key, workspace):
-    """Play one game and return Q / h, its outcome for the side to move at `root` per ply."""
+    """Play one game; return Q / h: the outcome for the side to move at `root`, per ply."""
     genes, state, scratch, moves = workspace
     copy_row(root, state)
     for ply in range(2 * genes.shape[0]):
-        random = genes[ply // 2] if ply % 2 == 0 else streams.bits(key, ply)
+        random = genes[ply // 2] if ply % 2 == 0 else streams.random_bits(key, ply)
         rules.apply(game, state, rules.random_action(game, state, random), state)
         outcome = rules.outcome(game, state)
         if outcome != ONGOING:
@@ -156,32 +157,33 @@ def _play(game, root, key, workspace):
 
 
 @inlined
-def enter(population, genes, fitness, number):
-    """Replace the worst individual with individual `number`, unless the latter is even worse.
+def insert_individual(population, genes, fitness, number):
+    """Replace the worst individual with individual `number`, unless the new individual is worse.
 
-    Ties go to the oldest individual, so a new one that is as good as the worst always enters.
+    If several individuals are equally bad, the oldest is replaced. A new individual that is as good
+    as the worst always replaces it.
     """
     worst = 0
     for i in range(1, population.fitness.shape[0]):
         if population.fitness[i] < population.fitness[worst] or (
             population.fitness[i] == population.fitness[worst]
-            and population.born[i] < population.born[worst]
+            and population.birth_number[i] < population.birth_number[worst]
         ):
             worst = i
     if fitness >= population.fitness[worst]:
         copy_row(genes, population.genes[worst])
         population.fitness[worst] = fitness
-        population.born[worst] = number
+        population.birth_number[worst] = number
 
 
 @inlined
-def best(population):
+def best_individual(population):
     """Return the index of the fittest individual; ties go to the youngest."""
     fittest = 0
     for i in range(1, population.fitness.shape[0]):
         if population.fitness[i] > population.fitness[fittest] or (
             population.fitness[i] == population.fitness[fittest]
-            and population.born[i] > population.born[fittest]
+            and population.birth_number[i] > population.birth_number[fittest]
         ):
             fittest = i
     return fittest

@@ -15,23 +15,23 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.search.mcts_solver import SCALE, is_lost
-from zerolab.search.methods import prepare, register_root_rule, score
+from zerolab.search.mcts_solver import WEIGHT_SCALE, is_losing_move
+from zerolab.search.methods import register_root_rule, selection_score, shared_score_terms
 from zerolab.search.values import action_value, node_value
 
 _MIN_PRIOR = np.float32(1.1754944e-38)
 _MIN_UNIFORM = 2.0**-54
 
 
-class Gumbel(NamedTuple):
+class GumbelRoot(NamedTuple):
     """Sequential halving with scores g(a) + logits(a) + sigma(q(a)).
 
-    g(a) is drawn from Gumbel(0) in self-play and 0 elsewhere. sigma(q) = (visit_weight + max_b
-    N(b)) * value_scale * q, with Q in [-1, 1], and logits(a) is the logarithm of the prior
-    [Danihelka2022, Algorithms 1 and 2]. The move is the best of the most visited actions. Policies
-    are softmax(logits + sigma(completed Q)), where unvisited actions have the value v_mix
-    [Danihelka2022, Eq. 33]. Searches start from bare roots: trees are not kept between moves even
-    with `reuse_tree`. Below the root, the selection rule applies.
+    g(a) is drawn from Gumbel(0) in self-play and is 0 elsewhere. sigma(q) = (visit_weight + max_b
+    N(b)) * value_scale * q, with q in [-1, 1], and logits(a) is the logarithm of the prior
+    [Danihelka2022, Algorithms 1 and 2]. The move with the highest score among the most visited
+    actions is played. Policies are softmax(logits + sigma(completed Q)), where unvisited actions
+    have the value v_mix [Danihelka2022, Eq. 33]. Searches start from bare roots: trees are not kept
+    between moves even with `reuse_tree`. Below the root, the selection rule applies.
 
     considered: maximum number of sampled actions. [Danihelka2022]: 16. visit_weight: c_visit.
     [Danihelka2022], [mctx]: 50. value_scale: c_scale. [Danihelka2022]: 1 in board games, 0.1 on
@@ -43,20 +43,20 @@ class Gumbel(NamedTuple):
     value_scale: Annotated[float, Field(gt=0)] = 0.1
 
 
-class GumbelState(NamedTuple):
-    """State of the root of each tree; children are numbered from 0."""
+class GumbelRootState(NamedTuple):
+    """State of `GumbelRoot` for each of B trees; children of a root are numbered from 0."""
 
-    scores: NDArray[np.float32]  # [B, actions] g + logits
-    value: NDArray[np.float32]  # [B] worth of the root according to the evaluator
+    noisy_logits: NDArray[np.float32]  # [B, actions] g + logits
+    evaluator_value: NDArray[np.float32]  # [B] value of the root before its children are visited
 
 
 @inlined
 def considered_visits(considered, simulations, number):
-    """Return the current visit count of the child to choose in simulation `number`, from 0.
+    """Return the visit count that a child must have to be chosen in simulation `number`, from 0.
 
     Sequential halving splits the simulations equally into ceil(log2(considered)) phases. Each phase
     divides its simulations equally among the remaining children and then drops the worse half.
-    Simulations left over from rounding go to the last two children [mctx,
+    Simulations left over by rounding go to the last two children [mctx,
     get_table_of_considered_visits].
     """
     if considered <= 1:
@@ -75,8 +75,8 @@ def considered_visits(considered, simulations, number):
 
 
 @inlined
-def _completion(rule, tree, search, b):
-    """Return v_mix, the value of unvisited actions, and the factor of sigma.
+def _completion_terms(rule, tree, search_state, b):
+    """Return the value of unvisited actions, v_mix, and the factor of sigma.
 
     v_mix = (v + sum_b N(b) * sum_visited pi(a) q(a) / sum_visited pi(a)) / (1 + sum_b N(b)).
     """
@@ -85,7 +85,7 @@ def _completion(rule, tree, search, b):
     max_visits = 0
     mass = 0.0
     weighted = 0.0
-    for child in range(first, first + tree.children[b, 0]):
+    for child in range(first, first + tree.child_count[b, 0]):
         visits = tree.visits[b, child]
         if visits > 0:
             prior = max(tree.prior[b, child], _MIN_PRIOR)
@@ -93,7 +93,7 @@ def _completion(rule, tree, search, b):
             max_visits = max(max_visits, visits)
             mass += prior
             weighted += prior * action_value(tree.utility, tree, b, child)
-    mixed = np.float64(search.root.value[b])
+    mixed = np.float64(search_state.root_rule_state.evaluator_value[b])
     if total > 0:
         mixed = (mixed + total * weighted / mass) / (1 + total)
     return mixed, (rule.visit_weight + max_visits) * rule.value_scale
@@ -111,20 +111,20 @@ def _sigma(tree, b, child, mixed, factor):
 
 
 @inlined
-def _best(rule, tree, search, b, visits):
+def _best_child(rule, tree, search_state, b, visits):
     """Return the best child of the root with exactly `visits` visits, or -1 if there is none.
 
-    Children that are not proven losses take precedence.
+    Moves that are not proven losses take precedence.
     """
-    mixed, factor = _completion(rule, tree, search, b)
+    mixed, factor = _completion_terms(rule, tree, search_state, b)
     first = tree.first_child[b, 0]
     best = -1
     highest = -np.inf
     hopeless = True
-    for child in range(first, first + tree.children[b, 0]):
+    for child in range(first, first + tree.child_count[b, 0]):
         if tree.visits[b, child] == visits:
-            lost = is_lost(tree.solver, tree, b, child)
-            child_score = search.root.scores[b, child - first] + _sigma(
+            lost = is_losing_move(tree.solver, tree, b, child)
+            child_score = search_state.root_rule_state.noisy_logits[b, child - first] + _sigma(
                 tree, b, child, mixed, factor
             )
             if best < 0 or (hopeless and not lost) or (child_score > highest and lost == hopeless):
@@ -135,22 +135,22 @@ def _best(rule, tree, search, b, visits):
 
 
 @inlined
-def _most_visited(tree, b):
-    """Return the highest visit count among the root's children that are not proven losses."""
+def _max_visits(tree, b):
+    """Return the highest visit count of a root action that is not a proven loss."""
     first = tree.first_child[b, 0]
     max_visits = 0
-    for child in range(first, first + tree.children[b, 0]):
-        if not is_lost(tree.solver, tree, b, child):
+    for child in range(first, first + tree.child_count[b, 0]):
+        if not is_losing_move(tree.solver, tree, b, child):
             max_visits = max(max_visits, tree.visits[b, child])
     return max_visits
 
 
 @inlined
-def _write_policy(rule, tree, search, b, scale, weights):
-    """Write `scale` times softmax(logits + sigma(completed Q))."""
-    mixed, factor = _completion(rule, tree, search, b)
+def _write_improved_policy(rule, tree, search_state, b, scale, weights):
+    """Write `scale` * softmax(logits + sigma(completed Q)) to `weights`, [actions]."""
+    mixed, factor = _completion_terms(rule, tree, search_state, b)
     first = tree.first_child[b, 0]
-    count = tree.children[b, 0]
+    count = tree.child_count[b, 0]
     logits = np.empty(count, np.float64)
     for i in range(count):
         prior = max(tree.prior[b, first + i], _MIN_PRIOR)
@@ -162,49 +162,49 @@ def _write_policy(rule, tree, search, b, scale, weights):
         weights[tree.action[b, first + i]] = scale * math.exp(logits[i]) / total
 
 
-@register_root_rule("gumbel", Gumbel)
-class _GumbelRule:
+@register_root_rule("gumbel", GumbelRoot)
+class _GumbelRootRule:
     @staticmethod
-    def root_state(rule, trees, actions):
-        scores = np.zeros((trees, actions), np.float32)
-        return GumbelState(scores, np.zeros(trees, np.float32))
+    def empty_root_rule_state(rule, trees, actions):
+        noisy_logits = np.zeros((trees, actions), np.float32)
+        return GumbelRootState(noisy_logits, np.zeros(trees, np.float32))
 
     @staticmethod
     def plans_ahead(rule):
         return True
 
     @staticmethod
-    def prepare_root(rule, tree, search, step, b):
-        search.root.value[b] = node_value(tree.utility, tree, b, 0)
+    def prepare_root(rule, tree, search_state, options, b):
+        search_state.root_rule_state.evaluator_value[b] = node_value(tree.utility, tree, b, 0)
         first = tree.first_child[b, 0]
-        for i in range(tree.children[b, 0]):
+        for i in range(tree.child_count[b, 0]):
             logit = math.log(max(tree.prior[b, first + i], _MIN_PRIOR))
-            if search.noisy[b]:
-                key = streams.fold(search.noise_key[b], i)
+            if search_state.has_noise[b]:
+                key = streams.fold(search_state.noise_key[b], i)
                 uniform = max(streams.uniform(key, 0), _MIN_UNIFORM)
                 logit -= math.log(-math.log(uniform))
-            search.root.scores[b, i] = logit
+            search_state.root_rule_state.noisy_logits[b, i] = logit
 
     @staticmethod
-    def first_node(rule, methods, tree, search, b):
+    def descent_start(rule, methods, tree, search_state, b):
         if tree.first_child[b, 0] == 0:
             return 0
-        considered = min(rule.considered, np.int64(tree.children[b, 0]))
+        considered = min(rule.considered, np.int64(tree.child_count[b, 0]))
         number = np.int64(tree.visits[b, 0]) - 1
-        visits = considered_visits(considered, np.int64(search.budget[b]), number)
-        return max(0, _best(rule, tree, search, b, visits))
+        visits = considered_visits(considered, np.int64(search_state.requested[b]), number)
+        return max(0, _best_child(rule, tree, search_state, b, visits))
 
     @staticmethod
-    def weigh_policy(rule, methods, tree, search, b, weights):
-        _write_policy(rule, tree, search, b, 1.0, weights)
+    def write_policy(rule, methods, tree, search_state, b, weights):
+        _write_improved_policy(rule, tree, search_state, b, 1.0, weights)
 
     @staticmethod
-    def weigh_moves(rule, methods, tree, search, b, sample, weights):
-        if sample and not search.noisy[b]:
-            _write_policy(rule, tree, search, b, np.float64(SCALE), weights)
+    def write_move_weights(rule, methods, tree, search_state, b, sample, weights):
+        if sample and not search_state.has_noise[b]:
+            _write_improved_policy(rule, tree, search_state, b, np.float64(WEIGHT_SCALE), weights)
             return
         weights[:] = 0
-        best = _best(rule, tree, search, b, _most_visited(tree, b))
+        best = _best_child(rule, tree, search_state, b, _max_visits(tree, b))
         if best >= 0:
             weights[tree.action[b, best]] = 1
 
@@ -213,17 +213,18 @@ class PuctRoot(NamedTuple):
     """Selection as below the root, with policies proportional to visits.
 
     forced_playouts: k of [Wu2019, Section 3.2]; 0 disables forced playouts. In searches with noise,
-    every visited child of the root gets at least sqrt(k * P(s, a) * sum_b N(s, b)) visits, where P
-    includes the noise. Policies exclude visits made only for this reason: visits are removed from
-    all children except the most visited one while their scores stay below its score, and children
-    with a single remaining visit are dropped. [Wu2019]: 2.
+    every visited child of the root receives at least sqrt(k * P(s, a) * sum_b N(s, b)) visits,
+    where P includes the noise. Policies exclude visits made only for this reason: the most visited
+    child keeps all visits, other children lose forced visits while their scores stay below the
+    score of the most visited child, and children with a single remaining visit are dropped.
+    [Wu2019]: 2.
     """
 
     forced_playouts: Annotated[float, Field(ge=0, le=100)] = 0.0
 
 
-class _NoState(NamedTuple):
-    """Empty state for rules that need none."""
+class _NoRootRuleState(NamedTuple):
+    """Empty state of a root rule."""
 
 
 @inlined
@@ -233,7 +234,7 @@ def _add_root_noise(tree, b, key, fraction, concentration):
     P(s, a) <- (1 - fraction) * P(s, a) + fraction * eta_a, eta ~ Dir(concentration / actions).
     """
     first = tree.first_child[b, 0]
-    count = tree.children[b, 0]
+    count = tree.child_count[b, 0]
     alpha = concentration / count
     total = 0.0
     noise = np.empty(count, np.float64)
@@ -248,11 +249,11 @@ def _add_root_noise(tree, b, key, fraction, concentration):
 
 
 @inlined
-def _pruned(rule, methods, tree, b, child, total, limit, shared):
+def _pruned_visits(rule, methods, tree, b, child, total, limit, shared):
     """Return a child's visits without forced playouts.
 
-    Visits are removed only while the score, computed with the child's current value, stays below
-    `limit` [Wu2019, Section 3.2].
+    Visits are removed while the score, computed with the child's current value, stays below `limit`
+    [Wu2019, Section 3.2].
     """
     all_visits = tree.visits[b, child]
     forced = math.sqrt(rule.forced_playouts * tree.prior[b, child] * total)
@@ -260,7 +261,7 @@ def _pruned(rule, methods, tree, b, child, total, limit, shared):
     visits = all_visits
     while visits > minimum:
         tree.visits[b, child] = visits - 1
-        if score(methods.selection, tree, b, child, shared) >= limit:
+        if selection_score(methods.selection, tree, b, child, shared) >= limit:
             break
         visits -= 1
     tree.visits[b, child] = all_visits
@@ -268,69 +269,69 @@ def _pruned(rule, methods, tree, b, child, total, limit, shared):
 
 
 @inlined
-def _prune(rule, methods, tree, b, weights):
-    """Remove forced playouts from weights that contain visit counts."""
+def _prune_forced_playouts(rule, methods, tree, b, weights):
+    """Remove forced playouts from `weights`, which contain visit counts."""
     first = tree.first_child[b, 0]
-    last = first + tree.children[b, 0]
+    last = first + tree.child_count[b, 0]
     best = -1
     total = 0
     for child in range(first, last):
         total += tree.visits[b, child]
-        lost = is_lost(tree.solver, tree, b, child)
+        lost = is_losing_move(tree.solver, tree, b, child)
         if not lost and (best < 0 or tree.visits[b, child] > tree.visits[b, best]):
             best = child
     if best < 0:
         return
-    shared = prepare(methods.selection, methods.fpu, tree, b, 0)
-    limit = score(methods.selection, tree, b, best, shared)
+    shared = shared_score_terms(methods.selection, methods.fpu, tree, b, 0)
+    limit = selection_score(methods.selection, tree, b, best, shared)
     for child in range(first, last):
         if child != best:
-            visits = _pruned(rule, methods, tree, b, child, total, limit, shared)
+            visits = _pruned_visits(rule, methods, tree, b, child, total, limit, shared)
             weights[tree.action[b, child]] = visits
 
 
 @inlined
 def write_visits(tree, b, weights):
-    """Write the visit counts of root actions."""
+    """Write the visit counts of root actions to `weights`, [actions]."""
     weights[:] = 0
     first = tree.first_child[b, 0]
-    for child in range(first, first + tree.children[b, 0]):
+    for child in range(first, first + tree.child_count[b, 0]):
         weights[tree.action[b, child]] = tree.visits[b, child]
 
 
 @register_root_rule("puct", PuctRoot)
 class _PuctRootRule:
     @staticmethod
-    def root_state(rule, trees, actions):
-        return _NoState()
+    def empty_root_rule_state(rule, trees, actions):
+        return _NoRootRuleState()
 
     @staticmethod
     def plans_ahead(rule):
         return False
 
     @staticmethod
-    def prepare_root(rule, tree, search, step, b):
-        key = search.noise_key[b]
-        _add_root_noise(tree, b, key, step.noise_fraction, step.noise_concentration)
+    def prepare_root(rule, tree, search_state, options, b):
+        key = search_state.noise_key[b]
+        _add_root_noise(tree, b, key, options.noise_fraction, options.noise_concentration)
 
     @staticmethod
-    def first_node(rule, methods, tree, search, b):
+    def descent_start(rule, methods, tree, search_state, b):
         first = tree.first_child[b, 0]
-        if rule.forced_playouts > 0.0 and search.noisy[b] and first != 0:
+        if rule.forced_playouts > 0.0 and search_state.has_noise[b] and first != 0:
             owed = rule.forced_playouts * (tree.visits[b, 0] - 1)
-            for child in range(first, first + tree.children[b, 0]):
+            for child in range(first, first + tree.child_count[b, 0]):
                 visits = np.float64(tree.visits[b, child])
                 few = 0.0 < visits * visits < owed * tree.prior[b, child]
-                if few and not is_lost(tree.solver, tree, b, child):
+                if few and not is_losing_move(tree.solver, tree, b, child):
                     return child
         return 0
 
     @staticmethod
-    def weigh_policy(rule, methods, tree, search, b, weights):
+    def write_policy(rule, methods, tree, search_state, b, weights):
         write_visits(tree, b, weights)
-        if rule.forced_playouts > 0.0 and search.noisy[b]:
-            _prune(rule, methods, tree, b, weights)
+        if rule.forced_playouts > 0.0 and search_state.has_noise[b]:
+            _prune_forced_playouts(rule, methods, tree, b, weights)
 
     @staticmethod
-    def weigh_moves(rule, methods, tree, search, b, sample, weights):
+    def write_move_weights(rule, methods, tree, search_state, b, sample, weights):
         write_visits(tree, b, weights)

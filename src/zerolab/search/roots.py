@@ -1,4 +1,4 @@
-"""Compiled operations that set, advance and read roots, and choose moves."""
+"""Compiled functions that set, advance and read roots, and choose moves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
 from zerolab.rules import rules
-from zerolab.search.mcts_solver import clear_proof, is_open, restrict_to_proofs
-from zerolab.search.methods import reset_child, weigh_moves, weigh_policy
+from zerolab.search.mcts_solver import clear_proof, is_unproven, restrict_to_proofs
+from zerolab.search.methods import reset_child_value, write_move_weights, write_policy
 
 _DROPPED = -2
 """Parent index of nodes that no longer belong to their tree."""
@@ -18,7 +18,7 @@ _DROPPED = -2
 
 @kernel
 def set_root(game, tree, trees, states):
-    """Reset each tree to a bare root with a state of uint64[n, words]."""
+    """Replace each of n trees with a bare root; `states` is uint64[n, words]."""
     for i in range(trees.shape[0]):
         _set_root(game, tree, trees[i], states[i])
 
@@ -29,22 +29,22 @@ def _set_root(game, tree, b, state):
     tree.outcome[b, 0] = rules.outcome(game, state)
     tree.parent[b, 0] = -1
     tree.first_child[b, 0] = 0
-    tree.children[b, 0] = 0
+    tree.child_count[b, 0] = 0
     tree.visits[b, 0] = 0
     tree.value[b, 0] = np.float32(0.0)
     clear_proof(tree.solver, tree, b, 0)
     tree.statistics[b, 0] = np.float32(0.0)
-    tree.used[b] = 1
+    tree.node_count[b] = 1
 
 
 @inlined
 def _keep_subtree(tree, b, root, moved):
-    """Move the subtree of a node to the front of its tree's arrays.
+    """Move the subtree of a node to the front of the arrays of its tree.
 
     Children are stored after their parents. A single pass in ascending order therefore moves every
-    node to its final place without overwriting unmoved nodes. Siblings stay contiguous.
+    node to its final index without overwriting nodes that have not moved. Siblings stay contiguous.
     """
-    used = tree.used[b]
+    used = tree.node_count[b]
     moved[:used] = -1
     moved[root] = 0
     count = 1
@@ -60,26 +60,26 @@ def _keep_subtree(tree, b, root, moved):
         tree.parent[b, target] = -1 if node == root else moved[tree.parent[b, node]]
         first = tree.first_child[b, node]
         tree.first_child[b, target] = moved[first] if first != 0 else 0
-        tree.children[b, target] = tree.children[b, node]
+        tree.child_count[b, target] = tree.child_count[b, node]
         tree.action[b, target] = tree.action[b, node]
         tree.outcome[b, target] = tree.outcome[b, node]
         tree.visits[b, target] = tree.visits[b, node]
         tree.value[b, target] = tree.value[b, node]
-        tree.draws[b, target] = tree.draws[b, node]
-        tree.proven[b, target] = tree.proven[b, node]
-        tree.distance[b, target] = tree.distance[b, node]
+        tree.draw_probability[b, target] = tree.draw_probability[b, node]
+        tree.proven_result[b, target] = tree.proven_result[b, node]
+        tree.proven_distance[b, target] = tree.proven_distance[b, node]
         tree.prior[b, target] = tree.prior[b, node]
         copy_row(tree.statistics[b, node], tree.statistics[b, target])
         copy_row(tree.states[b, node], tree.states[b, target])
-    tree.used[b] = count
+    tree.node_count[b] = count
 
 
 @inlined
 def _searched_child(tree, b, action):
-    """Return the child of the root reached by an action if it is expanded, otherwise -1."""
+    """Return the root's child reached by an action if the child is expanded, otherwise -1."""
     first = tree.first_child[b, 0]
     if first != 0:
-        for child in range(first, first + tree.children[b, 0]):
+        for child in range(first, first + tree.child_count[b, 0]):
             if tree.action[b, child] == action and tree.first_child[b, child] != 0:
                 return child
     return -1
@@ -92,7 +92,7 @@ def advance(game, tree, trees, played, keep):
     The child's subtree is kept if it has been searched and `keep` is true.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
-    state = np.empty(rules.words(game), np.uint64)
+    state = np.empty(rules.word_count(game), np.uint64)
     for i in range(trees.shape[0]):
         b = trees[i]
         root = _searched_child(tree, b, played[i]) if keep else -1
@@ -108,25 +108,25 @@ def _unexpand(tree, b, node):
     """Drop the children of a node and their subtrees."""
     first = tree.first_child[b, node]
     if first != 0:
-        tree.parent[b, first : first + tree.children[b, node]] = _DROPPED
+        tree.parent[b, first : first + tree.child_count[b, node]] = _DROPPED
         tree.first_child[b, node] = 0
 
 
 @inlined
 def _scale_children(fpu, tree, b, node, total):
-    """Scale the children's visits from their sum `total` to the node's visits minus 1.
+    """Scale the children's visits, whose sum is `total`, to a sum of the node's visits minus 1.
 
-    Rounding preserves the sum, and no child gains visits. The node's own evaluation is the visit
-    that is subtracted.
+    Rounding preserves the sum, and no child gains visits. The subtracted visit is the node's own
+    evaluation.
     """
     target = np.int64(tree.visits[b, node] - 1)
     first = tree.first_child[b, node]
     before = np.int64(0)
-    for child in range(first, first + tree.children[b, node]):
+    for child in range(first, first + tree.child_count[b, node]):
         after = before + tree.visits[b, child]
         tree.visits[b, child] = after * target // total - before * target // total
-        if tree.visits[b, child] == 0 and is_open(tree.solver, tree, b, child):
-            reset_child(fpu, tree, b, child)
+        if tree.visits[b, child] == 0 and is_unproven(tree.solver, tree, b, child):
+            reset_child_value(fpu, tree, b, child)
         before = after
 
 
@@ -143,24 +143,24 @@ def scale_visits(fpu, tree, trees, weight):
         if visits <= 1:
             continue
         tree.visits[b, 0] = 1 + np.int32(weight * (visits - 1))
-        for node in range(tree.used[b]):
+        for node in range(tree.node_count[b]):
             first = tree.first_child[b, node]
             if first == 0:
                 continue
-            total = np.int64(tree.visits[b, first : first + tree.children[b, node]].sum())
+            total = np.int64(tree.visits[b, first : first + tree.child_count[b, node]].sum())
             if tree.parent[b, node] == _DROPPED or tree.visits[b, node] == 0:
                 _unexpand(tree, b, node)
-            elif total > 0 and is_open(tree.solver, tree, b, node):
+            elif total > 0 and is_unproven(tree.solver, tree, b, node):
                 _scale_children(fpu, tree, b, node, total)
         _keep_subtree(tree, b, 0, moved)
 
 
 @kernel
-def root_children(tree, trees, visits, values, priors):
-    """Write visit counts int32, mean values and priors float32 of root actions, [n, actions].
+def write_root_statistics(tree, trees, visits, values, priors):
+    """Write visit counts, mean values and priors of root actions, each [n, actions].
 
-    Values are for the side to move at the root. Unvisited actions have value 0, and illegal actions
-    also have prior 0.
+    `visits` is int32; `values` and `priors` are float32. Values are for the side to move at the
+    root. Unvisited actions have value 0, and illegal actions also have prior 0.
     """
     visits[:] = 0
     values[:] = np.float32(0.0)
@@ -168,7 +168,7 @@ def root_children(tree, trees, visits, values, priors):
     for i in range(trees.shape[0]):
         b = trees[i]
         first = tree.first_child[b, 0]
-        for child in range(first, first + tree.children[b, 0]):
+        for child in range(first, first + tree.child_count[b, 0]):
             action = tree.action[b, child]
             visits[i, action] = tree.visits[b, child]
             value = tree.value[b, child] if tree.visits[b, child] > 0 else np.float32(0.0)
@@ -177,18 +177,20 @@ def root_children(tree, trees, visits, values, priors):
 
 
 @kernel
-def policies(methods, tree, search, trees, weights):
-    """Write the root rule's policies, unnormalised float64[n, actions]."""
+def write_policies(methods, tree, search_state, trees, weights):
+    """Write the root rule's unnormalised policies to `weights`, float64[n, actions]."""
     for i in range(trees.shape[0]):
-        weigh_policy(methods.root, methods, tree, search, trees[i], weights[i])
+        write_policy(methods.root_rule, methods, tree, search_state, trees[i], weights[i])
         restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
 
 
 @kernel
-def moves(methods, tree, search, trees, sample, weights):
-    """Write the move weights of finished searches, int64[n, actions]."""
+def write_all_move_weights(methods, tree, search_state, trees, sample, weights):
+    """Write the move weights of finished searches to `weights`, int64[n, actions]."""
     for i in range(trees.shape[0]):
-        weigh_moves(methods.root, methods, tree, search, trees[i], sample[i], weights[i])
+        write_move_weights(
+            methods.root_rule, methods, tree, search_state, trees[i], sample[i], weights[i]
+        )
         restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
 
 
@@ -197,10 +199,11 @@ def choose_actions(
     keys: NDArray[np.uint64],
     sample: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Choose actions int64[n] by weights [n, actions], such as visit counts.
+    """Choose actions, int64[n], by weights [n, actions], such as visit counts.
 
-    Rows with `sample` bool[n] set are sampled in proportion to the weights. Other rows take the
-    highest weight, with ties broken at random. `keys` uint64[n] are the random streams.
+    Where `sample`, bool[n], is true, the action is sampled in proportion to the weights. Elsewhere
+    the action with the highest weight is chosen, with ties broken at random. `keys`, uint64[n], are
+    the random streams.
     """
     chosen = np.empty(len(weights), np.int64)
     _choose(weights, keys, sample, chosen)
@@ -209,7 +212,7 @@ def choose_actions(
 
 @kernel
 def _choose(weights, keys, sample, chosen):
-    """Write the actions chosen by `choose_actions` into int64[n]."""
+    """Write the actions of `choose_actions` to `chosen`, int64[n]."""
     for i in range(weights.shape[0]):
         total = 0
         highest = 0
@@ -220,7 +223,7 @@ def _choose(weights, keys, sample, chosen):
             total = 0
             for action in range(weights.shape[1]):
                 total += weights[i, action] == highest
-        drawn = streams.below(streams.bits(keys[i], 0), total)
+        drawn = streams.below(streams.random_bits(keys[i], 0), total)
         for action in range(weights.shape[1]):
             if sample[i]:
                 drawn -= weights[i, action]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.memory import handle
+from zerolab.core.memory import kernel_handle
 from zerolab.core.processes import run_in_threads
 from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts
@@ -21,45 +21,46 @@ from zerolab.search.evaluator import (
     UniformEvaluator,
     empty_cache,
     evaluate,
-    require_outputs,
+    require_extra_outputs,
 )
 from zerolab.search.mcts_solver import MctsSolver, NoSolver
 from zerolab.search.methods import (
     TIE_BREAK_TYPES,
-    Methods,
+    SearchMethods,
+    empty_root_rule_state,
     plans_ahead,
-    playouts,
-    root_state,
+    playouts_per_leaf,
     statistics_width,
-    with_budget,
+    with_simulations,
 )
 from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.result import NodeView, SearchResult, node_view, principal_variation
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import (
     COUNTS,
-    FIRST_NODES,
+    INITIAL_NODES,
     SIMULATIONS,
+    EvaluationArrays,
     Forest,
-    LeafEvaluations,
-    Memory,
+    SearchMemory,
     StepOptions,
-    by_field,
     empty_forest,
-    empty_state,
+    empty_search_state,
     empty_workspace,
-    grown,
+    grown_forest,
+    tree_arrays,
 )
-from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, max_leaves
+from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, max_waiting_leaves
 
 _NONE_PER_TREE = PerTreeSettings()
 
 
 class Search:
-    """Search in B independent trees, each for its own game.
+    """Search in B independent trees, one per game.
 
-    For each tree, call `set_root` and `start_search`, then `step` until the tree is finished, or
-    `run` to finish all trees. Read the `result`, and `advance` the tree by the moves played.
+    For each tree, call `set_root` and `start_search`, then `step` until the search is finished, or
+    `run` to finish the searches of all trees. Read the `result`, and `advance` the tree by the
+    moves played.
     """
 
     def __init__(
@@ -80,18 +81,18 @@ class Search:
         self.game = game
         self.settings = settings
         self.evaluator = evaluator
-        self.seconds = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
+        self.seconds_by_part = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
         self.extra_outputs = per_tree.extra_outputs(settings)
         """Evaluator outputs that the search needs in addition to priors and values."""
         self._methods = _methods(settings, per_tree)
-        require_outputs(evaluator, self.extra_outputs)
+        require_extra_outputs(evaluator, self.extra_outputs)
         self._threads = threads
         self._leaf_evaluator = settings.leaf_evaluator.build()
-        self._playouts = playouts(self._leaf_evaluator)
-        self._options = _step_options(settings, isinstance(evaluator, UniformEvaluator))
-        words, actions = rules.words(game), rules.actions(game)
+        self._playouts_per_leaf = playouts_per_leaf(self._leaf_evaluator)
+        self._step_options = _first_step_options(settings, isinstance(evaluator, UniformEvaluator))
+        words, actions = rules.word_count(game), rules.action_count(game)
         self._actions = actions
-        nodes = max(FIRST_NODES, 2 * actions)
+        nodes = max(INITIAL_NODES, 2 * actions)
         forest = empty_forest(
             trees,
             nodes,
@@ -100,35 +101,34 @@ class Search:
             per_tree.utility(settings),
             MctsSolver() if settings.proven_values else NoSolver(),
         )
-        leaves = max_leaves(self._methods.virtual_loss)
-        positions = 1 if self._options.uniform else max(settings.cache, 4 * trees * leaves)
+        leaves = max_waiting_leaves(self._methods.virtual_loss)
+        positions = 1 if self._step_options.is_uniform else max(settings.cache, 4 * trees * leaves)
         cache = empty_cache(positions, words, actions, self.extra_outputs)
-        root = root_state(self._methods.root, trees, actions)
-        self._state = empty_state(trees, leaves, words, root)
-        self._memory = Memory(forest, cache, self._state, empty_workspace(game))
+        root_rule_state = empty_root_rule_state(self._methods.root_rule, trees, actions)
+        self._search_state = empty_search_state(trees, leaves, words, root_rule_state)
+        self._memory = SearchMemory(forest, cache, self._search_state, empty_workspace(game))
         self._use_forest(forest)
 
     def _use_forest(self, forest: Forest) -> None:
-        self._tree = by_field(forest)
+        self._tree = tree_arrays(forest)
         self._memory = self._memory._replace(forest=forest)
-        self._handle = handle(self._memory)
+        self._handle = kernel_handle(self._memory)
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of simulations so far, and of leaves by the source of their values.
 
         A leaf is evaluated, deduplicated (it equals an evaluated leaf of the same step), cached, or
-        terminal (its result is known). Evaluations of bare roots are included in these counts, but
-        not in the number of simulations. With proven values, `proven` is the number of proven
-        nodes.
+        terminal (its result is known). Evaluations of bare roots count as leaves, but not as
+        simulations. With proven values, `proven` is the number of proven nodes.
         """
-        counts = dict(zip(COUNTS, map(int, self._state.counts), strict=True))
+        counts = dict(zip(COUNTS, map(int, self._search_state.counts), strict=True))
         if not self.settings.proven_values:
             del counts["proven"]
         return counts
 
     def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
-        """Set bare roots with ongoing states uint64[n, words]."""
+        """Replace trees with bare roots; `states` are ongoing, uint64[n, words]."""
         roots.set_root(self.game, self._tree, trees, states)
 
     def start_search(
@@ -142,10 +142,10 @@ class Search:
         """Request simulations and fresh root noise, by default as in the settings.
 
         `playout_keys` and `noise_keys` are random streams, uint64[n]. `simulations` is a number or
-        int32[n]; `noise` bool[n] selects the roots with noise if the settings enable it. Proven
-        roots get no simulations. Raises ValueError for fewer than one simulation.
+        int32[n]. `noise`, bool[n], selects the roots with noise if the settings enable noise.
+        Proven roots receive no simulations. Raises ValueError for fewer than one simulation.
         """
-        planned = plans_ahead(self._methods.root)
+        planned = plans_ahead(self._methods.root_rule)
         noise_enabled = self.settings.noise.fraction > 0 or planned
         noisy = np.full(len(trees), noise_enabled) if noise is None else noise & noise_enabled
         inherited = self.settings.noise.inherited_visits
@@ -154,83 +154,87 @@ class Search:
         if planned:
             self.set_root(trees, self.states(trees))
         self._activate(trees, self.settings.simulations if simulations is None else simulations)
-        state = self._state
-        state.budget[trees] = state.remaining[trees]
+        state = self._search_state
+        state.requested[trees] = state.remaining[trees]
         state.playout_key[trees] = playout_keys
         state.noise_key[trees] = noise_keys
-        state.noisy[trees] = noisy
-        state.root_unprepared[trees] = noisy | planned
+        state.has_noise[trees] = noisy
+        state.is_root_unprepared[trees] = noisy | planned
 
     def extend(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
         """Continue finished searches with more simulations, without new noise.
 
-        New random streams are derived from the current ones. Raises ValueError for fewer than one
-        simulation, and if the root rule plans all simulations in advance.
+        New random streams are derived from the current streams. Raises ValueError for fewer than
+        one simulation, and if the root rule plans all simulations in advance.
         """
-        if plans_ahead(self._methods.root):
+        if plans_ahead(self._methods.root_rule):
             raise ValueError(
                 f'root = "{self.settings.root.name}" plans all simulations of a search in advance:'
-                " expected them in a single request"
+                " expected a single request for all of them"
             )
         self._activate(trees, simulations)
-        kernels.extend_streams(self._state, trees)
+        kernels.renew_playout_keys(self._search_state, trees)
 
     def _activate(self, trees: NDArray[np.int64], simulations: int | NDArray[np.int32]) -> None:
         if np.min(simulations, initial=1) < 1:
             raise ValueError(f"{np.min(simulations)} simulations: expected at least 1")
-        self._state.active[trees] = True
-        self._state.remaining[trees] = simulations
+        self._search_state.is_active[trees] = True
+        self._search_state.remaining[trees] = simulations
         if self.settings.proven_values:
-            proven = trees[self._tree.proven[trees, 0] != rules.ONGOING]
-            self._state.remaining[proven] = 0
+            proven = trees[self._tree.proven_result[trees, 0] != rules.ONGOING]
+            self._search_state.remaining[proven] = 0
 
     @property
     def active(self) -> bool:
-        """True while any tree is searching."""
-        return bool(self._state.active.any())
+        """True while any tree is being searched."""
+        return bool(self._search_state.is_active.any())
 
     def step(self) -> NDArray[np.int64]:
-        """Run one step; return the trees int64[n] that finished in it."""
+        """Run one step; return the trees whose searches finished, int64[n]."""
         states = self.select_leaves()
         if len(states):
             start = perf_counter()
             evaluation = evaluate(self.evaluator, states, self.extra_outputs)
-            self.seconds["evaluate"] += perf_counter() - start
+            self.seconds_by_part["evaluate"] += perf_counter() - start
             self.expand_and_backup(evaluation)
-        return self.finish()
+        return self.finish_step()
 
-    def finish(self) -> NDArray[np.int64]:
-        """End a step; return the newly finished trees, which are now idle."""
-        finished = np.flatnonzero(self._state.active & (self._state.remaining == 0))
-        self._state.active[finished] = False
+    def finish_step(self) -> NDArray[np.int64]:
+        """End a step; return the trees whose searches finished, int64[n]."""
+        finished = np.flatnonzero(
+            self._search_state.is_active & (self._search_state.remaining == 0)
+        )
+        self._search_state.is_active[finished] = False
         return finished
 
     def run(self) -> None:
-        """Run steps until all trees are finished."""
+        """Run steps until all searches are finished."""
         while self.active:
             self.step()
 
     def select_leaves(self) -> NDArray[np.uint64]:
         """Begin a step; return the states of the leaves to evaluate, uint64[n, words].
 
-        The array can be empty. The next step overwrites it.
+        The array may be empty. The next step overwrites it.
         """
         start = perf_counter()
-        self._options = self._options._replace(number=self._options.number + 1)
+        self._step_options = self._step_options._replace(
+            step_number=self._step_options.step_number + 1
+        )
         rows, full = kernels.select_leaves(
-            self.game, self._methods, self._leaf_evaluator, self._handle, self._options
+            self.game, self._methods, self._leaf_evaluator, self._handle, self._step_options
         )
         if full:
-            self._use_forest(grown(self._memory.forest))
-        self.seconds["select"] += perf_counter() - start
-        return self._state.states[: int(rows)]
+            self._use_forest(grown_forest(self._memory.forest))
+        self.seconds_by_part["select"] += perf_counter() - start
+        return self._search_state.leaf_states[: int(rows)]
 
     def expand_and_backup(self, evaluation: Evaluation) -> None:
-        """Expand the selected leaves with their evaluations and back up the values."""
+        """Expand the selected leaves and back up their values, given their evaluations."""
         start = perf_counter()
-        evaluations = _leaf_evaluations(evaluation)
-        if self._options.cached:
-            kernels.store(self._handle, evaluations)
+        evaluations = _evaluation_arrays(evaluation)
+        if self._step_options.use_cache:
+            kernels.cache_evaluations(self._handle, evaluations)
 
         def expand(memory: Any, begin: int, end: int) -> int:
             simulations: int = kernels.expand_and_backup(
@@ -239,30 +243,33 @@ class Search:
             return simulations
 
         def expand_part(begin: int, end: int) -> NDArray[np.int64]:
-            counts = np.zeros_like(self._state.counts)
+            counts = np.zeros_like(self._search_state.counts)
             thread_memory = self._memory._replace(
-                state=self._state._replace(counts=counts), workspace=empty_workspace(self.game)
+                search_state=self._search_state._replace(counts=counts),
+                workspace=empty_workspace(self.game),
             )
-            counts[SIMULATIONS] += expand(handle(thread_memory), begin, end)
+            counts[SIMULATIONS] += expand(kernel_handle(thread_memory), begin, end)
             return counts
 
-        trees, parts = len(self._state.waiting), 1
-        if self._threads > 1 and self._playouts:
-            waiting = int(self._state.waiting.sum())
-            parts = threads_for_playouts(waiting * self._playouts, self._threads)
+        trees, parts = len(self._search_state.waiting_count), 1
+        if self._threads > 1 and self._playouts_per_leaf:
+            waiting = int(self._search_state.waiting_count.sum())
+            parts = threads_for_playouts(waiting * self._playouts_per_leaf, self._threads)
         if parts == 1:
-            self._state.counts[SIMULATIONS] += expand(self._handle, 0, trees)
+            self._search_state.counts[SIMULATIONS] += expand(self._handle, 0, trees)
         else:
-            self._state.counts[:] += sum(run_in_threads(expand_part, trees, parts))
-        self.seconds["backup"] += perf_counter() - start
+            self._search_state.counts[:] += sum(run_in_threads(expand_part, trees, parts))
+        self.seconds_by_part["backup"] += perf_counter() - start
 
     def result(self, tree: int) -> SearchResult:
         """Return the current search result of one tree."""
         trees = np.array([tree])
-        visits, values, priors = (column[0] for column in self._root_children(trees))
+        visits, values, priors = (column[0] for column in self._root_statistics(trees))
         value = float(self.root_values(trees)[0])
         chosen = None
-        if plans_ahead(self._methods.root) and visits.any():  # not always the most visited action
+        if (
+            plans_ahead(self._methods.root_rule) and visits.any()
+        ):  # not always the most visited action
             chosen = int(self.choose(trees, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
         line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
@@ -273,49 +280,52 @@ class Search:
 
     def visits(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of root actions, int32[n, actions]."""
-        return self._root_children(trees)[0]
+        return self._root_statistics(trees)[0]
 
-    def root_actions(
+    def root_visits_and_values(
         self, trees: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return visit counts int32 and mean values float32 of root actions, [n, actions]."""
-        return self._root_children(trees)[:2]
+        """Return visit counts, int32, and mean values, float32, of root actions [n, actions]."""
+        return self._root_statistics(trees)[:2]
 
     def policies(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the root rule's policies after finished searches, float32[n, actions].
 
-        Each row is a distribution, such as that of the visits. At a root with a proven win, only
-        the quickest wins have weight. Proven losses have weight only if no other action remains.
+        Each row is a distribution, such as the shares of the visits. At a root with a proven win,
+        only the quickest wins have weight. Proven losses have weight only if no other action
+        remains.
         """
         weights = np.empty((len(trees), self._actions), np.float64)
-        roots.policies(self._methods, self._tree, self._state, trees, weights)
+        roots.write_policies(self._methods, self._tree, self._search_state, trees, weights)
         shares: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return shares.astype(np.float32)
 
     def choose(
         self, trees: NDArray[np.int64], keys: NDArray[np.uint64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the moves int64[n] that the root rule chooses after finished searches.
+        """Return the moves that the root rule chooses after finished searches, int64[n].
 
         See `roots.choose_actions`; root rules can use other weights than visit counts. The quickest
-        proven win is played, and proven losses are avoided.
+        proven win is chosen, and proven losses are avoided.
         """
         return roots.choose_actions(self.move_weights(trees, sample), keys, sample)
 
     def move_weights(
         self, trees: NDArray[np.int64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the weights that `choose` uses to pick moves, int64[n, actions].
+        """Return the weights by which `choose` selects moves, int64[n, actions].
 
         The sum of each row is below 2**32.
         """
         weights = np.empty((len(trees), self._actions), np.int64)
-        roots.moves(self._methods, self._tree, self._state, trees, sample, weights)
+        roots.write_all_move_weights(
+            self._methods, self._tree, self._search_state, trees, sample, weights
+        )
         return weights
 
     def facts(self, trees: NDArray[np.int64]) -> SearchFacts:
-        """Return root statistics for use as training targets, float32."""
-        visits, values = self.root_actions(trees)
+        """Return root statistics for training targets, as float32 arrays."""
+        visits, values = self.root_visits_and_values(trees)
         return SearchFacts(
             policies=self.policies(trees),
             root_values=self.root_values(trees),
@@ -324,26 +334,26 @@ class Search:
         )
 
     def root_values(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return root mean values P(win) - P(loss) for the side to move, float32[n]."""
+        """Return mean root values, P(win) - P(loss) for the side to move, float32[n]."""
         return self._tree.value[trees, 0]
 
     def root_draws(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean draw probabilities at the roots, float32[n]; NaN if unknown."""
         if "draws" in self.extra_outputs:
-            return self._tree.draws[trees, 0]
+            return self._tree.draw_probability[trees, 0]
         return np.full(len(trees), np.nan, np.float32)
 
     def root_priors(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the priors of root actions, including noise, float32[n, actions]."""
-        return self._root_children(trees)[2]
+        return self._root_statistics(trees)[2]
 
-    def _root_children(
+    def _root_statistics(
         self, trees: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
         shape = len(trees), self._actions
         visits = np.empty(shape, np.int32)
         values, priors = np.empty(shape, np.float32), np.empty(shape, np.float32)
-        roots.root_children(self._tree, trees, visits, values, priors)
+        roots.write_root_statistics(self._tree, trees, visits, values, priors)
         return visits, values, priors
 
     def states(self, trees: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -355,43 +365,43 @@ class Search:
         return self._tree.outcome[trees, 0]
 
     def advance(self, trees: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """Play actions int64[n] at the roots; the settings determine whether subtrees are kept.
+        """Play actions, int64[n], at the roots; the settings determine whether subtrees are kept.
 
-        Discarding a subtree also discards its proofs.
+        The proofs of a discarded subtree are lost.
         """
         settings = self.settings
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
-        keep = settings.reuse_tree and not discarded and not plans_ahead(self._methods.root)
+        keep = settings.reuse_tree and not discarded and not plans_ahead(self._methods.root_rule)
         roots.advance(self.game, self._tree, trees, actions, keep)
 
 
-def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> Methods:
+def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> SearchMethods:
     leaves = settings.leaves_per_step
-    return Methods(
-        with_budget(per_tree.selection(settings), settings.simulations),
-        per_tree.first_play_urgency(settings),
+    return SearchMethods(
+        with_simulations(per_tree.selection_rule(settings), settings.simulations),
+        per_tree.fpu_rule(settings),
         TIE_BREAK_TYPES[settings.tie_break](),
         settings.root.build(),
         NoVirtualLoss() if leaves == 1 else VirtualLoss(leaves),
     )
 
 
-def _step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
-    """Return the options of the first step; free uniform evaluations are not cached."""
+def _first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
+    """Return the options before the first step; uniform evaluations are free and not cached."""
     return StepOptions(
-        number=0,
+        step_number=0,
         deduplicate=settings.deduplicate and not uniform,
-        cached=settings.cache > 0 and not uniform,
-        uniform=uniform,
+        use_cache=settings.cache > 0 and not uniform,
+        is_uniform=uniform,
         noise_fraction=settings.noise.fraction,
         noise_concentration=settings.noise.concentration,
     )
 
 
-def _leaf_evaluations(evaluation: Evaluation) -> LeafEvaluations:
-    """Convert evaluations to the form that kernels accept."""
+def _evaluation_arrays(evaluation: Evaluation) -> EvaluationArrays:
+    """Convert evaluations to the form that kernels receive."""
     priors, values, draws, action_values = evaluation
-    return LeafEvaluations(
+    return EvaluationArrays(
         priors,
         values,
         np.empty(0, np.float32) if draws is None else draws,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from zerolab.core.config import Settings, variant_among
+from zerolab.core.config import Settings, variant_annotation
 from zerolab.core.registry import load_plugins
 from zerolab.search.evaluator import ExtraOutput
 from zerolab.search.methods import (
@@ -17,7 +17,7 @@ from zerolab.search.methods import (
     SELECTION_SETTINGS,
     extra_outputs,
     plans_ahead,
-    playouts,
+    playouts_per_leaf,
 )
 
 import_module("zerolab.search.puct")
@@ -42,36 +42,37 @@ class RootNoise(Settings):
     """alpha * number of legal actions. [Clausen2021]: 20.38."""
 
     inherited_visits: float = Field(default=0.0, ge=0, le=1)
-    """Weight of visits inherited from the previous move's tree at a root with noise. 1 keeps them
-    all, which dampens the noise; 0 discards the subtree, although its evaluations stay in the
-    cache; values in between discount the visits (docs/decisions/0011). No effect without noise."""
+    """Weight of the visits that a root with noise inherits from the tree of the previous move. 1
+    keeps all visits, which dampens the noise; 0 discards the subtree, but its evaluations stay in
+    the cache; values in between discount the visits (docs/decisions/0011). No effect without
+    noise."""
 
 
 class SearchSettings(Settings):
     """Settings of the search for a move."""
 
     simulations: int = Field(default=100, ge=1, le=1_000_000)
-    """m: simulations per move, each ending in a visit to a child of the root. [Wang2019],
+    """m: simulations per move, each of which visits a child of the root. [Wang2019],
     [Wang2020a], [Wang2020b]: 100 ([Wang2020a] sweeps 25 to 200). [Clausen2021]: 343."""
 
-    selection: variant_among(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
+    selection: variant_annotation(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=SELECTION_SETTINGS["puct"]
     )
-    """Rule that selects the child to descend to. [Wang2019], [Wang2020a]: PUCT with c = 1.
+    """Rule that selects the child to visit. [Wang2019], [Wang2020a]: PUCT with c = 1.
     [Wang2020b]: also RAVE in the first iterations."""
 
-    fpu: variant_among(FPU_SETTINGS) = Field(  # type: ignore[valid-type]
+    fpu: variant_annotation(FPU_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=FPU_SETTINGS["zero"]
     )
     """First-play urgency, the assumed value of unvisited children. [Wang2019], [Wang2020a],
     [Wang2020b]: zero. [Clausen2021]: fixed."""
 
     tie_break: Literal["first", "random"] = "first"
-    """Choice between children with equal scores: the lowest action number, as in [AZG], or a random
-    child. With "first", plain MCTS never tries the last cells of a board that has more cells than
-    the search has simulations."""
+    """Choice between children with equal scores: the child with the lowest action number, as in
+    [AZG], or a random child. With "first", plain MCTS never tries the last cells of a board with
+    more cells than the search has simulations."""
 
-    leaf_evaluator: variant_among(LEAF_EVALUATOR_SETTINGS) = Field(  # type: ignore[valid-type]
+    leaf_evaluator: variant_annotation(LEAF_EVALUATOR_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=LEAF_EVALUATOR_SETTINGS["network"]
     )
     """Source of the values of new leaves. [Wang2019], [Wang2020a]: network. [Wang2020b]: also
@@ -83,7 +84,7 @@ class SearchSettings(Settings):
     [Wang2020a], [Wang2020b], [Clausen2021]: 1."""
 
     draw_value: float = Field(default=0.0, ge=-1, le=1)
-    """Worth of a draw to the side to move: Q = P(win) - P(loss) + draw_value * P(draw). Nonzero
+    """Value of a draw for the side to move: Q = P(win) - P(loss) + draw_value * P(draw). Nonzero
     values need a network that predicts draw probabilities. [Clausen2021]: 0.383, published as
     0.6913 for Q in [0, 1]; [Wang2019], [Wang2020a], [Wang2020b]: 0."""
 
@@ -92,10 +93,10 @@ class SearchSettings(Settings):
     quickest proven win is played, proven losses are avoided, and no simulations are spent on proven
     nodes. [Clausen2021] lists this as an option, terminal propagation."""
 
-    root: variant_among(ROOT_RULE_SETTINGS) = Field(  # type: ignore[valid-type]
+    root: variant_annotation(ROOT_RULE_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=ROOT_RULE_SETTINGS["puct"]
     )
-    """Rule that distributes simulations at the root and derives the policy and the move from them.
+    """Rule that distributes simulations at the root and derives the policy and the move.
     [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: puct."""
 
     noise: RootNoise = RootNoise()
@@ -107,8 +108,8 @@ class SearchSettings(Settings):
 
     deduplicate: bool = True
     """Evaluate equal positions within a step only once. In bfloat16, evaluations do not depend on
-    the batch and this saves work without changing results. In float32, the last bits depend on the
-    batch, so the search can prefer a different one of two nearly equal moves
+    the batch, so this saves work without changing results. In float32, the last bits depend on the
+    batch, so the search can choose differently between two nearly equal moves
     (docs/decisions/0002)."""
 
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
@@ -128,7 +129,7 @@ class SearchSettings(Settings):
 
     @model_validator(mode="after")
     def _compatible(self) -> SearchSettings:
-        if self.draw_value != 0 and playouts(self.leaf_evaluator.build()):
+        if self.draw_value != 0 and playouts_per_leaf(self.leaf_evaluator.build()):
             raise ValueError(
                 f"draw_value = {self.draw_value}: playouts provide no draw probabilities; expected"
                 ' leaf_evaluator = "network"'
@@ -143,8 +144,8 @@ class SearchSettings(Settings):
     def check_self_play(self) -> None:
         """Raise ValueError, naming the settings, if root noise and root rule are incompatible.
 
-        This applies only to self-play: players without noise can use any root rule, so the rule in
-        a match can differ from that in training.
+        This applies only to self-play: players without noise can use any root rule, so a match can
+        use another root rule than training.
         """
         if self.noise.fraction > 0 and plans_ahead(self.root.build()):
             raise ValueError(
@@ -161,7 +162,7 @@ class SearchSettings(Settings):
 def mcts_settings(simulations: int) -> SearchSettings:
     """Return settings of plain MCTS: UCT [Kocsis2006], one random playout per leaf, no network.
 
-    Ties go to the lowest action, as in [AZG]; `tie_break` = "random" makes a fairer opponent.
+    Ties go to the lowest action number, as in [AZG]; `tie_break` = "random" is a fairer opponent.
     """
     return _with_playouts(simulations, "uct")
 

@@ -1,6 +1,6 @@
 """Parts of a simulation: descent to a leaf, expansion and backup.
 
-All functions are inlined into kernels. The trees of a group descend in turn, one level at a time.
+All functions are inlined into kernels. The trees of a group take turns to descend by one level.
 """
 
 from __future__ import annotations
@@ -12,40 +12,48 @@ from zerolab.core.compiled import inlined
 from zerolab.core.memory import non_negative, prefetch
 from zerolab.rules import boards, rules
 from zerolab.search.evaluator import hash_state, prefetch_entry, prefetch_tags
-from zerolab.search.mcts_solver import clear_proof, is_open, propagate_proof, score_unless_lost
+from zerolab.search.mcts_solver import (
+    clear_proof,
+    is_unproven,
+    propagate_proof,
+    score_unless_losing,
+)
 from zerolab.search.methods import (
-    first_node,
+    descent_start,
     leaf_value,
-    prepare,
     prepare_root,
-    score,
+    selection_score,
+    shared_score_terms,
     takes_tie,
-    update,
+    update_statistics,
 )
 from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
-from zerolab.search.values import backup_value_of, seen_from_parent
-from zerolab.search.virtual_loss import count_visit, simulations_to_begin
+from zerolab.search.values import seen_from_parent, to_backup_value
+from zerolab.search.virtual_loss import record_backup, unstarted_simulations
 
 EXPECTED_CHILDREN = 8
-"""Guess of the number of children of a new node, for prefetching."""
+"""Assumed number of children of a new node, for prefetching."""
 
 _TIES = 1 << 40
-"""Part of a playout stream that breaks ties; simulations use smaller numbers."""
+"""Number folded into a playout stream to derive the stream that breaks ties.
+
+Simulations use smaller numbers.
+"""
 
 
 @inlined
 def _best_child(methods, tree, b, node, tie_key):
     """Return the child with the highest score; `tie_key` is a random stream of the simulation."""
-    shared = prepare(methods.selection, methods.fpu, tree, b, node)
+    shared = shared_score_terms(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     best = first
-    highest = score_unless_lost(
-        tree.solver, tree, b, first, score(methods.selection, tree, b, first, shared)
+    highest = score_unless_losing(
+        tree.solver, tree, b, first, selection_score(methods.selection, tree, b, first, shared)
     )
     ties = 1
-    for child in range(first + 1, first + tree.children[b, node]):
-        child_score = score_unless_lost(
-            tree.solver, tree, b, child, score(methods.selection, tree, b, child, shared)
+    for child in range(first + 1, first + tree.child_count[b, node]):
+        child_score = score_unless_losing(
+            tree.solver, tree, b, child, selection_score(methods.selection, tree, b, child, shared)
         )
         if child_score > highest:
             highest = child_score
@@ -59,7 +67,7 @@ def _best_child(methods, tree, b, node, tie_key):
 
 
 @inlined
-def _materialise(game, tree, b, node):
+def _compute_state(game, tree, b, node):
     """Compute the state and the outcome of a node on its first visit."""
     parent = tree.states[b, tree.parent[b, node]]
     state = tree.states[b, node]
@@ -68,100 +76,100 @@ def _materialise(game, tree, b, node):
 
 
 @inlined
-def _prepare_root_once(methods, tree, search, step, b):
-    if search.root_unprepared[b] and tree.first_child[b, 0] != 0:
-        prepare_root(methods.root, tree, search, step, b)
-        search.root_unprepared[b] = False
+def _prepare_root_once(methods, tree, search_state, options, b):
+    if search_state.is_root_unprepared[b] and tree.first_child[b, 0] != 0:
+        prepare_root(methods.root_rule, tree, search_state, options, b)
+        search_state.is_root_unprepared[b] = False
 
 
 @inlined
-def _tie_key(methods, search, b):
+def _tie_key(methods, search_state, b):
     """Return the random stream that breaks ties in the next simulation."""
-    key = streams.fold(search.playout_key[b], _TIES)
-    return streams.fold(key, simulations_to_begin(methods.virtual_loss, search, b))
+    key = streams.fold(search_state.playout_key[b], _TIES)
+    return streams.fold(key, unstarted_simulations(methods.virtual_loss, search_state, b))
 
 
 @inlined
-def gather(tree, search, begin, end, workspace):
-    """Collect the trees from `begin` to `end` - 1 with simulations to run.
+def gather_trees(tree, search_state, begin, end, workspace):
+    """Collect the trees from `begin` to `end` - 1 that have simulations to run.
 
-    Returns their number and whether a tree ran out of nodes.
+    Returns the number of collected trees and whether a tree ran out of nodes.
     """
-    actions = workspace.mask.shape[0]
+    actions = workspace.legal_mask.shape[0]
     nodes = 1 + min(actions, EXPECTED_CHILDREN)
     count = 0
-    full = False
+    is_full = False
     for b in range(begin, end):
-        if search.active[b] and search.remaining[b] > 0:
+        if search_state.is_active[b] and search_state.remaining[b] > 0:
             if has_room(tree, b, actions):
                 prefetch_nodes(tree, b, 0, nodes)
                 workspace.trees[count] = b
                 count += 1
             else:
-                full = True
-    return count, full
+                is_full = True
+    return count, is_full
 
 
 @inlined
-def descend(methods, tree, search, workspace, step, begin, end):
-    """Follow the best children to unexpanded nodes in trees `begin` to `end` - 1 of a group.
+def descend(methods, tree, search_state, workspace, options, begin, end):
+    """Descend along the best children to unexpanded nodes in trees `begin` to `end` - 1.
 
-    The trees take turns to descend by one level while the next nodes are prefetched.
+    While other trees take their turns, the next nodes of a tree are prefetched.
     """
-    live = 0
+    unfinished_count = 0
     for i in range(begin, end):
         b = workspace.trees[i]
-        _prepare_root_once(methods, tree, search, step, b)
-        node = first_node(methods.root, methods, tree, search, b)
-        workspace.leaves[i] = node
-        if tree.first_child[b, node] != 0 and is_open(tree.solver, tree, b, node):
-            workspace.live[live] = i
-            live += 1
-    while live > 0:
-        still = 0
-        for at in range(live):
-            i = workspace.live[at]
+        _prepare_root_once(methods, tree, search_state, options, b)
+        node = descent_start(methods.root_rule, methods, tree, search_state, b)
+        workspace.nodes[i] = node
+        if tree.first_child[b, node] != 0 and is_unproven(tree.solver, tree, b, node):
+            workspace.unfinished[unfinished_count] = i
+            unfinished_count += 1
+    while unfinished_count > 0:
+        kept_count = 0
+        for at in range(unfinished_count):
+            i = workspace.unfinished[at]
             b = workspace.trees[i]
-            key = _tie_key(methods, search, b)
-            node = _best_child(methods, tree, b, workspace.leaves[i], key)
-            workspace.leaves[i] = node
+            key = _tie_key(methods, search_state, b)
+            node = _best_child(methods, tree, b, workspace.nodes[i], key)
+            workspace.nodes[i] = node
             first = tree.first_child[b, node]
-            if first != 0 and is_open(tree.solver, tree, b, node):
-                prefetch_nodes(tree, b, first, tree.children[b, node])
-                workspace.live[still] = i
-                still += 1
+            if first != 0 and is_unproven(tree.solver, tree, b, node):
+                prefetch_nodes(tree, b, first, tree.child_count[b, node])
+                workspace.unfinished[kept_count] = i
+                kept_count += 1
             else:
                 prefetch(tree.states, (b, node), 0)
                 prefetch(tree.states, (b, tree.parent[b, node]), 0)
-        live = still
+        unfinished_count = kept_count
 
 
 @inlined
-def materialise_leaves(game, tree, cache, workspace, step, begin, end):
+def compute_leaf_states(game, tree, cache, workspace, options, begin, end):
     """Compute the states of new leaves in trees `begin` to `end` - 1 of a group.
 
-    If states are hashed, their cache entries are prefetched.
+    With deduplication or a cache, hash the states and prefetch their cache entries.
     """
     for i in range(begin, end):
         b = workspace.trees[i]
-        node = workspace.leaves[i]
+        node = workspace.nodes[i]
         if tree.outcome[b, node] == UNSEEN:
-            _materialise(game, tree, b, node)
-        if step.deduplicate or step.cached:
+            _compute_state(game, tree, b, node)
+        if options.deduplicate or options.use_cache:
             key = hash_state(tree.states[b, node])
             workspace.hashes[i] = key
             prefetch_tags(cache, key)
-    if step.deduplicate or step.cached:
+    if options.deduplicate or options.use_cache:
         for i in range(begin, end):
             prefetch_entry(cache, workspace.hashes[i])
 
 
 _GATHER = np.uint64(0x0102040810204080)
-"""Multiplier that gathers the lowest bits of eight bytes in the highest byte."""
+"""Multiplier that collects the lowest bits of eight bytes in the highest byte."""
 
 
 @inlined
-def _bits(words, start):
+def _pack_bits(words, start):
     """Pack 64 bytes of uint64[n] from byte `start`, each 0 or 1, into 64 bits."""
     bits = np.uint64(0)
     first = start // 8
@@ -177,21 +185,21 @@ def _expand(tree, b, node, priors, workspace):
 
     Priors are renormalised, or equal if their sum is zero or not finite.
     """
-    first = non_negative(tree.used[b])
+    first = non_negative(tree.node_count[b])
     count = non_negative(0)
     total = np.float32(0.0)
-    if workspace.words.shape[0] == 1:
-        for action in range(workspace.mask.shape[0]):
-            if workspace.mask[action]:
+    if workspace.legal_words.shape[0] == 1:
+        for action in range(workspace.legal_mask.shape[0]):
+            if workspace.legal_mask[action]:
                 tree.action[b, first + count] = action
                 tree.prior[b, first + count] = priors[action]
                 total += priors[action]
                 count += 1
     else:
-        for start in range(0, workspace.mask.shape[0], 64):
-            legal = _bits(workspace.words, start)
+        for start in range(0, workspace.legal_mask.shape[0], 64):
+            legal = _pack_bits(workspace.legal_words, start)
             while legal:
-                action = start + boards.lowest_bit(legal)
+                action = start + boards.lowest_bit_index(legal)
                 legal &= legal - boards.ONE
                 tree.action[b, first + count] = action
                 tree.prior[b, first + count] = priors[action]
@@ -211,53 +219,60 @@ def _expand(tree, b, node, priors, workspace):
         for k in range(tree.statistics.shape[2]):
             tree.statistics[b, child, k] = np.float32(0.0)
     tree.first_child[b, node] = first
-    tree.children[b, node] = count
-    tree.used[b] = first + count
+    tree.child_count[b, node] = count
+    tree.node_count[b] = first + count
 
 
 @inlined
-def backup(methods, tree, search, b, leaf, backup_value, moves, waited):
+def backup(methods, tree, search_state, b, leaf, backup_value, playout_moves, was_waiting):
     """Add a backup value to the mean of every node on the path to the root.
 
-    At each node the value is from the view of the side to move. Returns the number of simulations:
-    1, or 0 for the evaluation of a bare root, which is not a simulation.
+    At each node, the value is converted to the point of view of the side to move. Returns the
+    number of simulations: 1, or 0 for the evaluation of a bare root, which is not a simulation.
     """
     node = leaf
     child = -1
-    arriving = backup_value
+    node_backup = backup_value
     while node >= 0:
-        arriving = propagate_proof(tree.solver, tree, search.counts, b, node, child, arriving)
-        count_visit(methods.virtual_loss, tree, b, node, arriving, waited)
-        arriving = seen_from_parent(tree.utility, arriving)
+        node_backup = propagate_proof(
+            tree.solver, tree, search_state.counts, b, node, child, node_backup
+        )
+        record_backup(methods.virtual_loss, tree, b, node, node_backup, was_waiting)
+        node_backup = seen_from_parent(tree.utility, node_backup)
         child = node
         node = tree.parent[b, node]
-    update(methods.selection, tree, b, leaf, backup_value, moves)
+    update_statistics(methods.selection, tree, b, leaf, backup_value, playout_moves)
     if leaf == 0:
         return 0
-    search.remaining[b] = search.remaining[b] - 1 if is_open(tree.solver, tree, b, 0) else 0
+    search_state.remaining[b] = (
+        search_state.remaining[b] - 1 if is_unproven(tree.solver, tree, b, 0) else 0
+    )
     return 1
 
 
 @inlined
 def expand_and_backup_leaf(
-    game, methods, leaf_evaluator, tree, search, b, node, evaluation, workspace, waited
+    game, methods, leaf_evaluator, tree, search_state, b, node, evaluation, workspace, was_waiting
 ):
-    """Expand an evaluated node, back up the leaf evaluator's value, and return `backup`'s result.
+    """Expand an evaluated node and back up its value; return the result of `backup`.
 
-    A bare root uses the value of the evaluator, so that N simulations of plain MCTS use N playouts.
-    The leaf evaluator is called at bare roots as well, but its result is ignored: a branch around
-    the call makes all simulations up to two thirds slower (docs/decisions/0010).
+    The leaf evaluator provides the value. A bare root keeps the value of the evaluator, so that N
+    simulations of plain MCTS use N playouts. The leaf evaluator is called at bare roots too, but
+    its result is ignored: a branch around the call makes all simulations up to two thirds slower
+    (docs/decisions/0010).
     """
-    priors, estimate, draw = evaluation
-    moves = workspace.moves
+    priors, evaluator_value, draw = evaluation
+    playout_moves = workspace.playout_moves
     state = tree.states[b, node]
-    rules.legal(game, state, workspace.mask)
+    rules.legal(game, state, workspace.legal_mask)
     _expand(tree, b, node, priors, workspace)
-    moves[0] = 0
-    key = streams.fold(search.playout_key[b], search.remaining[b])
-    value = leaf_value(leaf_evaluator, game, state, estimate, key, workspace.state, moves)
+    playout_moves[0] = 0
+    key = streams.fold(search_state.playout_key[b], search_state.remaining[b])
+    value = leaf_value(
+        leaf_evaluator, game, state, evaluator_value, key, workspace.playout_state, playout_moves
+    )
     if node == 0:
-        moves[0] = 0
-        value = estimate
-    backup_value = backup_value_of(tree.utility, value, draw)
-    return backup(methods, tree, search, b, node, backup_value, moves, waited)
+        playout_moves[0] = 0
+        value = evaluator_value
+    backup_value = to_backup_value(tree.utility, value, draw)
+    return backup(methods, tree, search_state, b, node, backup_value, playout_moves, was_waiting)

@@ -1,9 +1,8 @@
 """Arrays of a search: trees, their progress, the current batch, and scratch memory.
 
 A tree is an array of nodes in which siblings are contiguous. When many trees are searched in turn,
-the nodes of the next tree are no longer in the CPU caches. Speed therefore depends on touching few
-cache lines per simulation and prefetching them early (docs/decisions/0016). A node takes half a
-cache line.
+the nodes of the next tree are no longer in the CPU caches. For speed, a simulation touches few
+cache lines and prefetches them early (docs/decisions/0016). A node takes half a cache line.
 """
 
 from __future__ import annotations
@@ -14,34 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
-from zerolab.core.memory import LINE, borrowed, prefetch
+from zerolab.core.memory import CACHE_LINE_BYTES, borrowed, prefetch
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
-from zerolab.search.evaluator import Cache
+from zerolab.search.evaluator import EvaluationCache
 from zerolab.search.mcts_solver import NoSolver
-from zerolab.search.values import ZeroSum
+from zerolab.search.values import ZeroSumUtility
 
-FIRST_NODES = 1024
-"""Initial capacity of a tree in nodes, doubled whenever a tree is full."""
+INITIAL_NODES = 1024
+"""Initial capacity of all trees in nodes, doubled whenever one tree is full."""
 
 UNSEEN = 3
 """Outcome of a node that no simulation has reached yet; its state is not set."""
 
-_PLAIN = ZeroSum()
+_PLAIN = ZeroSumUtility()
 _NO_SOLVER = NoSolver()
 
 NODE = np.dtype(
     {
         "names": [
-            "visits", "value", "prior", "first_child", "parent", "children", "action", "outcome",
-            "proven", "distance", "draws",
+            "visits", "value", "prior", "first_child", "parent", "child_count", "action", "outcome",
+            "proven_result", "proven_distance", "draw_probability",
         ],
         "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i2", "<i2", "i1", "i1", "<i2", "<f4"],
         "offsets": [0, 4, 8, 12, 16, 20, 22, 24, 25, 26, 28],
         "itemsize": 32,
     }
 )  # fmt: skip
-"""Memory layout of a node; see `Tree` for the fields."""
+"""Memory layout of a node; see `TreeArrays` for the fields."""
 
 _NODE_BYTES = NODE.itemsize
 
@@ -51,98 +50,98 @@ and their roots would compete for the same few CPU cache lines."""
 
 
 class Forest(NamedTuple):
-    """Memory of B trees in contiguous arrays, the form that kernels receive."""
+    """Memory of B trees in contiguous arrays: the form that kernels receive."""
 
-    used: NDArray[np.int32]  # [B] nodes in use
+    node_count: NDArray[np.int32]  # [B] nodes in use
     nodes: NDArray[np.void]  # [B, nodes] NODE
-    statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
+    statistics: NDArray[np.float32]  # [B, nodes, K] used by the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
-    utility: Any  # worth of values; see `search.values`
-    solver: Any  # node solver; see `search.mcts_solver`
+    utility: Any  # see `search.values`
+    solver: Any  # see `search.mcts_solver`
 
 
-class Tree(NamedTuple):
-    """B trees of up to `nodes` nodes; node 0 is the root of each tree.
+class TreeArrays(NamedTuple):
+    """Fields of B trees of up to `nodes` nodes, as views of a `Forest`; node 0 is the root.
 
-    Values are from the view of the side to move at the node (negamax).
+    Values are from the point of view of the side to move at the node (negamax).
     """
 
-    used: NDArray[np.int32]  # [B] nodes in use
+    node_count: NDArray[np.int32]  # [B] nodes in use
     parent: NDArray[np.int32]  # [B, nodes] -1 at the root
     first_child: NDArray[np.int32]  # [B, nodes] 0 until expanded
-    children: NDArray[np.int16]  # [B, nodes] number of legal actions, once expanded
-    action: NDArray[np.int16]  # [B, nodes] the action that led here
+    child_count: NDArray[np.int16]  # [B, nodes] number of legal actions, once expanded
+    action: NDArray[np.int16]  # [B, nodes] action that leads to the node
     outcome: NDArray[np.int8]  # [B, nodes] UNSEEN, ONGOING or the result for the side to move
     visits: NDArray[np.int32]  # [B, nodes] simulations through the node, including its evaluation
-    value: NDArray[np.float32]  # [B, nodes] mean backed-up value
+    value: NDArray[np.float32]  # [B, nodes] mean of the values backed up
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
-    proven: NDArray[np.int8]  # [B, nodes] ONGOING or the proven result for the side to move
-    distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, if proven
-    draws: NDArray[np.float32]  # [B, nodes] mean draw probability; see `search.values`
-    statistics: NDArray[np.float32]  # [B, nodes, K] of the selection rule
+    proven_result: NDArray[np.int8]  # [B, nodes] ONGOING or the proven result for the side to move
+    proven_distance: NDArray[np.int16]  # [B, nodes] plies to the end of the game, if proven
+    draw_probability: NDArray[np.float32]  # [B, nodes] mean draw probability; see `search.values`
+    statistics: NDArray[np.float32]  # [B, nodes, K] used by the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
-    utility: Any  # worth of values; see `search.values`
-    solver: Any  # node solver; see `search.mcts_solver`
+    utility: Any  # see `search.values`
+    solver: Any  # see `search.mcts_solver`
 
 
 def empty_forest(
-    batch: int,
+    trees: int,
     nodes: int,
     words: int,
-    statistics: int,
+    statistics_width: int,
     utility: Any = _PLAIN,
     solver: Any = _NO_SOLVER,
 ) -> Forest:
     """Allocate trees without roots, with room for `nodes` nodes each."""
     width = nodes + _SPARE
     return Forest(
-        used=np.zeros(batch, np.int32),
-        nodes=np.zeros((batch, width), NODE),
-        statistics=np.zeros((batch, width, statistics), np.float32),
-        states=np.zeros((batch, width, words), np.uint64),
+        node_count=np.zeros(trees, np.int32),
+        nodes=np.zeros((trees, width), NODE),
+        statistics=np.zeros((trees, width, statistics_width), np.float32),
+        states=np.zeros((trees, width, words), np.uint64),
         utility=utility,
         solver=solver,
     )
 
 
-def empty_tree(batch: int, nodes: int, words: int, statistics: int) -> Tree:
-    """Allocate trees without roots, in the form used by selection rules."""
-    return by_field(empty_forest(batch, nodes, words, statistics))
+def empty_tree_arrays(trees: int, nodes: int, words: int, statistics_width: int) -> TreeArrays:
+    """Allocate trees without roots, in the form that selection rules receive."""
+    return tree_arrays(empty_forest(trees, nodes, words, statistics_width))
 
 
-def node_bytes(words: int, statistics: int) -> int:
-    """Return the size in bytes of a node with a state of `words` words."""
-    return _NODE_BYTES + 8 * words + 4 * statistics
+def node_bytes(words: int, statistics_width: int) -> int:
+    """Return the size of a node in bytes, including its state and statistics."""
+    return _NODE_BYTES + 8 * words + 4 * statistics_width
 
 
-def grown(forest: Forest) -> Forest:
+def grown_forest(forest: Forest) -> Forest:
     """Return a copy of the trees with twice the capacity."""
-    batch, width, words = forest.states.shape
-    nodes, statistics = 2 * (width - _SPARE), forest.statistics.shape[2]
-    larger = empty_forest(batch, nodes, words, statistics, forest.utility, forest.solver)
-    larger.used[:] = forest.used
+    trees, width, words = forest.states.shape
+    nodes, statistics_width = 2 * (width - _SPARE), forest.statistics.shape[2]
+    larger = empty_forest(trees, nodes, words, statistics_width, forest.utility, forest.solver)
+    larger.node_count[:] = forest.node_count
     for field in ("nodes", "statistics", "states"):
         getattr(larger, field)[:, :width] = getattr(forest, field)
     return larger
 
 
-def by_field(forest):
-    """Return the trees of a forest as views of its fields."""
+def tree_arrays(forest):
+    """Return views of the fields of all trees in a forest."""
     forest = borrowed(forest)
     nodes = forest.nodes
-    return Tree(
-        forest.used,
+    return TreeArrays(
+        forest.node_count,
         nodes["parent"],
         nodes["first_child"],
-        nodes["children"],
+        nodes["child_count"],
         nodes["action"],
         nodes["outcome"],
         nodes["visits"],
         nodes["value"],
         nodes["prior"],
-        nodes["proven"],
-        nodes["distance"],
-        nodes["draws"],
+        nodes["proven_result"],
+        nodes["proven_distance"],
+        nodes["draw_probability"],
         forest.statistics,
         forest.states,
         forest.utility,
@@ -150,28 +149,28 @@ def by_field(forest):
     )
 
 
-opened = inlined(by_field)
-"""Version of `by_field` for use in kernels."""
+kernel_tree_arrays = inlined(tree_arrays)
+"""Version of `tree_arrays` for use in kernels."""
 
 
 @inlined
 def has_room(tree, b, nodes):
     """Return whether a tree has room for `nodes` more nodes."""
-    return tree.used[b] + nodes <= tree.states.shape[1] - _SPARE
+    return tree.node_count[b] + nodes <= tree.states.shape[1] - _SPARE
 
 
 @inlined
 def prefetch_nodes(tree, b, first, count):
     """Prefetch `count` nodes starting at `first`; `visits` is the first field of a node."""
-    for line in range((count * _NODE_BYTES + LINE - 1) // LINE):
+    for line in range((count * _NODE_BYTES + CACHE_LINE_BYTES - 1) // CACHE_LINE_BYTES):
         prefetch(tree.visits, (b, first), line)
 
 
-GROUP = 32
-"""Number of trees searched together: some proceed while memory of others is being loaded."""
+GROUP_SIZE = 32
+"""Number of trees searched together: some proceed while the memory of others is being loaded."""
 
 COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
-"""Names of `SearchState.counts`; `mcts_solver.PROVEN` is the last index."""
+"""Names of the elements of `SearchState.counts`; `mcts_solver.PROVEN` is the last index."""
 
 SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
 
@@ -179,39 +178,39 @@ SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
 class StepOptions(NamedTuple):
     """Options of one step."""
 
-    number: int
-    """Step number, from 1."""
+    step_number: int
+    """Number of the step, from 1."""
     deduplicate: bool
     """Request equal positions within the step only once."""
-    cached: bool
-    """Use evaluations of earlier steps."""
-    uniform: bool
+    use_cache: bool
+    """Use cached evaluations of earlier steps."""
+    is_uniform: bool
     """Use uniform evaluations, which need no batch."""
     noise_fraction: float
     noise_concentration: float
 
 
 class SearchState(NamedTuple):
-    """Progress of each tree between kernels, and the batch of the current step."""
+    """Progress of the search in each tree, and the batch of the current step."""
 
-    active: NDArray[np.bool_]  # [B] searching
-    remaining: NDArray[np.int32]  # [B] simulations still to run
-    waiting: NDArray[np.int32]  # [B] number of leaves waiting for evaluations
-    leaf: NDArray[np.int32]  # [B, leaves] the waiting leaves
-    row: NDArray[np.int32]  # [B, leaves] their rows in the batch
+    is_active: NDArray[np.bool_]  # [B] True while the tree is being searched
+    remaining: NDArray[np.int32]  # [B] simulations that have not finished
+    waiting_count: NDArray[np.int32]  # [B] leaves waiting for evaluations
+    waiting_leaves: NDArray[np.int32]  # [B, leaves] nodes waiting for evaluations
+    batch_rows: NDArray[np.int32]  # [B, leaves] row of each waiting leaf in the batch
     playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators and ties
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
-    root_unprepared: NDArray[np.bool_]  # [B] whether the root rule has yet to prepare the root
-    noisy: NDArray[np.bool_]  # [B] whether this search has root noise
-    budget: NDArray[np.int32]  # [B] simulations requested at the start
-    root: Any  # state of the root rule
-    states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
-    entry: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
+    is_root_unprepared: NDArray[np.bool_]  # [B] True until the root rule prepares the root
+    has_noise: NDArray[np.bool_]  # [B] True if this search has root noise
+    requested: NDArray[np.int32]  # [B] simulations requested at the start
+    root_rule_state: Any  # see `methods.empty_root_rule_state`
+    leaf_states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
+    cache_entries: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
     counts: NDArray[np.int64]  # [6] see COUNTS
 
 
-class LeafEvaluations(NamedTuple):
-    """Evaluations of a batch of N positions; extra outputs that were not requested are empty."""
+class EvaluationArrays(NamedTuple):
+    """An `Evaluation` for kernels: extra outputs that were not requested are empty arrays."""
 
     priors: NDArray[np.float32]  # [N, actions]
     values: NDArray[np.float32]  # [N]
@@ -222,61 +221,61 @@ class LeafEvaluations(NamedTuple):
 class Workspace(NamedTuple):
     """Scratch memory of one thread."""
 
-    mask: NDArray[np.bool_]  # [actions] legal actions
-    words: NDArray[np.uint64]  # [ceil(actions / 8)] the same memory
-    state: NDArray[np.uint64]  # [words] the position of a playout
-    moves: NDArray[np.int32]  # [1 + MAX_PLIES] length and actions of a playout
-    uniform: NDArray[np.float32]  # [actions] equal priors
-    trees: NDArray[np.int64]  # [GROUP] a group of trees
-    leaves: NDArray[np.int64]  # [GROUP] their current nodes, finally their leaves
-    hashes: NDArray[np.uint64]  # [GROUP] hashes of the leaf states
-    live: NDArray[np.int64]  # [GROUP] group indices of the trees still descending
+    legal_mask: NDArray[np.bool_]  # [actions] legal actions
+    legal_words: NDArray[np.uint64]  # [ceil(actions / 8)] the memory of `legal_mask`
+    playout_state: NDArray[np.uint64]  # [words] the position of a playout
+    playout_moves: NDArray[np.int32]  # [1 + MAX_PLIES] length and actions of a playout
+    uniform_priors: NDArray[np.float32]  # [actions] equal priors
+    trees: NDArray[np.int64]  # [GROUP_SIZE] a group of trees
+    nodes: NDArray[np.int64]  # [GROUP_SIZE] current node of each tree, finally its leaf
+    hashes: NDArray[np.uint64]  # [GROUP_SIZE] hashes of the leaf states
+    unfinished: NDArray[np.int64]  # [GROUP_SIZE] indices in `trees` of paths still followed
 
 
-class Memory(NamedTuple):
+class SearchMemory(NamedTuple):
     """All memory used by the kernels of a search; the addresses of its arrays must not change.
 
     The type is the same for all games, selection rules and leaf evaluators.
     """
 
     forest: Forest
-    cache: Cache
-    state: SearchState
+    cache: EvaluationCache
+    search_state: SearchState
     workspace: Workspace
 
 
 def empty_workspace(game: Game) -> Workspace:
     """Allocate scratch memory."""
-    actions = rules.actions(game)
+    actions = rules.action_count(game)
     words = np.zeros(-(-actions // 8), np.uint64)
     return Workspace(
         words.view(np.bool_)[:actions],
         words,
-        np.zeros(rules.words(game), np.uint64),
+        np.zeros(rules.word_count(game), np.uint64),
         np.zeros(1 + rules.MAX_PLIES, np.int32),
         np.ones(actions, np.float32),
-        np.zeros(GROUP, np.int64),
-        np.zeros(GROUP, np.int64),
-        np.zeros(GROUP, np.uint64),
-        np.zeros(GROUP, np.int64),
+        np.zeros(GROUP_SIZE, np.int64),
+        np.zeros(GROUP_SIZE, np.int64),
+        np.zeros(GROUP_SIZE, np.uint64),
+        np.zeros(GROUP_SIZE, np.int64),
     )
 
 
-def empty_state(trees: int, leaves: int, words: int, root: Any) -> SearchState:
+def empty_search_state(trees: int, leaves: int, words: int, root_rule_state: Any) -> SearchState:
     """Allocate the state of idle trees with up to `leaves` waiting leaves each."""
     return SearchState(
-        active=np.zeros(trees, np.bool_),
+        is_active=np.zeros(trees, np.bool_),
         remaining=np.zeros(trees, np.int32),
-        waiting=np.zeros(trees, np.int32),
-        leaf=np.zeros((trees, leaves), np.int32),
-        row=np.zeros((trees, leaves), np.int32),
+        waiting_count=np.zeros(trees, np.int32),
+        waiting_leaves=np.zeros((trees, leaves), np.int32),
+        batch_rows=np.zeros((trees, leaves), np.int32),
         playout_key=np.zeros(trees, np.uint64),
         noise_key=np.zeros(trees, np.uint64),
-        root_unprepared=np.zeros(trees, np.bool_),
-        noisy=np.zeros(trees, np.bool_),
-        budget=np.zeros(trees, np.int32),
-        root=root,
-        states=np.zeros((trees * leaves, words), np.uint64),
-        entry=np.zeros(trees * leaves, np.int64),
+        is_root_unprepared=np.zeros(trees, np.bool_),
+        has_noise=np.zeros(trees, np.bool_),
+        requested=np.zeros(trees, np.int32),
+        root_rule_state=root_rule_state,
+        leaf_states=np.zeros((trees * leaves, words), np.uint64),
+        cache_entries=np.zeros(trees * leaves, np.int64),
         counts=np.zeros(len(COUNTS), np.int64),
     )

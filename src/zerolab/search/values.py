@@ -1,7 +1,7 @@
-"""Values backed up through a tree, and their worth to the side to move.
+"""Values that simulations back up through a tree, and utilities that convert them to numbers.
 
-Each simulation passes a *backup value* from its leaf to the root: a value, or a value and a draw
-probability. At every node, it is from the view of the side to move there.
+Each simulation passes a *backup value* from its leaf to the root: either a value, or a value and a
+draw probability. At every node, it is from the point of view of the side to move.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from zerolab.core.compiled import CompiledInterface, inlined
 UTILITIES = CompiledInterface("utility")
 
 
-class ZeroSum(NamedTuple):
+class ZeroSumUtility(NamedTuple):
     """Zero-sum values with a discount per ply; draws are worth 0. Backup values are numbers.
 
-    discount: factor per ply.
+    discount: discount factor per ply.
     """
 
     discount: float = 1.0
 
 
-class WithDraws(NamedTuple):
+class DrawValueUtility(NamedTuple):
     """Q = P(win) - P(loss) + draw_value * P(draw), for both players [Clausen2021].
 
     A draw is worth the same to both players, so its probability is backed up separately from the
@@ -36,31 +36,31 @@ class WithDraws(NamedTuple):
     draw_value: float
 
 
-@UTILITIES.function
+@UTILITIES.declare
 def draw_probability(utility: Any, draws: Any, row: int) -> Any:
     """Return the draw probability in a row of float32[N] if the utility needs it, otherwise 0."""
     raise AssertionError
 
 
-@UTILITIES.function
-def backup_value_of(utility: Any, value: float, draw: float) -> Any:
+@UTILITIES.declare
+def to_backup_value(utility: Any, value: float, draw: float) -> Any:
     """Return the backup value for a value and a draw probability."""
     raise AssertionError
 
 
-@UTILITIES.function
+@UTILITIES.declare
 def seen_from_parent(utility: Any, backup_value: Any) -> Any:
-    """Return a child's backup value from the view of its parent."""
+    """Return a child's backup value from the parent's point of view."""
     raise AssertionError
 
 
-@UTILITIES.function
+@UTILITIES.declare
 def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, visits: int) -> None:
     """Add a backup value to the mean of a node, as the `visits`-th value."""
     raise AssertionError
 
 
-@UTILITIES.function
+@UTILITIES.declare
 def replace_in_mean(
     utility: Any, tree: Any, b: int, node: int, previous: Any, backup_value: Any, visits: int
 ) -> None:
@@ -68,43 +68,43 @@ def replace_in_mean(
     raise AssertionError
 
 
-@UTILITIES.function
+@UTILITIES.declare
 def action_value(utility: Any, tree: Any, b: int, child: int) -> Any:
-    """Return Q(s, a) of the action leading to a visited child, for the side to move in s."""
+    """Return Q(s, a) of the action that leads to a visited child, for the side to move in s."""
     raise AssertionError
 
 
-@UTILITIES.function
+@UTILITIES.declare
 def node_value(utility: Any, tree: Any, b: int, node: int) -> Any:
-    """Return Q(s), the worth of a visited node to the side to move."""
+    """Return Q(s), the value of a visited node for the side to move, draws included."""
     raise AssertionError
 
 
-@UTILITIES.function
-def draw_worth(utility: Any, tree: Any, b: int, node: int) -> Any:
+@UTILITIES.declare
+def draw_contribution(utility: Any, tree: Any, b: int, node: int) -> Any:
     """Return the contribution of draws to Q(s)."""
     raise AssertionError
 
 
-@UTILITIES.function
-def worth(utility: Any, b: int, backup_value: Any) -> Any:
-    """Return the worth of a backup value in tree `b` to its player."""
+@UTILITIES.declare
+def scalar_value(utility: Any, b: int, backup_value: Any) -> Any:
+    """Return a backup value of tree `b` as a number: Q for the side to move, draws included."""
     raise AssertionError
 
 
-@UTILITIES.function
-def set_exact(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
-    """Set the mean of a node to the exact value of a result `plies` ahead; return that value."""
+@UTILITIES.declare
+def set_exact_value(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
+    """Set the mean of a node to the exact value of a result after `plies` plies; return it."""
     raise AssertionError
 
 
-class _ZeroSumRule:
+class _ZeroSumUtilityRule:
     @staticmethod
     def draw_probability(utility, draws, row):
         return np.float32(0.0)
 
     @staticmethod
-    def backup_value_of(utility, value, draw):
+    def to_backup_value(utility, value, draw):
         return np.float32(value)
 
     @staticmethod
@@ -128,15 +128,15 @@ class _ZeroSumRule:
         return tree.value[b, node]
 
     @staticmethod
-    def draw_worth(utility, tree, b, node):
+    def draw_contribution(utility, tree, b, node):
         return np.float32(0.0)
 
     @staticmethod
-    def worth(utility, b, backup_value):
+    def scalar_value(utility, b, backup_value):
         return backup_value
 
     @staticmethod
-    def set_exact(utility, tree, b, node, result, plies):
+    def set_exact_value(utility, tree, b, node, result, plies):
         backup_value = np.float32(result * utility.discount ** np.float64(plies))
         tree.value[b, node] = backup_value
         return backup_value
@@ -144,20 +144,20 @@ class _ZeroSumRule:
 
 @inlined
 def _earlier(utility, value, draw):
-    """Return a value and a draw probability as of one ply earlier, for the same player."""
+    """Return a value and a draw probability one ply earlier, for the same player."""
     discount = np.float32(utility.discount)
     return discount * value, draw + (np.float32(1.0) - discount) * (np.float32(1.0) - draw)
 
 
-class WithDrawsRule:
-    """Implementation of `WithDraws`."""
+class DrawValueUtilityRule:
+    """Implementation of `DrawValueUtility`."""
 
     @staticmethod
     def draw_probability(utility, draws, row):
         return draws[row]
 
     @staticmethod
-    def backup_value_of(utility, value, draw):
+    def to_backup_value(utility, value, draw):
         return np.float32(value), np.float32(draw)
 
     @staticmethod
@@ -167,40 +167,42 @@ class WithDrawsRule:
     @staticmethod
     def add_to_mean(utility, tree, b, node, backup_value, visits):
         tree.value[b, node] += (backup_value[0] - tree.value[b, node]) / np.float32(visits)
-        previous = tree.draws[b, node] if visits > 1 else np.float32(0.0)
-        tree.draws[b, node] = previous + (backup_value[1] - previous) / np.float32(visits)
+        previous = tree.draw_probability[b, node] if visits > 1 else np.float32(0.0)
+        tree.draw_probability[b, node] = previous + (backup_value[1] - previous) / np.float32(
+            visits
+        )
 
     @staticmethod
     def replace_in_mean(utility, tree, b, node, previous, backup_value, visits):
         tree.value[b, node] += (backup_value[0] - previous[0]) / np.float32(visits)
-        tree.draws[b, node] += (backup_value[1] - previous[1]) / np.float32(visits)
+        tree.draw_probability[b, node] += (backup_value[1] - previous[1]) / np.float32(visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
-        value, draw = _earlier(utility, -tree.value[b, child], tree.draws[b, child])
-        return worth(utility, b, (value, draw))
+        value, draw = _earlier(utility, -tree.value[b, child], tree.draw_probability[b, child])
+        return scalar_value(utility, b, (value, draw))
 
     @staticmethod
     def node_value(utility, tree, b, node):
-        return tree.value[b, node] + draw_worth(utility, tree, b, node)
+        return tree.value[b, node] + draw_contribution(utility, tree, b, node)
 
     @staticmethod
-    def draw_worth(utility, tree, b, node):
-        return np.float32(utility.draw_value) * tree.draws[b, node]
+    def draw_contribution(utility, tree, b, node):
+        return np.float32(utility.draw_value) * tree.draw_probability[b, node]
 
     @staticmethod
-    def worth(utility, b, backup_value):
+    def scalar_value(utility, b, backup_value):
         return backup_value[0] + np.float32(utility.draw_value) * backup_value[1]
 
     @staticmethod
-    def set_exact(utility, tree, b, node, result, plies):
+    def set_exact_value(utility, tree, b, node, result, plies):
         discount = utility.discount ** np.float64(plies)
         value = np.float32(result * discount)
         draw = np.float32(1.0 - discount if result else 1.0)
         tree.value[b, node] = value
-        tree.draws[b, node] = draw
+        tree.draw_probability[b, node] = draw
         return value, draw
 
 
-UTILITIES.implement(ZeroSum, _ZeroSumRule)
-UTILITIES.implement(WithDraws, WithDrawsRule)
+UTILITIES.implement(ZeroSumUtility, _ZeroSumUtilityRule)
+UTILITIES.implement(DrawValueUtility, DrawValueUtilityRule)

@@ -25,12 +25,12 @@ from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import write_bytes
 from zerolab.store.checks import (
     UNREADABLE,
-    check_schema,
-    damaged,
-    digest,
+    check_schema_version,
+    damaged_file_error,
+    guarded_read,
+    hex_digest,
     read_bytes,
-    reading,
-    require_file,
+    require_regular_file,
 )
 from zerolab.store.state import Environment
 
@@ -45,30 +45,30 @@ _MAX_HEADER_BYTES = 1 << 22
 Arrays = dict[str, NDArray[Any]]
 
 
-def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> None:
-    """Write arrays and the metadata `about` to a file of a `kind`, replacing it atomically.
+def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **metadata: Any) -> None:
+    """Write arrays and the `metadata` to a file of a `kind`, replacing it atomically.
 
     Equal contents have equal bytes. Raises UserError if the file cannot be written.
     """
-    # Not with the writer of safetensors, which does not raise OSError if the disk is full.
-    write_bytes(path, encode_arrays(_header_of(kind, about), arrays))
+    # The writer of safetensors is not used: it does not raise OSError if the disk is full.
+    write_bytes(path, encode_arrays(_header_of(kind, metadata), arrays))
 
 
 def encode_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of a file with arrays and a header, to which a digest is added."""
+    """Return the content of a file with arrays and a header; a digest is added to the header."""
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    full_header = {**header, "digest": content_digest(header, ordered)}
+    full_header = {**header, "digest": arrays_digest(header, ordered)}
     content: bytes = save(ordered, {HEADER_KEY: json.dumps(full_header, sort_keys=True)})
     return content
 
 
-def file_digest(kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> str:
+def saved_arrays_digest(kind: str, arrays: Mapping[str, NDArray[Any]], **metadata: Any) -> str:
     """Return the digest of the file that `save_arrays` would write; see `read_digest`."""
-    return content_digest(_header_of(kind, about), arrays)
+    return arrays_digest(_header_of(kind, metadata), arrays)
 
 
-def _header_of(kind: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    return {"schema": SCHEMA, "kind": kind, **about}
+def _header_of(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {"schema": SCHEMA, "kind": kind, **metadata}
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
@@ -79,55 +79,55 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header.pop("digest", None) != content_digest(header, arrays):
-        raise damaged(path, "its digest does not match")
+    if header.pop("digest", None) != arrays_digest(header, arrays):
+        raise damaged_file_error(path, "its digest does not match")
     if header.get("kind") != kind:
-        raise UserError(f"{path} contains {header.get('kind')}, expected {kind}")
+        raise UserError(f"{path} contains {header.get('kind')}: expected {kind}")
     return arrays, header
 
 
 def read_digest(path: Path, kind: str) -> str:
     """Return the digest in the header of a file, which depends on the entire content.
 
-    Only the header is read. Raises UserError if it is missing, damaged, or of another kind.
+    Only the header is read. Raises UserError if the file is missing, damaged, or of another kind.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
     if header.get("kind") != kind:
-        raise UserError(f"{path} contains {header.get('kind')}, expected {kind}")
+        raise UserError(f"{path} contains {header.get('kind')}: expected {kind}")
     return str(header.get("digest"))
 
 
 @contextmanager
 def _open_safetensors(path: Path) -> Iterator[Any]:
     """Open a file; raise UserError for any error in opening or reading it."""
-    require_file(path)
-    with reading(path):
+    require_regular_file(path)
+    with guarded_read(path):
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if length > _MAX_HEADER_BYTES:
-            raise damaged(path, f"its header has {length:,} bytes")
+            raise damaged_file_error(path, f"its header has {length:,} bytes")
         with safe_open(path, framework="numpy") as opened:
             yield opened
 
 
-def _header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    if HEADER_KEY not in metadata:
+def _header(path: Path, file_metadata: Mapping[str, str]) -> dict[str, Any]:
+    if HEADER_KEY not in file_metadata:
         raise UserError(f"{path} was not written by zerolab")
-    header = json.loads(metadata[HEADER_KEY])
+    header = json.loads(file_metadata[HEADER_KEY])
     if not isinstance(header, dict):
-        raise damaged(path, "its header is not a table")
-    check_schema(path, header.get("schema"), SCHEMA)
+        raise damaged_file_error(path, "its header is not a table")
+    check_schema_version(path, header.get("schema"), SCHEMA)
     return header
 
 
-def content_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def arrays_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
     """Return a digest of a header and arrays."""
     parts = [json.dumps(header, sort_keys=True).encode()]
     for name in sorted(arrays):
         array = arrays[name]
         parts += [f"{name} {array.dtype} {array.shape}".encode(), array.tobytes()]
-    return digest(*parts)
+    return hex_digest(*parts)
 
 
 WEIGHTS = "weights"
@@ -138,11 +138,11 @@ OPTIMIZER = "optimizer state"
 _MAX_BYTES = 1 << 32
 
 
-class StoredNetwork(NamedTuple):
-    """A network in a file of a run."""
+class NetworkFile(NamedTuple):
+    """Content of a network file of a run."""
 
     content: bytes
-    """Content of the file."""
+    """Bytes of the file."""
     digest: str
     """Digest that identifies the network (`read_digest`)."""
     game: str
@@ -155,23 +155,25 @@ class StoredNetwork(NamedTuple):
     """Weights by name."""
 
 
-def read_network(path: Path) -> StoredNetwork:
-    """Return the network in a file; raise UserError if it is missing, damaged or foreign."""
-    weights, about = load_arrays(path, WEIGHTS)
-    game, iteration, settings = (about.get(key) for key in ("game", "iteration", "network"))
+def read_network_file(path: Path) -> NetworkFile:
+    """Read a network file; raise UserError if it is missing, damaged or not a network file."""
+    weights, metadata = load_arrays(path, WEIGHTS)
+    game, iteration, settings = (metadata.get(key) for key in ("game", "iteration", "network"))
     if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-        raise damaged(path, "the settings of its network are missing")
+        raise damaged_file_error(path, "the settings of its network are missing")
     if not isinstance(game, str) or not isinstance(iteration, int):
-        raise damaged(path, "the game or iteration of its network is missing")
+        raise damaged_file_error(path, "the game or iteration of its network is missing")
     content = read_bytes(path, _MAX_BYTES)
-    return StoredNetwork(content, read_digest(path, WEIGHTS), game, iteration, settings, weights)
+    return NetworkFile(content, read_digest(path, WEIGHTS), game, iteration, settings, weights)
 
 
-def read_optimizer(path: Path, network: StoredNetwork) -> Arrays:
+def read_optimizer(path: Path, network: NetworkFile) -> Arrays:
     """Return the optimiser state in a file; raise UserError unless it belongs to `network`."""
-    state, about = load_arrays(path, OPTIMIZER)
-    if (about.get("game"), about.get("iteration")) != (network.game, network.iteration):
-        raise damaged(path, f"it does not belong to network {network.iteration} of {network.game}")
+    state, metadata = load_arrays(path, OPTIMIZER)
+    if (metadata.get("game"), metadata.get("iteration")) != (network.game, network.iteration):
+        raise damaged_file_error(
+            path, f"it does not belong to network {network.iteration} of {network.game}"
+        )
     return state
 
 
@@ -187,7 +189,7 @@ MAX_TEXT = 250
 
 _MAX_AGENT_HEADER = 1 << 20  # bytes; three times as much as 256 residual blocks need
 _DTYPES = {"BOOL", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"}
-_ENTRY = {"dtype", "shape", "data_offsets"}
+_ENTRY_KEYS = {"dtype", "shape", "data_offsets"}
 _EXPECTED = "expected a file written by zerolab export"
 
 
@@ -198,11 +200,11 @@ def _printable(text: str) -> str:
 
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
-"""Text from a file, safe to display."""
+"""Text from a file that is safe to display."""
 
 
-class AgentSource(Settings):
-    """Network of another run with which a run started."""
+class SourceNetwork(Settings):
+    """Network of another run from which a run started."""
 
     run: _Text
     """Name of the other run's folder, without parent folders."""
@@ -219,7 +221,7 @@ class AgentSource(Settings):
 class AgentOrigin(Settings):
     """Origin of a network according to its run, without dates.
 
-    It is not verified: the digest detects damage but does not identify the author.
+    The origin is not verified: the digest detects damage but does not identify the author.
     """
 
     run: _Text
@@ -236,8 +238,8 @@ class AgentOrigin(Settings):
     """Number of self-play games up to that iteration."""
     positions: int = Field(ge=0)
     """Number of self-play positions up to that iteration."""
-    started_from: AgentSource | None = None
-    """Network of another run with which the run started, if any."""
+    started_from: SourceNetwork | None = None
+    """Network of another run from which the run started, if any."""
     environments: tuple[Environment, ...] = ()
     """Hardware and library versions of the run up to that iteration."""
     written_by: _Text
@@ -257,8 +259,8 @@ class AgentHeader(Settings):
     """Origin of the network."""
 
 
-class StoredAgent(NamedTuple):
-    """Intact content of an agent file, which may not be a valid network."""
+class AgentFile(NamedTuple):
+    """Undamaged content of an agent file, whose settings and weights may still be invalid."""
 
     header: AgentHeader
     weights: Arrays
@@ -271,7 +273,7 @@ def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
 
     Raises UserError if the weights are too large for an agent file.
     """
-    content = encode_arrays(_table(header), weights)
+    content = encode_arrays(_header_table(header), weights)
     if len(content) > MAX_AGENT_BYTES:
         raise UserError(
             f"the agent has {len(content):,} bytes: expected at most {MAX_AGENT_BYTES:,}"
@@ -281,14 +283,14 @@ def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
 
 def agent_digest(header: AgentHeader, weights: Arrays) -> str:
     """Return the digest of an agent file."""
-    return content_digest(_table(header), weights)
+    return arrays_digest(_header_table(header), weights)
 
 
-def _table(header: AgentHeader) -> dict[str, Any]:
+def _header_table(header: AgentHeader) -> dict[str, Any]:
     return {"schema": AGENT_SCHEMA, "kind": AGENT, **header.model_dump(mode="json")}
 
 
-def decode_agent(content: bytes, source: str) -> StoredAgent:
+def decode_agent(content: bytes, source: str) -> AgentFile:
     """Return the agent in the content of a file after checking its digest.
 
     `source` is the name of the file in error messages. Raises UserError for content that is too
@@ -299,19 +301,19 @@ def decode_agent(content: bytes, source: str) -> StoredAgent:
             f"{source} has {len(content):,} bytes: expected an agent of at most {MAX_AGENT_BYTES:,}"
         )
     table = _agent_header(content, source)
-    check_schema(Path(source), table.get("schema"), AGENT_SCHEMA)
+    check_schema_version(Path(source), table.get("schema"), AGENT_SCHEMA)
     if table.get("kind") != AGENT:
         raise UserError(
             f"{source} contains {quoted(table.get('kind'))} instead of an agent: {_EXPECTED}"
         )
-    with _decoding(source):
+    with _guarded_decode(source):
         weights = load(content)
         digest = table.pop("digest", None)
-        is_intact = digest == content_digest(table, weights)
+        is_intact = digest == arrays_digest(table, weights)
     if not is_intact:
-        raise _damaged_agent(source, "its digest does not match")
+        raise _damaged_agent_error(source, "its digest does not match")
     fields = {name: x for name, x in table.items() if name not in ("schema", "kind")}
-    return StoredAgent(validate(AgentHeader, fields, source=source), weights, str(digest))
+    return AgentFile(validate(AgentHeader, fields, source=source), weights, str(digest))
 
 
 def _agent_header(content: bytes, source: str) -> dict[str, Any]:
@@ -319,7 +321,7 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
 
     Raises UserError if the file has other metadata or arrays that do not contain numbers.
     """
-    with _decoding(source):
+    with _guarded_decode(source):
         length = int.from_bytes(content[:_LENGTH_BYTES], "little")
         if not 0 < length <= min(_MAX_AGENT_HEADER, len(content) - _LENGTH_BYTES):
             raise UserError(f"{source} is not an agent, or is incomplete: {_EXPECTED}")
@@ -329,35 +331,35 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
             raise UserError(f"{source} is not an agent: {_EXPECTED}")
         for entry in arrays.values():
             if entry["dtype"] not in _DTYPES:
-                kind = quoted(entry["dtype"])
-                raise UserError(f"{source} has arrays of {kind}: expected integers or floats")
-            if set(entry) != _ENTRY:
-                raise _damaged_agent(
-                    source, f"{one_line(sorted(set(entry) ^ _ENTRY)[0])} is unexpected"
+                dtype = quoted(entry["dtype"])
+                raise UserError(f"{source} has arrays of {dtype}: expected integers or floats")
+            if set(entry) != _ENTRY_KEYS:
+                raise _damaged_agent_error(
+                    source, f"{one_line(sorted(set(entry) ^ _ENTRY_KEYS)[0])} is unexpected"
                 )
         table = json.loads(metadata[HEADER_KEY])
         if not isinstance(table, dict):
-            raise _damaged_agent(source, "its header is not a table")
+            raise _damaged_agent_error(source, "its header is not a table")
         return table
 
 
-def require_finite(weights: Arrays) -> None:
+def require_finite_weights(weights: Arrays) -> None:
     """Raise UserError for the first array with an infinite or NaN weight."""
     for name in sorted(weights):
         if not np.isfinite(weights[name]).all():
             raise UserError(f"{name} is not finite: expected finite weights")
 
 
-def _damaged_agent(source: str, reason: object) -> UserError:
+def _damaged_agent_error(source: str, reason: object) -> UserError:
     return UserError(
         f"{source} is damaged ({one_line(reason)}): get another copy from the original source"
     )
 
 
 @contextmanager
-def _decoding(source: str) -> Iterator[None]:
+def _guarded_decode(source: str) -> Iterator[None]:
     """Raise UserError for any error in decoding a file."""
     try:
         yield
     except UNREADABLE as error:
-        raise _damaged_agent(source, error) from error
+        raise _damaged_agent_error(source, error) from error

@@ -1,9 +1,9 @@
 """Guarded reading of damaged or untrusted files, including SQLite files.
 
-A malicious SQLite file can contain views that never end, triggers that run on every write, and
-pages with a billion references to them. Its journal can be a named pipe, or name one of the user's
-files for SQLite to remove. Therefore file types and sizes are checked first, only the expected
-tables are accepted, and the size of a file limits the work of its queries.
+A malicious SQLite file can contain views that never end, triggers that run on every write, and a
+billion references to the same page. Its journal can be a named pipe, or can make SQLite remove one
+of the user's files. Therefore file types and sizes are checked first, only the expected tables are
+accepted, and the size of a file limits the work of its queries.
 
 Database files are opened only through SQLite, since closing any other descriptor of a file would
 release the locks of other threads of this process.
@@ -25,7 +25,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.files import check_file, check_no_link, read_limited
+from zerolab.core.files import check_file, check_not_symlink, read_limited
 
 # All errors raised by the decoders of numpy, zipfile, safetensors, json and tomllib in tests that
 # change single bytes of files.
@@ -44,13 +44,13 @@ UNREADABLE = (
 )
 
 
-def damaged(path: Path, reason: object) -> UserError:
-    """Return the error for a file whose content is not as zerolab wrote it."""
+def damaged_file_error(path: Path, reason: object) -> UserError:
+    """Return the error for a file whose content differs from what zerolab wrote."""
     return UserError(f"{path} is damaged ({one_line(reason)}); restore it from a backup")
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def guarded_read(path: Path) -> Iterator[None]:
     """Raise UserError for any error in reading or decoding a file."""
     try:
         yield
@@ -58,30 +58,30 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is missing; restore it from a backup") from None
     except OSError as error:
         if error.filename is None and not isinstance(error, PermissionError):  # from a decoder
-            raise damaged(path, error) from error
+            raise damaged_file_error(path, error) from error
         raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
     except UNREADABLE as error:
-        raise damaged(path, error) from error
+        raise damaged_file_error(path, error) from error
 
 
-def require_file(path: Path, limit: int = 1 << 36) -> None:
+def require_regular_file(path: Path, limit: int = 1 << 36) -> None:
     """Raise UserError unless `path` is a regular file of at most `limit` bytes.
 
     Reading from a named pipe or a device might never end.
     """
-    with reading(path):
+    with guarded_read(path):
         path.stat()
     check_file(path, limit)
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return the content of a file; raise UserError like `require_file`."""
-    require_file(path, limit)
+    """Return the content of a file; raise UserError like `require_regular_file`."""
+    require_regular_file(path, limit)
     return read_limited(path, limit)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def guarded_write(path: Path) -> Iterator[None]:
     """Raise UserError if the disk is full or the file or folder cannot be written."""
     try:
         yield
@@ -89,7 +89,7 @@ def writing(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def check_schema(path: Path, version: Any, supported: int) -> None:
+def check_schema_version(path: Path, version: Any, supported: int) -> None:
     """Raise UserError unless the schema version of a file is the supported one."""
     if not isinstance(version, int):
         raise UserError(f"{path} was not written by zerolab: it has no schema version")
@@ -105,7 +105,7 @@ def check_schema(path: Path, version: Any, supported: int) -> None:
         )
 
 
-def digest(*parts: bytes) -> str:
+def hex_digest(*parts: bytes) -> str:
     """Return a digest of all parts as 32 hexadecimal digits."""
     total = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -146,12 +146,12 @@ class Database(sqlite3.Connection):
 
     _operations = _bytes = 0
 
-    def allow(self, operations: int, read: int = 0) -> None:
-        """Increase the limits on SQLite instructions and on bytes read by `rows`."""
+    def raise_limits(self, operations: int, bytes_read: int = 0) -> None:
+        """Increase the limits on SQLite instructions and on bytes read by `fetch_rows`."""
         self._operations += operations
-        self._bytes += read
+        self._bytes += bytes_read
 
-    def rows(self, query: str, arguments: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, query: str, arguments: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         rows: list[tuple[Any, ...]] = []
         cursor = self.execute(query, arguments)
@@ -161,60 +161,62 @@ class Database(sqlite3.Connection):
                 len(cell) for row in fetched for cell in row if isinstance(cell, str | bytes)
             )
             if self._bytes < 0:
-                raise _TooMuchError
+                raise _TooMuchWorkError
         return rows
 
-    def count(self, table: str) -> int:
+    def count_rows(self, table: str) -> int:
         """Return the number of rows of a table."""
         # count(*) is a single instruction for any number of pages, which evades the limit.
-        ((total,),) = self.rows(f"SELECT total(1) FROM {table}")
+        ((total,),) = self.fetch_rows(f"SELECT total(1) FROM {table}")
         return int(total)
 
-    def is_exhausted(self) -> bool:
+    def consume_step(self) -> bool:
         """Count one step of instructions; return True if the limit is exceeded."""
         self._operations -= _OPERATIONS_PER_STEP
         return self._operations < 0
 
 
-class _TooMuchError(sqlite3.DatabaseError):
+class _TooMuchWorkError(sqlite3.DatabaseError):
     sqlite_errorname = "SQLITE_INTERRUPT"
 
 
 @contextmanager
-def connected(path: Path, writing: bool) -> Iterator[Database]:
-    """Open a database for reading or writing; `writing` creates it if necessary.
+def open_database(path: Path, writable: bool) -> Iterator[Database]:
+    """Open a database for reading, or also for writing; `writable` creates it if necessary.
 
-    Incomplete changes by a killed process are rolled back. Raises UserError for every SQLite error,
+    Incomplete changes of a killed process are rolled back. Raises UserError for every SQLite error,
     and if another process has locked the file.
     """
-    if writing:
-        check_no_link(path)
+    if writable:
+        check_not_symlink(path)
     has_journal = _check_files(path)
     # Rolling back incomplete changes requires write access.
-    mode = "rwc" if writing else "rw" if has_journal else "ro"
-    seconds = _WRITE_TIMEOUT if writing else _READ_TIMEOUT
+    mode = "rwc" if writable else "rw" if has_journal else "ro"
+    seconds = _WRITE_TIMEOUT if writable else _READ_TIMEOUT
     try:
         _check_journal_mode(path)
         with closing(_connect(path, mode, timeout=seconds)) as connection:
-            _harden(connection, writing)
+            _harden(connection, writable)
             size = path.stat().st_size
-            connection.allow(
+            connection.raise_limits(
                 _FREE_OPERATIONS + _OPERATIONS_PER_BYTE * size, _FREE_BYTES + _BYTES_PER_BYTE * size
             )
             yield connection
     except UnicodeDecodeError as error:
-        raise damaged(path, error) from error
+        raise damaged_file_error(path, error) from error
     except sqlite3.Error as error:
         raise _user_error(path, error, seconds) from error
 
 
-def check_objects(path: Path, objects: Iterable[tuple[str, str, str]], ours: Iterable[str]) -> None:
-    """Raise UserError for objects, such as views, that the statements `ours` do not create.
+def check_database_objects(
+    path: Path, objects: Iterable[tuple[str, str, str]], create_statements: Iterable[str]
+) -> None:
+    """Raise UserError for objects, such as views, that no statement in `create_statements` creates.
 
     The statistics tables of SQLite are accepted. `objects` are the types, names and statements in
     sqlite_master.
     """
-    statements = {_single_spaced(text) for text in (*ours, *_STATISTICS)}
+    statements = {_single_spaced(text) for text in (*create_statements, *_STATISTICS)}
     for kind, name, text in objects:
         is_automatic = kind == "index" and text is None
         if not is_automatic and not (kind == "table" and _single_spaced(str(text)) in statements):
@@ -281,26 +283,26 @@ def _connect(path: Path, mode: str, **options: Any) -> Database:
     return sqlite3.connect(address, uri=True, isolation_level=None, factory=Database, **options)
 
 
-def _harden(connection: Database, writing: bool) -> None:
+def _harden(connection: Database, writable: bool) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
-    connection.set_progress_handler(connection.is_exhausted, _OPERATIONS_PER_STEP)
+    connection.set_progress_handler(connection.consume_step, _OPERATIONS_PER_STEP)
     if hasattr(connection, "setconfig"):  # since Python 3.12
         for name, value in (("DEFENSIVE", True), ("ENABLE_TRIGGER", False), ("ENABLE_VIEW", False)):
             connection.setconfig(getattr(sqlite3, f"SQLITE_DBCONFIG_{name}"), value)
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
-    if not writing:
+    if not writable:
         connection.execute("PRAGMA query_only = ON")
 
 
 def _user_error(path: Path, error: sqlite3.Error, seconds: float) -> UserError:
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_INTERRUPT":
-        return damaged(path, "reading it takes more work than its size can explain")
+        return damaged_file_error(path, "reading it takes more work than its size can explain")
     if name.startswith("SQLITE_BUSY"):
         return UserError(
             f"{path} is locked by another process: waited {seconds:g} s; try again later"
         )
     if name.startswith(_DAMAGED) or "decode to UTF-8" in str(error):
-        return damaged(path, error)
+        return damaged_file_error(path, error)
     return UserError(f"cannot use {path}: {one_line(error)}")

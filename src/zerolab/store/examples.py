@@ -6,7 +6,7 @@ their size. Level 6 would reduce this by another tenth, but takes two to nine ti
 that learn the features of another network, the archive also contains these features.
 
 Sizes are checked before decompression, since a file of a few megabytes can expand to gigabytes and
-can declare a smaller size than it has.
+can understate its decompressed size.
 """
 
 from __future__ import annotations
@@ -29,17 +29,23 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError
 from zerolab.core.files import atomic_replace
 from zerolab.rules.facts import ColumnForm, SearchFacts
-from zerolab.store.checks import check_schema, damaged, reading, require_file
-from zerolab.store.games import GameRecord, check_cells
+from zerolab.store.checks import (
+    check_schema_version,
+    damaged_file_error,
+    guarded_read,
+    require_regular_file,
+)
+from zerolab.store.games import GameRecord, check_cell_types
 
 _MAX_DIRECTORY_BYTES = 1 << 16
-"""Examples have a dozen entries, for each of which zipfile needs a kilobyte of memory."""
-_MAX_TEXT_BYTES = 1 << 25
+"""An examples file has a dozen entries; zipfile needs a kilobyte of memory for each."""
+_MAX_MEMBER_BYTES = 1 << 25
 _FREE_BYTES = 1 << 26
 _MAX_EXPANSION = 250
 """Maximum number of decompressed bytes per byte of a file, in addition to `_FREE_BYTES`.
 
-The largest measured ratio is 113, for random games on a 19x19 board; with a search, it is below 50.
+The largest measured ratio is 113, for random games on a 19x19 board; with a search, ratios stay
+below 50.
 """
 _HEAD_BYTES = 256
 _CHUNK_BYTES = 1 << 20
@@ -57,8 +63,8 @@ class _Column(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Archive:
-    """An open npz archive; methods raise UserError like `open_archive`."""
+class NpzArchive:
+    """An open npz archive; methods raise UserError like `open_npz_archive`."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -67,22 +73,24 @@ class Archive:
     def __contains__(self, name: str) -> bool:
         return name in self._archive.namelist()
 
-    def text(self, name: str) -> bytes:
-        """Return the content of a text member of at most 32 MiB."""
+    def read_member(self, name: str) -> bytes:
+        """Return the content of a member of at most 32 MiB, such as a text."""
         member = self._member(name)
-        if member.file_size > _MAX_TEXT_BYTES:
-            raise damaged(self._path, f"{name} has {member.file_size:,} bytes")
+        if member.file_size > _MAX_MEMBER_BYTES:
+            raise damaged_file_error(self._path, f"{name} has {member.file_size:,} bytes")
         return bytes(self._content(member))
 
-    def columns(self, forms: Mapping[str, tuple[str, int]]) -> dict[str, NDArray[Any]]:
+    def read_columns(self, forms: Mapping[str, tuple[str, int]]) -> dict[str, NDArray[Any]]:
         """Return arrays of equal length with the given dtypes and numbers of axes."""
         columns = {name: self._column(name, *form) for name, form in forms.items()}
         if len({column.shape[0] for column in columns.values()}) != 1:
-            raise damaged(self._path, "its columns do not match each other")
+            raise damaged_file_error(self._path, "its columns do not match each other")
         total = sum(column.member.file_size for column in columns.values())
         limit = _FREE_BYTES + _MAX_EXPANSION * self._path.stat().st_size
         if total > limit:
-            raise damaged(self._path, f"it expands to {total:,} bytes, expected at most {limit:,}")
+            raise damaged_file_error(
+                self._path, f"it expands to {total:,} bytes, expected at most {limit:,}"
+            )
         return {
             name: np.frombuffer(self._content(each.member), each.dtype, offset=each.offset).reshape(
                 each.shape
@@ -124,15 +132,15 @@ class Archive:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[Archive]:
+def open_npz_archive(path: Path) -> Iterator[NpzArchive]:
     """Open an npz archive; raise UserError for any error in opening or reading it."""
-    require_file(path)
-    with reading(path), open(path, "rb") as file:
+    require_regular_file(path)
+    with guarded_read(path), open(path, "rb") as file:
         length = file.seek(0, os.SEEK_END)
         file.seek(-min(length, 98), os.SEEK_END)
         _check_directory(file.read())
         with zipfile.ZipFile(file) as archive:
-            yield Archive(path, archive)
+            yield NpzArchive(path, archive)
 
 
 def _check_directory(end: bytes) -> None:
@@ -172,30 +180,30 @@ class Examples(SearchFacts):
     """bool[N]: True for moves with a full search; other moves are not used for training."""
 
 
-_FORMS = {name: (form.dtype, form.axes) for name, form in Examples.forms().items()}
+_FORMS = {name: (form.dtype, form.axis_count) for name, form in Examples.column_forms().items()}
 
 
 def save_examples(
-    path: Path, examples: Examples, features: NDArray[np.float16] | None = None, **about: Any
+    path: Path, examples: Examples, features: NDArray[np.float16] | None = None, **metadata: Any
 ) -> None:
-    """Write an npz file with examples and the metadata `about`, replacing it atomically.
+    """Write an npz file with examples and `metadata`, replacing it atomically.
 
-    `features`, float16[N, width], are the learnt features of the positions, if any. Equal contents
-    have equal bytes. Raises UserError if the file cannot be written.
+    `features`, float16[N, width], are the positions' features of another network, if a head learns
+    them. Equal contents have equal bytes. Raises UserError if the file cannot be written.
     """
     with (
         atomic_replace(path) as temporary,
         zipfile.ZipFile(temporary, "w", compresslevel=1) as archive,
     ):
-        for name, content in _members(examples, features, about):
+        for name, content in _members(examples, features, metadata):
             entry = zipfile.ZipInfo(name, _TIMESTAMP)
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
 
 def _members(
-    examples: Examples, features: NDArray[np.float16] | None, about: dict[str, Any]
+    examples: Examples, features: NDArray[np.float16] | None, metadata: dict[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
-    yield _HEADER, json.dumps({"schema": SCHEMA, **about}, sort_keys=True).encode()
+    yield _HEADER, json.dumps({"schema": SCHEMA, **metadata}, sort_keys=True).encode()
     members = {"states": examples.states, **examples.columns()}  # states are first in the file
     if features is not None:
         members[_FEATURES] = features
@@ -210,17 +218,17 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
 
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
-    columns, about = _read(path, _FORMS)
-    return Examples(**columns), about
+    columns, metadata = _read_columns(path, _FORMS)
+    return Examples(**columns), metadata
 
 
-def count_full(path: Path) -> tuple[int, dict[str, Any]]:
+def count_fully_searched(path: Path) -> tuple[int, dict[str, Any]]:
     """Return the number of moves with a full search in an npz file, and its metadata.
 
-    Only the necessary column is read. Raises UserError like `load_examples`.
+    Only one column is read. Raises UserError like `load_examples`.
     """
-    columns, about = _read(path, {"full": _FORMS["full"]})
-    return int(columns["full"].sum()), about
+    columns, metadata = _read_columns(path, {"full": _FORMS["full"]})
+    return int(columns["full"].sum()), metadata
 
 
 def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
@@ -229,28 +237,28 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
     Raises UserError like `load_examples`, and if there are no features.
     """
     forms = {_FEATURES: ("float16", 2), "plies": _FORMS["plies"]}
-    columns, about = _read(path, forms)
-    return columns[_FEATURES], about
+    columns, metadata = _read_columns(path, forms)
+    return columns[_FEATURES], metadata
 
 
-def _read(
+def _read_columns(
     path: Path, forms: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return columns of equal length and the metadata of a file."""
-    with open_archive(path) as archive:
+    with open_npz_archive(path) as archive:
         if _HEADER not in archive:
             raise UserError(f"{path} was not written by zerolab")
-        about = json.loads(archive.text(_HEADER))
-        if not isinstance(about, dict):
-            raise damaged(path, "its header is not a table")
-        check_schema(path, about.get("schema"), SCHEMA)
-        return archive.columns(forms), about
+        metadata = json.loads(archive.read_member(_HEADER))
+        if not isinstance(metadata, dict):
+            raise damaged_file_error(path, "its header is not a table")
+        check_schema_version(path, metadata.get("schema"), SCHEMA)
+        return archive.read_columns(forms), metadata
 
 
 _GAMES = "games"
 
 
-class Unfinished(NamedTuple):
+class UnfinishedGames(NamedTuple):
     """Games in progress and their moves so far."""
 
     games: tuple[GameRecord, ...]
@@ -259,31 +267,31 @@ class Unfinished(NamedTuple):
     """One row per move; facts that depend on the end of the game are 0."""
 
 
-def save_unfinished(path: Path, unfinished: Unfinished, **about: Any) -> None:
+def save_unfinished_games(path: Path, unfinished: UnfinishedGames, **metadata: Any) -> None:
     """Write an npz file like `save_examples`, with the games in the metadata."""
-    games = [(game.number, game.first, game.second, game.movers) for game in unfinished.games]
-    save_examples(path, unfinished.moves, None, **{_GAMES: games}, **about)
+    games = [(game.number, game.first, game.second, game.agent_spans) for game in unfinished.games]
+    save_examples(path, unfinished.moves, None, **{_GAMES: games}, **metadata)
 
 
-def load_unfinished(path: Path) -> tuple[Unfinished, dict[str, Any]]:
-    """Return the games and metadata of a file; raise UserError like `load_examples`."""
-    moves, about = load_examples(path)
-    with reading(path):
-        games = tuple(_game(moves, *fields) for fields in about.pop(_GAMES))
+def load_unfinished_games(path: Path) -> tuple[UnfinishedGames, dict[str, Any]]:
+    """Return the unfinished games and metadata of a file; raise UserError like `load_examples`."""
+    moves, metadata = load_examples(path)
+    with guarded_read(path):
+        games = tuple(_game(moves, *fields) for fields in metadata.pop(_GAMES))
         count = sum(len(game.actions) for game in games)
         if count != len(moves.games) or list(games) != sorted(games):
-            raise damaged(path, "its games and their moves do not match each other")
-    return Unfinished(games, moves), about
+            raise damaged_file_error(path, "its games and their moves do not match each other")
+    return UnfinishedGames(games, moves), metadata
 
 
 def _game(
-    moves: Examples, number: int, first: str, second: str, movers: list[tuple[int, str]]
+    moves: Examples, number: int, first: str, second: str, spans: list[tuple[int, str]]
 ) -> GameRecord:
-    check_cells([(number, first, second)], (int, str, str))
-    check_cells(movers, (int, str))
+    check_cell_types([(number, first, second)], (int, str, str))
+    check_cell_types(spans, (int, str))
     rows = slice(*np.searchsorted(moves.games, (number, number + 1)))
     if not np.array_equal(moves.plies[rows], np.arange(rows.stop - rows.start)):
         raise ValueError(f"moves of game {number} are missing")
-    stretches = tuple((ply, name) for ply, name in movers)
+    agent_spans = tuple((ply, name) for ply, name in spans)
     actions = tuple(moves.actions[rows].tolist())
-    return GameRecord(number, first, second, actions, 0, stretches)
+    return GameRecord(number, first, second, actions, 0, agent_spans)

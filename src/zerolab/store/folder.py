@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_no_link, make_folder
+from zerolab.core.files import check_not_symlink, make_folder
 from zerolab.core.nested_tables import flatten
-from zerolab.store.checks import reading, writing
-from zerolab.store.state import read_config, write_config
+from zerolab.store.checks import guarded_read, guarded_write
+from zerolab.store.state import read_settings_file, write_settings_file
 
 LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
 """Glob pattern of temporary files that `core.files.atomic_replace` leaves if it is killed."""
@@ -33,25 +33,25 @@ class FolderKind(NamedTuple):
     """Name in messages and in the settings file, such as ``tournament``."""
     settings_file: str
     """Settings file that identifies folders of this kind, such as ``tournament.toml``."""
-    option: str
+    folder_option: str
     """Command-line option for the folder, such as ``--folder``."""
 
-    def is_in(self, path: Path) -> bool:
+    def matches(self, path: Path) -> bool:
         """Return True for a folder of this kind; raise UserError if it cannot be read."""
-        with reading(path):
+        with guarded_read(path):
             return (path / self.settings_file).is_file()
 
-    def require_ours(self, path: Path) -> None:
+    def require_own_or_empty(self, path: Path) -> None:
         """Raise UserError for a folder that is neither of this kind nor empty.
 
         Hidden files are ignored.
         """
-        with reading(path):
+        with guarded_read(path):
             has_content = any(not entry.name.startswith(".") for entry in path.iterdir())
-        if has_content and not self.is_in(path):
+        if has_content and not self.matches(path):
             raise UserError(
                 f"{quoted(path)} is not a {self.noun} and not empty: expected a new or empty"
-                f" folder; choose another {self.option}"
+                f" folder; choose another {self.folder_option}"
             )
 
     @contextmanager
@@ -62,8 +62,8 @@ class FolderKind(NamedTuple):
         content or another process is using it.
         """
         make_folder(path)
-        self.require_ours(path)  # first, to avoid creating a lock file in a foreign folder
-        with exclusive(path):
+        self.require_own_or_empty(path)  # first, to avoid creating a lock file in a foreign folder
+        with lock_folder(path):
             for leftover in path.glob(LEFTOVERS):
                 with suppress(OSError):
                     leftover.unlink()
@@ -71,13 +71,13 @@ class FolderKind(NamedTuple):
 
     def read_settings(self, path: Path) -> dict[str, Any]:
         """Return the saved settings; raise UserError if they are missing, damaged or newer."""
-        return read_config(path / self.settings_file, self.noun)
+        return read_settings_file(path / self.settings_file, self.noun)
 
     def write_settings(self, path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the saved settings atomically; return them as `read_settings` will."""
-        return write_config(path / self.settings_file, settings, self.noun)
+        return write_settings_file(path / self.settings_file, settings, self.noun)
 
-    def require_equal(
+    def require_equal_settings(
         self,
         path: Path,
         saved: Mapping[str, Any],
@@ -96,7 +96,7 @@ class FolderKind(NamedTuple):
                 raise UserError(
                     f"{key} = {_value_text(after, key)} differs from {_value_text(before, key)} in"
                     f" {quoted(path)}: a {self.noun} keeps its settings{note}; choose another"
-                    f" {self.option}"
+                    f" {self.folder_option}"
                 )
 
 
@@ -104,8 +104,8 @@ def _value_text(table: Mapping[str, Any], key: str) -> str:
     return quoted(table[key]) if key in table else "nothing"
 
 
-def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
-    """Return True for a folder of a kind or one that cannot be read.
+def matches_or_is_unreadable(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
+    """Return True for a folder that is of a kind or cannot be read.
 
     Listings include unreadable folders so that users notice them.
     """
@@ -115,24 +115,24 @@ def may_be(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
         return True
 
 
-class InUseError(UserError):
+class FolderInUseError(UserError):
     """Error for a folder that another process is using."""
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a folder against other processes.
 
-    The lock ends with its process, even if the process is killed. Raises InUseError if another
-    process has the lock, and UserError if the folder is not writable.
+    The lock ends with its process, even if the process is killed. Raises FolderInUseError if
+    another process has the lock, and UserError if the folder is not writable.
     """
-    check_no_link(folder / _LOCK)
+    check_not_symlink(folder / _LOCK)
     lock = FileLock(folder / _LOCK, thread_local=False)  # any thread can release it
-    with writing(folder):
+    with guarded_write(folder):
         try:
             lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_LOCK_SECONDS / 10)
         except Timeout:
-            raise InUseError(f"{folder} is in use by another process") from None
+            raise FolderInUseError(f"{folder} is in use by another process") from None
     try:
         yield
     finally:

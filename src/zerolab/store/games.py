@@ -1,8 +1,8 @@
 """Games of a run or tournament in an SQLite file, and the names of their agents.
 
-The name of a network consists of the run folder and the iteration, as in ``runs/demo@12``. In the
-files of the run itself, it is ``@12``, similar to a relative path. This allows runs to be moved and
-makes the files of equal runs identical in any folder. Readers of these files restore the full names
+The full name of a network consists of the run folder and the iteration, as in ``runs/demo@12``. The
+files of the run itself contain the relative name ``@12``. Runs can therefore be moved, and equal
+runs have identical files in any folder. Readers of these files restore the full names
 (docs/decisions/0012-names-of-agents.md).
 """
 
@@ -18,19 +18,19 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError, quoted
 from zerolab.store.checks import (
     Database,
-    check_objects,
-    check_schema,
-    connected,
-    damaged,
-    digest,
-    reading,
+    check_database_objects,
+    check_schema_version,
+    damaged_file_error,
+    guarded_read,
+    hex_digest,
+    open_database,
 )
 
-_MARK = "@"
+_ITERATION_MARK = "@"
 
 
 def canonical_folder(path: Path) -> str:
-    """Return the canonical path of a folder, which is relative inside the working directory."""
+    """Return the canonical path of a folder: relative if it is inside the working directory."""
     here = Path.cwd()
     full = Path(os.path.normpath(here / path))
     return (full.relative_to(here) if full.is_relative_to(here) else full).as_posix()
@@ -38,27 +38,27 @@ def canonical_folder(path: Path) -> str:
 
 def network_name(run: Path, iteration: int) -> str:
     """Return the full name of the network of an iteration, such as ``runs/demo@12``."""
-    return f"{canonical_folder(run)}{_MARK}{iteration}"
+    return f"{canonical_folder(run)}{_ITERATION_MARK}{iteration}"
 
 
-def inside_run(name: str, run: Path) -> str:
-    """Return the name of an agent in files of the run, such as ``@12`` for ``runs/demo@12``."""
+def relative_name(name: str, run: Path) -> str:
+    """Return the name that an agent has in files of the run: ``@12`` for ``runs/demo@12``."""
     folder = canonical_folder(run)
-    return name.removeprefix(folder) if name.startswith(folder + _MARK) else name
+    return name.removeprefix(folder) if name.startswith(folder + _ITERATION_MARK) else name
 
 
-def outside_run(name: str, run: Path) -> str:
-    """Return the full name of an agent in files of the run, the inverse of `inside_run`."""
-    return canonical_folder(run) + name if name.startswith(_MARK) else name
+def full_name(name: str, run: Path) -> str:
+    """Return the full name of an agent in files of the run; the inverse of `relative_name`."""
+    return canonical_folder(run) + name if name.startswith(_ITERATION_MARK) else name
 
 
-def source_folder(source: str, iteration: int) -> str:
-    """Return the folder of a source in the form RUN, or RUN@N with N = `iteration`."""
-    return source.removesuffix(f"{_MARK}{iteration}")
+def source_run_folder(source: str, iteration: int) -> str:
+    """Return the run folder of a source, given as RUN or as RUN@N with N = `iteration`."""
+    return source.removesuffix(f"{_ITERATION_MARK}{iteration}")
 
 
 SELF_PLAY = "selfplay"
-"""Stage whose games are used for training."""
+"""Name of the stage whose games are used for training."""
 
 SCHEMA = 2
 _OPERATIONS_PER_GAME = 1000
@@ -106,47 +106,47 @@ class GameRecord(NamedTuple):
     """All actions, including an opening; a final -1 means that the mover forfeited the game."""
     result: int
     """Outcome for the first player: 1, 0 or -1."""
-    movers: tuple[tuple[int, str], ...] = ()
-    """Agents of consecutive parts of the game, as (first ply, agent).
+    agent_spans: tuple[tuple[int, str], ...] = ()
+    """Agents of consecutive spans of a game, as (first ply, agent).
 
-    In these games, such as self-play over several iterations, one agent plays both sides of each
-    part. Empty if `first` and `second` played all moves.
+    Self-play over several iterations has such games: one agent plays both sides of each span. Empty
+    if `first` and `second` played all moves.
     """
 
     @property
     def last_mover(self) -> str:
         """Agent that played the last move or forfeited the game."""
-        return self.mover(len(self.actions) - 1)
+        return self.mover_at(len(self.actions) - 1)
 
-    def mover(self, ply: int) -> str:
+    def mover_at(self, ply: int) -> str:
         """Return the agent that moved or forfeited the game at a ply, counted from 0."""
-        if not self.movers:
+        if not self.agent_spans:
             return self.second if ply % 2 else self.first
-        parts = (part for part in self.movers if part[0] <= ply)
-        return max(parts, default=(0, self.first))[1]
+        spans = (span for span in self.agent_spans if span[0] <= ply)
+        return max(spans, default=(0, self.first))[1]
 
 
 class GameStore:
     """Games of a run or tournament, by iteration, stage and number.
 
-    Stages are numbered in the order of recording and have a digest of their games. If `run` is the
-    folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in records.
-    All methods raise UserError if the file is damaged, foreign or of a newer version.
+    Stages are numbered in the order of recording and have a digest of their games. If `run` is
+    the folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in
+    records. All methods raise UserError if the file is damaged, foreign or of a newer version.
     """
 
     def __init__(self, path: Path, run: Path | None = None) -> None:
         self.path = path
         self._run = run
 
-    def record(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
+    def write_stage(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
         """Add or replace a stage in one transaction, which is on disk when this returns."""
-        self.record_all([(iteration, stage, games)])
+        self.write_stages([(iteration, stage, games)])
 
-    def record_all(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
+    def write_stages(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
         """Add or replace several stages, (iteration, name, games) each, in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
-                renamed = sorted(self._renamed(game, inside_run) for game in games)
+                renamed = sorted(self._renamed(game, relative_name) for game in games)
                 _write_stage(connection, iteration, stage, renamed)
 
     def stages(self) -> list[tuple[int, str]]:
@@ -154,12 +154,12 @@ class GameStore:
         with self._reading() as connection:
             if connection is None:
                 return []
-            rows = connection.rows("SELECT iteration, stage FROM stages ORDER BY sequence")
-        with reading(self.path):
-            check_cells(rows, (int, str))
+            rows = connection.fetch_rows("SELECT iteration, stage FROM stages ORDER BY sequence")
+        with guarded_read(self.path):
+            check_cell_types(rows, (int, str))
         return rows
 
-    def games(self, iteration: int, stage: str) -> list[GameRecord]:
+    def stage_games(self, iteration: int, stage: str) -> list[GameRecord]:
         """Return the games of a stage in order of their numbers; empty if it was not recorded."""
         with self._reading() as connection:
             if connection is None:
@@ -167,82 +167,85 @@ class GameStore:
             stored_digest = connection.execute(
                 "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
             ).fetchone()
-            rows = connection.rows(
+            rows = connection.fetch_rows(
                 "SELECT number, first, second, actions, result, movers FROM games"
                 " WHERE iteration = ? AND stage = ? ORDER BY number",
                 (iteration, stage),
             )
-        with reading(self.path):
-            check_cells(rows, (int, str, str, str, int, str))
-            games = [_game(row) for row in rows]
+        with guarded_read(self.path):
+            check_cell_types(rows, (int, str, str, str, int, str))
+            games = [_game_of(row) for row in rows]
         if _digest(games) != (stored_digest[0] if stored_digest else _digest(())):
-            raise damaged(self.path, f"games of iteration {iteration}, {stage}, were changed")
-        return [self._renamed(game, outside_run) for game in games]
+            raise damaged_file_error(
+                self.path, f"games of iteration {iteration}, {stage}, were changed"
+            )
+        return [self._renamed(game, full_name) for game in games]
 
-    def select(
-        self, query: str, kinds: Sequence[type], arguments: Sequence[str | int] = ()
+    def select_rows(
+        self, query: str, column_types: Sequence[type], arguments: Sequence[str | int] = ()
     ) -> list[tuple[Any, ...]]:
         """Return the rows of an SQL query, with the names of agents as in the file.
 
-        `kinds` are the types of the columns. Unlike `games`, this does not check digests. Returns
-        no rows if nothing has been recorded yet.
+        Unlike `stage_games`, this does not check digests. Returns no rows if nothing has been
+        recorded yet.
         """
         with self._reading() as connection:
             if connection is None:
                 return []
-            rows = connection.rows(query, arguments)
-        with reading(self.path):
-            check_cells(rows, kinds)
+            rows = connection.fetch_rows(query, arguments)
+        with guarded_read(self.path):
+            check_cell_types(rows, column_types)
         return rows
 
-    def named_inside(self, name: str) -> str:
-        """Return the name that an agent with a given full name has in the file."""
-        return name if self._run is None else inside_run(name, self._run)
+    def relative_name(self, name: str) -> str:
+        """Return the name in the file of an agent with a given full name."""
+        return name if self._run is None else relative_name(name, self._run)
 
-    def named_outside(self, name: str) -> str:
+    def full_name(self, name: str) -> str:
         """Return the full name of an agent with a given name in the file."""
-        return name if self._run is None else outside_run(name, self._run)
+        return name if self._run is None else full_name(name, self._run)
 
     def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
         if self._run is None:
             return game
         first, second = (rename(name, self._run) for name in (game.first, game.second))
-        movers = tuple((ply, rename(name, self._run)) for ply, name in game.movers)
-        return game._replace(first=first, second=second, movers=movers)
+        spans = tuple((ply, rename(name, self._run)) for ply, name in game.agent_spans)
+        return game._replace(first=first, second=second, agent_spans=spans)
 
-    def distinct(self, iteration: int, stage: str) -> int:
+    def count_distinct_games(self, iteration: int, stage: str) -> int:
         """Return the number of distinct move sequences in a stage."""
-        return len({game.actions for game in self.games(iteration, stage)})
+        return len({game.actions for game in self.stage_games(iteration, stage)})
 
     def count(self) -> int:
         """Return the number of stored games."""
         with self._reading() as connection:
             if connection is None:
                 return 0
-            return connection.count("games")
+            return connection.count_rows("games")
 
-    def rewind(self, stages: int) -> None:
-        """Check the entire file and its indexes, then remove all but the first `stages` stages.
+    def rewind(self, stage_count: int) -> None:
+        """Check the entire file and its indexes, then remove all later stages.
 
-        If the file is damaged or has fewer stages, raises UserError without changing it.
+        The first `stage_count` stages remain. If the file is damaged or has fewer stages, raises
+        UserError without changing it.
         """
         with self._reading() as connection:
             stored = 0
             if connection is not None:
-                faults = connection.rows("PRAGMA integrity_check")
+                faults = connection.fetch_rows("PRAGMA integrity_check")
                 if faults != [("ok",)]:
-                    raise damaged(self.path, faults[0][0])
-                stored = connection.count("stages")
-        if stored < stages:
-            raise damaged(self.path, f"games of {stored} stages, expected {stages}")
-        if stored > stages:
+                    raise damaged_file_error(self.path, faults[0][0])
+                stored = connection.count_rows("stages")
+        if stored < stage_count:
+            raise damaged_file_error(self.path, f"games of {stored} stages, expected {stage_count}")
+        if stored > stage_count:
             with self._writing() as connection:
                 connection.execute(
                     "DELETE FROM games WHERE (iteration, stage) IN"
                     " (SELECT iteration, stage FROM stages WHERE sequence > ?)",
-                    (stages,),
+                    (stage_count,),
                 )
-                connection.execute("DELETE FROM stages WHERE sequence > ?", (stages,))
+                connection.execute("DELETE FROM stages WHERE sequence > ?", (stage_count,))
 
     @contextmanager
     def _reading(self) -> Iterator[Database | None]:
@@ -250,13 +253,13 @@ class GameStore:
         if not self.path.exists():
             yield None
             return
-        with connected(self.path, writing=False) as connection:
+        with open_database(self.path, writable=False) as connection:
             yield connection if self._has_tables(connection) else None
 
     @contextmanager
     def _writing(self) -> Iterator[Database]:
         """Open or create the file for one transaction."""
-        with connected(self.path, writing=True) as connection:
+        with open_database(self.path, writable=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             if not self._has_tables(connection):
                 for statement in _CREATE:
@@ -267,15 +270,15 @@ class GameStore:
     def _has_tables(self, connection: Database) -> bool:
         """Return True if there are tables; raise UserError if they are foreign or newer."""
         # Query the tables first, since another process may be committing tables and IDs together.
-        objects = connection.rows("SELECT type, name, sql FROM sqlite_master")
+        objects = connection.fetch_rows("SELECT type, name, sql FROM sqlite_master")
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         if not objects and application == 0:
             return False
         if application != _APPLICATION:
             raise UserError(f"{self.path} was not written by zerolab")
-        check_schema(self.path, schema, SCHEMA)
-        check_objects(self.path, objects, _CREATE)
+        check_schema_version(self.path, schema, SCHEMA)
+        check_database_objects(self.path, objects, _CREATE)
         return True
 
 
@@ -283,7 +286,7 @@ def _write_stage(
     connection: Database, iteration: int, stage: str, games: Sequence[GameRecord]
 ) -> None:
     """Write the sorted games of a stage, replacing those written earlier."""
-    connection.allow(_OPERATIONS_PER_GAME * len(games))
+    connection.raise_limits(_OPERATIONS_PER_GAME * len(games))
     rows = [(iteration, stage, *_row(game)) for game in games]
     stored = connection.execute(
         "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
@@ -300,24 +303,25 @@ def _write_stage(
 
 def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
     actions = " ".join(map(str, game.actions))
-    movers = json.dumps([(int(ply), name) for ply, name in game.movers]) if game.movers else ""
+    spans = [(int(ply), name) for ply, name in game.agent_spans]
+    movers = json.dumps(spans) if spans else ""
     return int(game.number), game.first, game.second, actions, int(game.result), movers
 
 
-def check_cells(rows: Iterable[Sequence[Any]], kinds: Sequence[type]) -> None:
-    """Raise TypeError for a cell with a different type from its column, which SQLite allows."""
+def check_cell_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]) -> None:
+    """Raise TypeError for a cell whose type differs from that of its column; SQLite allows it."""
     for row in rows:
-        for cell, kind in zip(row, kinds, strict=True):
-            if type(cell) is not kind:
-                raise TypeError(f"{quoted(cell)}: expected {kind.__name__}")
+        for cell, column_type in zip(row, column_types, strict=True):
+            if type(cell) is not column_type:
+                raise TypeError(f"{quoted(cell)}: expected {column_type.__name__}")
 
 
-def _game(row: tuple[int, str, str, str, int, str]) -> GameRecord:
+def _game_of(row: tuple[int, str, str, str, int, str]) -> GameRecord:
     number, first, second, actions, result, movers = row
-    parts = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
-    check_cells(parts, (int, str))
-    return GameRecord(number, first, second, tuple(map(int, actions.split())), result, parts)
+    spans = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
+    check_cell_types(spans, (int, str))
+    return GameRecord(number, first, second, tuple(map(int, actions.split())), result, spans)
 
 
 def _digest(games: Iterable[GameRecord]) -> str:
-    return digest(*(repr(_row(game)).encode() for game in games))
+    return hex_digest(*(repr(_row(game)).encode() for game in games))

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.store.checks import damaged, reading
-from zerolab.store.folder import may_be
-from zerolab.store.games import GameStore, source_folder
+from zerolab.store.checks import damaged_file_error, guarded_read
+from zerolab.store.folder import matches_or_is_unreadable
+from zerolab.store.games import GameStore, source_run_folder
 from zerolab.store.run_folder import RunFolder, is_run
 
 
@@ -38,30 +38,32 @@ class RunSummary(NamedTuple):
     It overestimates progress and is not comparable between runs.
     """
     source: str = ""
-    """Network with which the run started, such as runs/demo@12; empty for an untrained one."""
+    """Network from which the run started, such as runs/demo@12; empty for an untrained one."""
     scores: Mapping[str, float] = MappingProxyType({})
     """Points per game in the final evaluation against each opponent that is not from the run.
 
     Empty if the run was extended after its evaluation.
     """
     accuracy: float | None = None
-    """Latest strong accuracy of the search on solved positions; None if not measured."""
+    """Latest share of solved positions where the search chose a best move; None if unmeasured."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[Path]:
     """Return the sorted paths of runs among the folders and directly inside them.
 
-    Folders inside them that cannot be read are included; `summarise_run` describes the reason.
+    Unreadable folders inside them are included; `summarise_run` describes the reason.
     """
     runs: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
-        with reading(folder):
+        with guarded_read(folder):
             if is_run(folder):
                 runs.append(folder)
             else:
-                runs += (each for each in folder.iterdir() if may_be(is_run, each))
+                runs += (
+                    each for each in folder.iterdir() if matches_or_is_unreadable(is_run, each)
+                )
     return sorted(set(runs))
 
 
@@ -70,7 +72,7 @@ def summarise_run(path: Path) -> RunSummary:
     try:
         run = RunFolder.open(path)
         metrics = run.metrics()
-        with reading(path / "config.toml"):
+        with guarded_read(path / "config.toml"):
             iterations = int(run.config.get("iterations", 0))
     except UserError as error:
         return RunSummary(str(path), "", "", 0, 0, "", f"damaged: {error}", 0.0)
@@ -108,11 +110,11 @@ def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
 
 
 def _source(start: Any) -> str:
-    """Return the network with which a run started, according to its settings."""
+    """Return the network from which a run started, according to its settings."""
     if not isinstance(start, Mapping):
         return ""
     source, iteration = str(start.get("source", "")), start.get("iteration")
-    return source if iteration is None else f"{source_folder(source, iteration)}@{iteration}"
+    return source if iteration is None else f"{source_run_folder(source, iteration)}@{iteration}"
 
 
 Result = Literal["first", "second", "draw", "won", "lost"]
@@ -129,7 +131,7 @@ _COLUMNS = "iteration, stage, number, first, second, actions, result"
 
 
 class GameFilter(NamedTuple):
-    """Conditions on games; None or empty fields match any game."""
+    """Conditions on games; a field that is None or empty matches any game."""
 
     iteration: int | None = None
     stage: str = ""
@@ -164,8 +166,8 @@ class FoundGame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StageOfGames:
-    """Number of games of a stage over all iterations."""
+class StageGames:
+    """Number of games of a stage in all iterations."""
 
     stage: str
     first_iteration: int
@@ -173,52 +175,52 @@ class StageOfGames:
     games: int
 
 
-def count_games(store: GameStore, conditions: GameFilter) -> int:
+def count_matching_games(store: GameStore, game_filter: GameFilter) -> int:
     """Return the number of games that match a filter; raise UserError like `find_games`."""
-    where, arguments = _where_clause(store, conditions)
-    rows = store.select(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
+    where, arguments = _where_clause(store, game_filter)
+    rows = store.select_rows(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
     return int(rows[0][0]) if rows else 0
 
 
 def find_games(
-    store: GameStore, conditions: GameFilter, offset: int = 0, limit: int = 50
+    store: GameStore, game_filter: GameFilter, offset: int = 0, limit: int = 50
 ) -> list[FoundGame]:
     """Return the games that match a filter, ordered by iteration, stage and number.
 
     Raises UserError for an invalid filter or a damaged file.
     """
-    return _select(store, conditions, "LIMIT ? OFFSET ?", [limit, offset])
+    return _select(store, game_filter, "LIMIT ? OFFSET ?", [limit, offset])
 
 
-def every_game(
-    store: GameStore, conditions: GameFilter, page_size: int = 1000
+def iterate_matching_games(
+    store: GameStore, game_filter: GameFilter, page_size: int = 1000
 ) -> Iterator[FoundGame]:
     """Yield all games that match a filter; raise UserError like `find_games`.
 
     Each query reads `page_size` games that follow the last game of the previous query. This is
     faster than an offset, for which SQLite would scan all earlier games.
     """
-    page = _select(store, conditions, "LIMIT ?", [page_size])
+    page = _select(store, game_filter, "LIMIT ?", [page_size])
     while page:
         yield from page
         last = page[-1]
         last_key = last.iteration, last.stage, last.number
-        page = _select(store, conditions, "LIMIT ?", [page_size], after=last_key)
+        page = _select(store, game_filter, "LIMIT ?", [page_size], after=last_key)
 
 
 def _select(
     store: GameStore,
-    conditions: GameFilter,
+    game_filter: GameFilter,
     limits: str,
     numbers: Sequence[int],
     after: tuple[int, str, int] | None = None,
 ) -> list[FoundGame]:
     """Return matching games ordered by (iteration, stage, number), starting after a given key."""
-    where, arguments = _where_clause(store, conditions)
+    where, arguments = _where_clause(store, game_filter)
     if after is not None:
         where += " AND (iteration, stage, number) > (?, ?, ?)"
         arguments += after
-    rows = store.select(
+    rows = store.select_rows(
         f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY iteration, stage, number {limits}",
         [int, str, int, str, str, str, int],
         [*arguments, *numbers],
@@ -226,62 +228,62 @@ def _select(
     try:
         return [_found_game(store, *row) for row in rows]
     except (ValueError, TypeError, AttributeError) as error:
-        raise damaged(store.path, error) from error
+        raise damaged_file_error(store.path, error) from error
 
 
-def stages_of_games(store: GameStore) -> list[StageOfGames]:
+def summarise_stages(store: GameStore) -> list[StageGames]:
     """Return the stages, ordered by when they were first recorded."""
-    rows = store.select(
+    rows = store.select_rows(
         "SELECT stages.stage, min(games.iteration), max(games.iteration), count(*)"
         " FROM stages JOIN games USING (iteration, stage)"
         " GROUP BY stages.stage ORDER BY min(stages.sequence)",
         [str, int, int, int],
     )
-    return [StageOfGames(*row) for row in rows]
+    return [StageGames(*row) for row in rows]
 
 
-def players_of_games(store: GameStore) -> list[str]:
+def list_players(store: GameStore) -> list[str]:
     """Return the canonical names of all players."""
-    rows = store.select("SELECT first FROM games UNION SELECT second FROM games", [str])
-    return sorted(store.named_outside(name) for (name,) in rows)
+    rows = store.select_rows("SELECT first FROM games UNION SELECT second FROM games", [str])
+    return sorted(store.full_name(name) for (name,) in rows)
 
 
-def _where_clause(store: GameStore, conditions: GameFilter) -> tuple[str, list[str | int]]:
+def _where_clause(store: GameStore, game_filter: GameFilter) -> tuple[str, list[str | int]]:
     """Return the SQL condition after WHERE, and the arguments for its question marks."""
-    parts = list(_where_parts(store, conditions))
+    parts = list(_where_parts(store, game_filter))
     arguments = [argument for _, values in parts for argument in values]
     return " AND ".join(f"({text})" for text, _ in parts) or "1", arguments
 
 
 def _where_parts(
-    store: GameStore, conditions: GameFilter
+    store: GameStore, game_filter: GameFilter
 ) -> Iterator[tuple[str, Sequence[str | int]]]:
-    if conditions.iteration is not None:
-        yield "iteration = ?", [conditions.iteration]
-    if conditions.stage:
-        yield "stage = ?", [conditions.stage]
-    if conditions.number is not None:
-        yield "number = ?", [conditions.number]
-    player = store.named_inside(conditions.player)
-    opponent = store.named_inside(conditions.opponent)
+    if game_filter.iteration is not None:
+        yield "iteration = ?", [game_filter.iteration]
+    if game_filter.stage:
+        yield "stage = ?", [game_filter.stage]
+    if game_filter.number is not None:
+        yield "number = ?", [game_filter.number]
+    player = store.relative_name(game_filter.player)
+    opponent = store.relative_name(game_filter.opponent)
     if player and opponent:
         both = [player, opponent]
         yield "first = ? AND second = ? OR second = ? AND first = ?", both + both
     elif player or opponent:
         yield "first = ? OR second = ?", [player or opponent] * 2
-    if conditions.result in _SIGNS:
+    if game_filter.result in _SIGNS:
         if not player:
-            raise UserError(f'result = "{conditions.result}": expected a player that it refers to')
-        sign = _SIGNS[conditions.result]
+            raise UserError(f'result = "{game_filter.result}": expected a player that it refers to')
+        sign = _SIGNS[game_filter.result]
         yield "first = ? AND result = ? OR second = ? AND result = ?", [player, sign, player, -sign]
-    elif conditions.result is not None:
-        yield _RESULTS[conditions.result], []
-    if conditions.fewest_plies is not None:
-        yield f"{_PLIES} >= ?", [conditions.fewest_plies]
-    if conditions.most_plies is not None:
-        yield f"{_PLIES} <= ?", [conditions.most_plies]
-    if conditions.opening:
-        prefix = " ".join(map(str, conditions.opening))
+    elif game_filter.result is not None:
+        yield _RESULTS[game_filter.result], []
+    if game_filter.fewest_plies is not None:
+        yield f"{_PLIES} >= ?", [game_filter.fewest_plies]
+    if game_filter.most_plies is not None:
+        yield f"{_PLIES} <= ?", [game_filter.most_plies]
+    if game_filter.opening:
+        prefix = " ".join(map(str, game_filter.opening))
         yield "actions = ? OR actions >= ? AND actions < ?", [prefix, f"{prefix} ", f"{prefix}!"]
 
 
@@ -293,6 +295,6 @@ def _found_game(
     if result not in (1, 0, -1):
         raise ValueError(f"game {number} has the result {result!r}")
     forfeit = actions[-1:] == (-1,)
-    names = store.named_outside(first), store.named_outside(second)
+    names = store.full_name(first), store.full_name(second)
     moves = actions[:-1] if forfeit else actions
     return FoundGame(iteration, stage, number, *names, moves, forfeit, result)

@@ -1,7 +1,7 @@
 """Run folders and their commit protocol.
 
 ``state.json`` is the commit point. It is replaced atomically when all files of a stage are on disk.
-When a run is locked, later files belong to an unfinished stage. They are removed, and the stage is
+Later files belong to an unfinished stage. They are removed when the run is locked, and the stage is
 repeated.
 """
 
@@ -18,27 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import check_no_link, make_folder, write_bytes
+from zerolab.core.files import check_not_symlink, make_folder, write_bytes
 from zerolab.store.arrays import OPTIMIZER, WEIGHTS, Arrays, load_arrays, read_digest, save_arrays
-from zerolab.store.checks import damaged, reading, writing
+from zerolab.store.checks import damaged_file_error, guarded_read, guarded_write
 from zerolab.store.examples import (
     Examples,
-    Unfinished,
-    count_full,
+    UnfinishedGames,
+    count_fully_searched,
     load_examples,
     load_features,
-    load_unfinished,
+    load_unfinished_games,
     save_examples,
-    save_unfinished,
+    save_unfinished_games,
 )
-from zerolab.store.folder import LEFTOVERS, FolderKind, exclusive, is_locked
+from zerolab.store.folder import LEFTOVERS, FolderKind, is_locked, lock_folder
 from zerolab.store.games import GameStore
 from zerolab.store.state import (
     CommittedFiles,
     RunProgress,
     RunState,
-    extend_digest,
-    format_metrics,
+    encode_metrics,
+    extend_metrics_digest,
     read_metrics,
     read_state,
     write_state,
@@ -62,13 +62,13 @@ class ExistingRunError(UserError):
 
 
 class RunFolder:
-    """A run on disk, which can be read without a lock but only written within `locked`."""
+    """A run on disk, which can be read without a lock but written only within `locked`."""
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
         self.config = config
         self.games = GameStore(path / "games.sqlite", path)
-        self._use(RunState())
+        self._set_state(RunState())
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
@@ -90,10 +90,10 @@ class RunFolder:
         run = cls(path, RUN.read_settings(path))
         later_files = path / "state.json", path / "metrics.jsonl"
         if any(each.exists() for each in later_files) or run._checkpoints():
-            run._use(read_state(path / "state.json"))
+            run._set_state(read_state(path / "state.json"))
         return run
 
-    def _use(self, state: RunState) -> None:
+    def _set_state(self, state: RunState) -> None:
         self.progress = state.progress
         self._files = state.files
         self._latest = {"examples": state.files.examples, "networks": state.files.networks}
@@ -105,11 +105,11 @@ class RunFolder:
         Raises UserError if another process is using the run, or if metrics or games are damaged; in
         that case, nothing is changed. The lock ends with its process, even if it is killed.
         """
-        with exclusive(self.path):
+        with lock_folder(self.path):
             current = RunFolder.open(self.path)
             if current.config != self.config:
                 raise UserError(f"{self.path} has just been changed by another process: try again")
-            self._use(RunState(progress=current.progress, files=current._files))
+            self._set_state(RunState(progress=current.progress, files=current._files))
             self._rewind()
             self._create_files()
             yield
@@ -126,55 +126,55 @@ class RunFolder:
         the run then keeps its previous state.
         """
         path, previous = self.path / "metrics.jsonl", self._files
-        lines = format_metrics(metrics)
-        with writing(path), open(path, "ab") as file:
+        lines = encode_metrics(metrics)
+        with guarded_write(path), open(path, "ab") as file:
             file.truncate(previous.metrics_bytes)  # removes the lines of a failed commit
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
         files = CommittedFiles(
             metrics_bytes=previous.metrics_bytes + len(lines),
-            metrics_digest=extend_digest(previous.metrics_digest, metrics),
+            metrics_digest=extend_metrics_digest(previous.metrics_digest, metrics),
             game_stages=len(self.games.stages()),
             **self._latest,
         )
         state = RunState(progress=progress, files=files)
         write_state(self.path / "state.json", state)
-        self._use(state)
+        self._set_state(state)
 
     @property
-    def latest_examples(self) -> int:
+    def latest_example_iteration(self) -> int:
         """Latest iteration with committed examples; 0 if there is none."""
         return self._files.examples
 
-    def latest_progress(self) -> RunProgress:
+    def read_progress(self) -> RunProgress:
         """Return the progress on disk, which another process may have updated."""
         return read_state(self.path / "state.json").progress
 
-    def positions_path(self, name: str) -> Path:
+    def solved_positions_path(self, name: str) -> Path:
         """Return the path of the solved positions called `name` in the settings.
 
-        This is the copy in the run folder if there is one, as in the runs of studies. Such runs are
-        complete when they are moved.
+        This is the copy in the run folder if there is one. Runs of studies have copies, so that
+        they stay complete when they are moved.
         """
         copy = self.path / _POSITIONS / name
         return copy if name and copy.is_file() else Path(name)
 
-    def keep_positions(self, name: str, content: bytes) -> None:
-        """Save a copy of solved positions in the run folder, unless there is one already."""
+    def save_solved_positions(self, name: str, content: bytes) -> None:
+        """Save a copy of solved positions in the run folder, unless there is one."""
         path = self.path / _POSITIONS / name
         if not path.is_file():
             make_folder(path.parent)
             write_bytes(path, content)
 
-    def source_path(self, name: str) -> Path:
+    def source_copy_path(self, file_name: str) -> Path:
         """Return the path of the copy of a file from another run."""
-        return self.path / name
+        return self.path / file_name
 
-    def keep_source(self, name: str, content: bytes) -> None:
+    def save_source_copy(self, file_name: str, content: bytes) -> None:
         """Save a copy of a file from another run, such as the network whose features are learnt."""
-        path = self.source_path(name)
-        with reading(path):
+        path = self.source_copy_path(file_name)
+        with guarded_read(path):
             is_saved = path.is_file() and path.read_bytes() == content
         if not is_saved:
             write_bytes(path, content)
@@ -187,8 +187,8 @@ class RunFolder:
         """Return the committed metrics, one table per line; raise UserError if they are damaged."""
         path = self.path / "metrics.jsonl"
         lines = read_metrics(path, self._files.metrics_bytes)
-        if extend_digest("", lines) != self._files.metrics_digest:
-            raise damaged(path, "its digest does not match")
+        if extend_metrics_digest("", lines) != self._files.metrics_digest:
+            raise damaged_file_error(path, "its digest does not match")
         return lines
 
     def weights_path(self, iteration: int) -> Path:
@@ -217,19 +217,19 @@ class RunFolder:
         `settings` are the network settings, by default those of the run.
         """
         network = self.config.get("network", {}) if settings is None else settings
-        about = {**self._about(iteration), "network": network}
-        save_arrays(self.optimizer_path(iteration), OPTIMIZER, optimizer, **about)
-        save_arrays(self.weights_path(iteration), WEIGHTS, weights, **about)
+        metadata = {**self._metadata(iteration), "network": network}
+        save_arrays(self.optimizer_path(iteration), OPTIMIZER, optimizer, **metadata)
+        save_arrays(self.weights_path(iteration), WEIGHTS, weights, **metadata)
         self._latest["networks"] = iteration
 
     def load_weights(self, iteration: int) -> Arrays:
         """Return the network weights of an iteration; raise UserError if there are none."""
         path = self.weights_path(iteration)
         if not path.exists() and iteration != self.progress.best:
-            available = ", ".join(map(str, self.networks()))
+            available = ", ".join(map(str, self.network_iterations()))
             raise UserError(f"{self.path} has no network {iteration}: expected one of {available}")
-        weights, about = load_arrays(path, WEIGHTS)
-        self._check_origin(path, iteration, about)
+        weights, metadata = load_arrays(path, WEIGHTS)
+        self._check_origin(path, iteration, metadata)
         return weights
 
     def weights_digest(self, iteration: int) -> str:
@@ -239,16 +239,16 @@ class RunFolder:
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser state of an iteration."""
         path = self.optimizer_path(iteration)
-        state, about = load_arrays(path, OPTIMIZER)
-        self._check_origin(path, iteration, about)
+        state, metadata = load_arrays(path, OPTIMIZER)
+        self._check_origin(path, iteration, metadata)
         return state
 
-    def networks(self) -> list[int]:
+    def network_iterations(self) -> list[int]:
         """Return the iterations whose networks exist."""
         return sorted(each.iteration for each in self._checkpoints() if not each.is_optimizer)
 
     def prune(self) -> None:
-        """Remove files that are no longer necessary.
+        """Remove files that are no longer needed.
 
         These are the networks of rejected candidates, the optimiser states of earlier networks, and
         unfinished games that a later iteration has continued.
@@ -258,63 +258,65 @@ class RunFolder:
             if best < iteration < current or (is_optimizer and iteration < best):
                 _remove(path)
         for path, iteration in self._npz_files("unfinished"):
-            if iteration < self.latest_examples:
+            if iteration < self.latest_example_iteration:
                 _remove(path)
 
     def save_examples(
         self, iteration: int, examples: Examples, features: NDArray[np.float16] | None = None
     ) -> None:
-        """Save the examples of an iteration and the learnt features of their positions, if any."""
-        save_examples(self._examples_path(iteration), examples, features, **self._about(iteration))
+        """Save the examples of an iteration, and the features for a head that learns them."""
+        save_examples(
+            self._examples_path(iteration), examples, features, **self._metadata(iteration)
+        )
         self._latest["examples"] = iteration
 
     def load_examples(self, iteration: int) -> Examples:
         """Return the examples of an iteration; raise UserError if they are missing or damaged."""
         path = self._examples_path(iteration)
-        examples, about = load_examples(path)
-        self._check_origin(path, iteration, about)
+        examples, metadata = load_examples(path)
+        self._check_origin(path, iteration, metadata)
         return examples
 
     def load_features(self, iteration: int) -> NDArray[np.float16]:
         """Return the features of an iteration's examples; raise UserError like `load_examples`."""
         path = self._examples_path(iteration)
-        features, about = load_features(path)
-        self._check_origin(path, iteration, about)
+        features, metadata = load_features(path)
+        self._check_origin(path, iteration, metadata)
         return features
 
-    def count_full_examples(self, iteration: int) -> int:
+    def count_fully_searched(self, iteration: int) -> int:
         """Return the number of examples of an iteration with a full search."""
         path = self._examples_path(iteration)
-        count, about = count_full(path)
-        self._check_origin(path, iteration, about)
+        count, metadata = count_fully_searched(path)
+        self._check_origin(path, iteration, metadata)
         return count
 
-    def save_unfinished(self, iteration: int, unfinished: Unfinished) -> None:
+    def save_unfinished_games(self, iteration: int, unfinished: UnfinishedGames) -> None:
         """Save the games that are unfinished at the end of an iteration."""
         path = self._unfinished_path(iteration)
         make_folder(path.parent)
-        save_unfinished(path, unfinished, **self._about(iteration))
+        save_unfinished_games(path, unfinished, **self._metadata(iteration))
 
-    def load_unfinished(self, iteration: int) -> Unfinished:
+    def load_unfinished_games(self, iteration: int) -> UnfinishedGames:
         """Return the games that are unfinished at the end of an iteration.
 
-        It must be the latest iteration with examples. Raises UserError if the games are missing or
-        damaged.
+        The iteration must be the latest with examples. Raises UserError if the games are missing
+        or damaged.
         """
         path = self._unfinished_path(iteration)
-        unfinished, about = load_unfinished(path)
-        self._check_origin(path, iteration, about)
+        unfinished, metadata = load_unfinished_games(path)
+        self._check_origin(path, iteration, metadata)
         return unfinished
 
-    def _about(self, iteration: int) -> dict[str, Any]:
+    def _metadata(self, iteration: int) -> dict[str, Any]:
         return {"game": self.config.get("game", ""), "iteration": iteration}
 
-    def _check_origin(self, path: Path, iteration: int, about: Mapping[str, Any]) -> None:
+    def _check_origin(self, path: Path, iteration: int, metadata: Mapping[str, Any]) -> None:
         """Raise UserError for a file copied from another run or iteration."""
         game = self.config.get("game", "")
-        if (about.get("game"), about.get("iteration")) != (game, iteration):
+        if (metadata.get("game"), metadata.get("iteration")) != (game, iteration):
             raise UserError(
-                f"{path} belongs to {about.get('game')}, iteration {about.get('iteration')}:"
+                f"{path} belongs to {metadata.get('game')}, iteration {metadata.get('iteration')}:"
                 f" expected {game}, iteration {iteration}; restore it from a backup"
             )
 
@@ -333,17 +335,17 @@ class RunFolder:
     def _rewind(self) -> None:
         """Check metrics and games, then restore the state at the commit point."""
         metrics = self.path / "metrics.jsonl"
-        check_no_link(metrics)
+        check_not_symlink(metrics)
         self.metrics()
         self.games.rewind(self._files.game_stages)
         if metrics.exists():
-            with writing(metrics):
+            with guarded_write(metrics):
                 os.truncate(metrics, self._files.metrics_bytes)
         for path in [*self._uncommitted(), *self.path.rglob(LEFTOVERS)]:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:
-        """Yield the networks, examples and games of an unfinished stage."""
+        """Yield the files of networks, examples and games of an unfinished stage."""
         committed = self._files
         for checkpoint in self._checkpoints():
             if checkpoint.iteration > committed.networks:
@@ -364,10 +366,10 @@ def is_run(path: Path) -> bool:
 
     Raises UserError if the folder cannot be read.
     """
-    with reading(path):
-        return RUN.is_in(path) or (path / "state.json").is_file()
+    with guarded_read(path):
+        return RUN.matches(path) or (path / "state.json").is_file()
 
 
 def _remove(path: Path) -> None:
-    with writing(path):
+    with guarded_write(path):
         path.unlink()

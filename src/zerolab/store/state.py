@@ -21,14 +21,20 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
 from zerolab.core.nested_tables import parse_toml
-from zerolab.store.checks import check_schema, damaged, digest, read_bytes, reading
+from zerolab.store.checks import (
+    check_schema_version,
+    damaged_file_error,
+    guarded_read,
+    hex_digest,
+    read_bytes,
+)
 from zerolab.store.games import SELF_PLAY
 
 SCHEMA = 3
 """Schema version of state.json and of settings files."""
 
 _MAX_BYTES = 1 << 20
-_CONFIG_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
+_SETTINGS_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
 
 
 class RunProgress(Settings):
@@ -58,7 +64,7 @@ class CommittedFiles(Settings):
     metrics_digest: str = ""
     """Digest of the metrics without wall-clock fields."""
     game_stages: int = Field(default=0, ge=0)
-    """Number of stages in games.sqlite."""
+    """Number of stages in games.sqlite; not an iteration."""
     examples: int = Field(default=0, ge=0)
     """Latest iteration with examples; 0 if there is none."""
     networks: int = Field(default=0, ge=0)
@@ -81,15 +87,15 @@ def write_state(path: Path, state: RunState) -> None:
 def read_state(path: Path) -> RunState:
     """Read state.json; raise UserError if it is missing, damaged, foreign or of another version."""
     content = read_bytes(path, _MAX_BYTES)
-    with reading(path):
+    with guarded_read(path):
         fields = json.loads(content.decode())
     if not isinstance(fields, dict):
-        raise damaged(path, "it does not contain a table")
-    check_schema(path, fields.get("schema_version"), SCHEMA)
-    with reading(path):
+        raise damaged_file_error(path, "it does not contain a table")
+    check_schema_version(path, fields.get("schema_version"), SCHEMA)
+    with guarded_read(path):
         is_intact = fields.pop("digest", None) == _state_digest(fields)
     if not is_intact:
-        raise damaged(path, "its digest does not match")
+        raise damaged_file_error(path, "its digest does not match")
     del fields["schema_version"]
     return validate(RunState, fields, source=str(path))
 
@@ -100,53 +106,57 @@ def _state_digest(fields: Mapping[str, Any]) -> str:
     It excludes the length of the metrics, which depends on the wall clock.
     """
     files = {name: x for name, x in fields["files"].items() if name != "metrics_bytes"}
-    return digest(json.dumps({**fields, "files": files}, sort_keys=True).encode())
+    return hex_digest(json.dumps({**fields, "files": files}, sort_keys=True).encode())
 
 
-def write_config(path: Path, config: Mapping[str, Any], owner: str = "run") -> dict[str, Any]:
-    """Replace a settings file atomically; return the settings as `read_config` will.
+def write_settings_file(
+    path: Path, settings: Mapping[str, Any], noun: str = "run"
+) -> dict[str, Any]:
+    """Replace a settings file atomically; return the settings as `read_settings_file` will.
 
-    `owner` is the kind of work with these settings, such as tournament.
+    `noun` names the kind of folder with these settings, such as tournament.
     """
-    body = tomli_w.dumps(config)
-    head = f"# settings of a zerolab {owner}, schema {SCHEMA}, digest {digest(body.encode())}\n"
+    body = tomli_w.dumps(settings)
+    head = f"# settings of a zerolab {noun}, schema {SCHEMA}, digest {hex_digest(body.encode())}\n"
     write_text(path, head + body)
     return tomllib.loads(body)
 
 
-def read_config(path: Path, owner: str = "run") -> dict[str, Any]:
+def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
     """Read a settings file; raise UserError if it is missing, damaged, foreign or newer."""
     content = read_bytes(path, _MAX_BYTES)
-    with reading(path):
+    with guarded_read(path):
         text = content.decode()
-        head = _CONFIG_HEAD.match(text)
-        if head is None or head[1] != owner:
-            raise UserError(f"{path} is damaged, or was not written by zerolab for a {owner}")
-        check_schema(path, int(head[2]), SCHEMA)
+        head = _SETTINGS_HEAD.match(text)
+        if head is None or head[1] != noun:
+            raise UserError(f"{path} is damaged, or was not written by zerolab for a {noun}")
+        check_schema_version(path, int(head[2]), SCHEMA)
         body = text[head.end() :]
-        if digest(body.encode()) != head[3]:
-            raise damaged(path, f"its digest does not match: a {owner} keeps its settings")
+        if hex_digest(body.encode()) != head[3]:
+            raise damaged_file_error(
+                path, f"its digest does not match: a {noun} keeps its settings"
+            )
         return parse_toml(body)
 
 
 METRICS_SCHEMA = 1
-WALL_CLOCK = "wall_"
+WALL_CLOCK_PREFIX = "wall_"
 
 _MAX_METRICS_BYTES = 1 << 27
 
 
-def read_metrics(path: Path, length: int | None = None) -> list[dict[str, Any]]:
-    """Return the lines in the first `length` bytes, by default all lines, as dictionaries.
+def read_metrics(path: Path, byte_count: int | None = None) -> list[dict[str, Any]]:
+    """Return the lines in the first `byte_count` bytes, by default all lines, as dictionaries.
 
-    Raises UserError if the file is shorter than `length`, of another version or damaged. The
+    Raises UserError if the file is shorter than `byte_count`, of another version or damaged. The
     message contains the number of the damaged line.
     """
     content = read_bytes(path, _MAX_METRICS_BYTES) if path.exists() else b""
-    if length is not None and len(content) < length:
-        raise damaged(path, f"{len(content)} bytes, expected {length}")
+    if byte_count is not None and len(content) < byte_count:
+        raise damaged_file_error(path, f"{len(content)} bytes, expected {byte_count}")
     return [
         _parse_metrics_line(path, *line)
-        for line in enumerate(content[:length].splitlines(), start=1)
+        for line in enumerate(content[:byte_count].splitlines(), start=1)
     ]
 
 
@@ -157,24 +167,24 @@ def _parse_metrics_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
         entry = None
     if not isinstance(entry, dict):
         raise UserError(f"{path} is damaged at line {number}; restore it from a backup")
-    check_schema(path, entry.pop("schema", None), METRICS_SCHEMA)
+    check_schema_version(path, entry.pop("schema", None), METRICS_SCHEMA)
     return entry
 
 
-def format_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
+def encode_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the lines to append to metrics.jsonl."""
     lines = [json.dumps({"schema": METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
     return "".join(lines).encode()
 
 
-def extend_digest(previous: str, metrics: Iterable[Mapping[str, Any]]) -> str:
+def extend_metrics_digest(previous: str, metrics: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of all metrics, given the digest `previous` of the earlier metrics.
 
     It excludes wall-clock fields.
     """
     for entry in metrics:
-        fields = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK)}
-        previous = digest(previous.encode(), json.dumps(fields, sort_keys=True).encode())
+        fields = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK_PREFIX)}
+        previous = hex_digest(previous.encode(), json.dumps(fields, sort_keys=True).encode())
     return previous
 
 
@@ -186,7 +196,7 @@ class Environment(Settings):
     """Hardware and library versions, which can affect the last bits of results."""
 
     iteration: int = Field(ge=1)
-    """First iteration trained, at least in part, in this environment."""
+    """First iteration that was trained, at least in part, in this environment."""
     device: str
     """Architecture of the processor, or name of the GPU."""
     processor: str = ""
@@ -211,12 +221,12 @@ def read_environments(run: Path) -> list[Environment]:
     if not path.exists():
         return []
     content = read_bytes(path, _MAX_BYTES)
-    with reading(path):
+    with guarded_read(path):
         table: Any = json.loads(content.decode())
         schema, environments = table["schema_version"], list(table["environments"])
-    check_schema(path, schema, ENVIRONMENT_SCHEMA)
+    check_schema_version(path, schema, ENVIRONMENT_SCHEMA)
     if not all(isinstance(each, dict) for each in environments):
-        raise damaged(path, "an environment is not a table")
+        raise damaged_file_error(path, "an environment is not a table")
     return [validate(Environment, each, source=str(path)) for each in environments]
 
 

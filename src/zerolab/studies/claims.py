@@ -1,7 +1,7 @@
 """Verdicts on the claims of a paper.
 
 Claims are constants, fixed before any measurement, because a threshold chosen after seeing the data
-would be meaningless. `judge` compares them with the estimates of a study.
+would be meaningless. `judge_claims` compares the claims of a study with its estimates.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from zerolab.report.claims import Claim, Verdict, Word
-from zerolab.studies.statistics import LEVEL, Estimate, holm
+from zerolab.studies.statistics import LEVEL, ClaimEstimate, holm
 
 
-class Missing(NamedTuple):
-    """Reason why there is no estimate."""
+class MissingEstimate(NamedTuple):
+    """Reason why there is no estimate for a claim."""
 
     note: str
     """Reason in words, such as ``3 of 32 runs are not finished``."""
 
 
-def judge(statistics: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict]:
+def judge_claims(
+    statistics: Mapping[Claim, ClaimEstimate | MissingEstimate | None],
+) -> list[Verdict]:
     """Return a verdict on each claim of a study, in the order of `statistics`.
 
     A claim is decided if its p-value is below 0.05 after Holm's adjustment over all claims. Claims
@@ -34,7 +36,7 @@ def judge(statistics: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict
     estimates = {
         claim: estimate
         for claim, estimate in statistics.items()
-        if estimate is not None and not isinstance(estimate, Missing)
+        if estimate is not None and not isinstance(estimate, MissingEstimate)
     }
     p_values = {claim: estimate.p_value(claim.threshold) for claim, estimate in estimates.items()}
     all_p_values = [p_values.get(claim, 1.0) for claim in statistics]
@@ -46,7 +48,9 @@ def judge(statistics: Mapping[Claim, Estimate | Missing | None]) -> list[Verdict
             word = _word(claim, estimates[claim].value, adjusted[claim])
             verdict = Verdict(claim, interval, p_values[claim], adjusted[claim], word)
         else:
-            note = estimate.note if isinstance(estimate, Missing) else "nothing was measured"
+            note = (
+                estimate.note if isinstance(estimate, MissingEstimate) else "nothing was measured"
+            )
             verdict = Verdict(claim, None, None, None, "no data", note)
         verdicts.append(verdict)
     return verdicts

@@ -1,8 +1,8 @@
 """Estimates of computing time and disk space.
 
 The model counts the dominant costs, which are self-play simulations and training examples, and
-accounts for the size of the network. Its constants apply to one core of a laptop. `Pace` scales the
-estimates by the measured times of finished tasks.
+accounts for the size of the network. Its constants apply to one core of a laptop. `TimeCorrection`
+scales the estimates by the measured times of finished tasks.
 """
 
 from __future__ import annotations
@@ -15,53 +15,60 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.networks.flops import count_parameters, evaluation_flops
 from zerolab.play.selfplay_settings import ContinuousMode
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.studies.design import PlannedTournament
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 
 _SIMULATION_SECONDS = 5e-5  # tree, batching and small layers
-_SAMPLE_SECONDS = 1e-4  # fixed cost of a training step, divided by the papers' batch size of 64
+_EXAMPLE_SECONDS = 1e-4  # fixed cost of a training step, divided by the papers' batch size of 64
 _FLOPS = 5e10
 _TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
 _AGENT_SECONDS = 1e-4  # per move of an agent without a network
 _STAGE_SECONDS = 0.3  # loading and saving
-_COMPRESSED = 0.4  # compression ratio, see store.examples
+_COMPRESSED = 0.4  # compression ratio; see store.examples
 _RANDOM_GAMES = 20
 _SHARE_ACCEPTED = 0.7  # share of candidates that pass their gate and stay on disk
 
 
-class RunWork(NamedTuple):
-    """Amount of work in a run."""
+class EstimatedWork(NamedTuple):
+    """Estimated amount of work in a run."""
 
     simulations: float
-    samples: float
+    training_examples: float
     """Number of training examples, including repetitions."""
-    positions: float
-    """Number of stored examples."""
+    stored_examples: float
+    """Number of distinct examples, which are stored on disk."""
 
 
-def work_of(settings: TrainSettings, solved: int = 0) -> RunWork:
+def estimate_work(settings: TrainSettings, dataset_positions: int = 0) -> EstimatedWork:
     """Estimate the work of a run, assuming that games are as long as random games.
 
-    A run with `solved` positions learns from these positions instead of games.
+    If `dataset_positions` is positive, the run learns from that number of solved positions instead
+    of games.
     """
-    if solved:
-        return RunWork(0.0, settings.iterations * (settings.learn.epochs or 1) * solved, 0.0)
-    plies, learn = mean_plies(settings.game), settings.learn
+    if dataset_positions:
+        return EstimatedWork(
+            0.0, settings.iterations * (settings.learn.epochs or 1) * dataset_positions, 0.0
+        )
+    plies, learn = mean_random_game_plies(settings.game), settings.learn
     fresh = _fresh_positions(settings)
-    images = symmetries(settings.game) if learn.symmetries == "all" else 1
-    samples = 0.0
+    images = symmetry_count(settings.game) if learn.symmetries == "all" else 1
+    training_examples = 0.0
     for iteration in range(1, settings.iterations + 1):
         total = round(iteration * fresh)
-        limit = learn.window.positions(iteration, total)
+        limit = learn.window.max_positions(iteration, total)
         iterations = getattr(learn.window, "iterations", iteration)
         window = min(iterations, iteration) * fresh if limit is None else min(limit, total)
         epoch = images * window / learn.batch_size
-        samples += learn.steps(max(1, round(epoch)), round(fresh)) * learn.batch_size
+        training_examples += learn.batch_size * learn.steps_per_iteration(
+            max(1, round(epoch)), round(fresh)
+        )
     moves = settings.iterations * (fresh + settings.gate.games * plies)
-    return RunWork(moves * settings.search.simulations, samples, settings.iterations * fresh)
+    return EstimatedWork(
+        moves * settings.search.simulations, training_examples, settings.iterations * fresh
+    )
 
 
 def _fresh_positions(settings: TrainSettings) -> float:
@@ -69,70 +76,73 @@ def _fresh_positions(settings: TrainSettings) -> float:
     play = settings.selfplay
     if isinstance(play.mode, ContinuousMode):
         return play.parallel_games * play.mode.plies
-    return play.episodes * mean_plies(settings.game)
+    return play.episodes * mean_random_game_plies(settings.game)
 
 
-def run_seconds(settings: TrainSettings, solved: int = 0) -> float:
-    """Estimate the time of a run on one core in seconds; see `work_of`."""
-    work = work_of(settings, solved)
+def estimate_run_seconds(settings: TrainSettings, dataset_positions: int = 0) -> float:
+    """Estimate the time of a run on one core, in seconds; see `estimate_work`."""
+    work = estimate_work(settings, dataset_positions)
     # Self-play uses the network of the previous iteration.
     sizes = [forward_flops(settings, iteration) for iteration in range(settings.iterations)]
     flops = sum(sizes) / len(sizes)
     selfplay = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
-    learning = work.samples * (_SAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
+    learning = work.training_examples * (_EXAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
     return selfplay + learning + 3 * _STAGE_SECONDS * settings.iterations
 
 
-def tournament_seconds(tournament: PlannedTournament) -> float:
-    """Estimate the time of a tournament on one core in seconds."""
-    entrants = [run.settings for run in tournament.entrants.values()]
+def estimate_tournament_seconds(tournament: PlannedTournament) -> float:
+    """Estimate the time of a tournament on one core, in seconds."""
+    settings_of_runs = [run.settings for run in tournament.run_by_player.values()]
     move_seconds = [
         settings.search.simulations
         * (_SIMULATION_SECONDS + forward_flops(settings, settings.iterations) / _FLOPS)
-        for settings in entrants
+        for settings in settings_of_runs
     ]
-    move_seconds += [_AGENT_SECONDS] * len(tournament.agents)
-    games = tournament.pairs * tournament.games
-    plies = games * mean_plies(tournament.game)
+    move_seconds += [_AGENT_SECONDS] * len(tournament.agent_specs)
+    games = tournament.pair_count * tournament.games_per_pair
+    plies = games * mean_random_game_plies(tournament.game)
     return plies * sum(move_seconds) / max(1, len(move_seconds))
 
 
-def run_bytes(settings: TrainSettings) -> float:
-    """Estimate the size of a run on disk in bytes."""
+def estimate_run_bytes(settings: TrainSettings) -> float:
+    """Estimate the size of a run on disk, in bytes."""
     game = parse_game(settings.game)
-    actions, words = len(python.legal(game, python.start(game))), len(python.start(game))
+    actions, words = (
+        len(compiled_rules.legal(game, compiled_rules.start(game))),
+        len(compiled_rules.start(game)),
+    )
     position = 8 * words + 4 * actions + 20
-    weights = 4 * count_parameters(settings.network_of(settings.iterations), game)
+    weights = 4 * count_parameters(settings.network_at(settings.iterations), game)
     # The state of the optimiser takes as much space as two networks.
     networks = 3 + _SHARE_ACCEPTED * settings.iterations
-    return work_of(settings).positions * position * _COMPRESSED + networks * weights
+    return estimate_work(settings).stored_examples * position * _COMPRESSED + networks * weights
 
 
 def forward_flops(settings: TrainSettings, iteration: int) -> float:
-    """Return the floating-point operations to evaluate a position with a run's network."""
-    return float(evaluation_flops(settings.network_of(iteration), parse_game(settings.game)))
+    """Return the number of floating-point operations of a run's network per position."""
+    return float(evaluation_flops(settings.network_at(iteration), parse_game(settings.game)))
 
 
 @cache
-def mean_plies(game: str) -> float:
-    """Return the mean length of random games, in plies."""
+def mean_random_game_plies(game: str) -> float:
+    """Return the mean length of random games in plies."""
     parsed, total = parse_game(game), 0
-    random = streams.generator(0, 0, streams.ARENA_OPENING)
+    random = streams.numpy_generator(0, 0, streams.ARENA_OPENING)
     for _ in range(_RANDOM_GAMES):
-        state = python.start(parsed)
-        while python.outcome(parsed, state) == ONGOING:
-            action = int(random.choice(np.flatnonzero(python.legal(parsed, state))))
-            state, total = python.apply(parsed, state, action), total + 1
+        state = compiled_rules.start(parsed)
+        while compiled_rules.outcome(parsed, state) == ONGOING:
+            action = int(random.choice(np.flatnonzero(compiled_rules.legal(parsed, state))))
+            state, total = compiled_rules.apply(parsed, state, action), total + 1
     return total / _RANDOM_GAMES
 
 
 @cache
-def symmetries(game: str) -> int:
+def symmetry_count(game: str) -> int:
     """Return the number of symmetries of a game."""
-    return len(python.symmetry_tables(parse_game(game))[0])
+    return len(compiled_rules.symmetry_tables(parse_game(game))[0])
 
 
-class Pace:
+class TimeCorrection:
     """Ratio of measured to estimated times, from finished tasks."""
 
     def __init__(self) -> None:
@@ -145,5 +155,5 @@ class Pace:
 
     @property
     def factor(self) -> float:
-        """Factor by which to multiply estimates, 1 without measurements."""
+        """Factor by which to multiply estimates; 1 without measurements."""
         return self._measured / self._estimated if self._measured else 1.0

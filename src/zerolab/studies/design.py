@@ -13,39 +13,39 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.nested_tables import flatten
 from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.store.checks import digest
+from zerolab.store.checks import hex_digest
 from zerolab.training.configure import resolve_settings
-from zerolab.training.inputs import count_features
+from zerolab.training.inputs import last_network_feature_count
 from zerolab.training.learn_settings import SET_BY_RUN
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 
 Level = str | int | float
-"""Level of a factor in a run."""
+"""Level of a factor of the experimental design."""
 
-NOT_MADE_YET = "not made yet"
-"""Placeholder in plans for the digest of solved positions."""
+UNKNOWN_DIGEST = "not made yet"
+"""Placeholder in plans for the digest of a data set that does not exist yet."""
 
 _KEY_LENGTH = 16
 _FEATURES = "network.heads.features"
 
 
 @dataclass(frozen=True)
-class PlannedPositions:
-    """File of solved positions for training or for measuring accuracy."""
+class PlannedDataset:
+    """Data set of solved positions for training or for measuring accuracy."""
 
     label: str
-    """Name among the positions of the study."""
+    """Name among the data sets of the study."""
     game: str
-    count: int
-    """Number of positions, see `make_dataset`."""
+    position_count: int
+    """Number of positions; see `make_dataset`."""
     settings: DatasetSettings
-    seconds: float
+    estimated_seconds: float
     """Estimated time on one core."""
     part: str = ""
-    """First part of the study that needs the file, see `Design.positions`."""
+    """First part of the study that needs the data set; see `Design.datasets`."""
 
     @property
     def title(self) -> str:
@@ -54,12 +54,12 @@ class PlannedPositions:
 
     @cached_property
     def key(self) -> str:
-        """Digest of everything that the content of the file depends on."""
-        facts = [self.game, self.count, self.settings.model_dump(mode="json")]
-        return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
+        """Digest of everything that determines the content of the file."""
+        identity = [self.game, self.position_count, self.settings.model_dump(mode="json")]
+        return hex_digest(json.dumps(identity, sort_keys=True).encode())[:_KEY_LENGTH]
 
     @property
-    def file(self) -> str:
+    def file_name(self) -> str:
         """File name in the study folder and in run folders."""
         return f"{self.key}.parquet"
 
@@ -71,23 +71,23 @@ class PlannedRun:
     part: str
     """Part of the study, as named by ``--only``."""
     factors: Mapping[str, Level]
-    """Levels that distinguish the run from other runs of its part, including the seed."""
+    """Level of each factor, including the seed; unique among the runs of the part."""
     settings: TrainSettings
-    positions: Sequence[PlannedPositions] = ()
-    """Solved positions to which the settings refer by `PlannedPositions.file`."""
-    source: PlannedRun | None = None
+    datasets: Sequence[PlannedDataset] = ()
+    """Data sets to which the settings refer by `PlannedDataset.file_name`."""
+    feature_run: PlannedRun | None = None
     """Run whose final network provides features to learn. The settings refer to it by key."""
-    start: PlannedRun | None = None
+    start_run: PlannedRun | None = None
     """Run from whose final network this run starts. The settings refer to it by key."""
 
     @property
-    def sources(self) -> tuple[PlannedRun, ...]:
+    def source_runs(self) -> tuple[PlannedRun, ...]:
         """Runs that must be finished before this run can begin."""
-        return tuple(run for run in (self.source, self.start) if run is not None)
+        return tuple(run for run in (self.feature_run, self.start_run) if run is not None)
 
     @cached_property
     def label(self) -> str:
-        """Levels as the name of the run within its part, such as ``wrora/seed=3``."""
+        """Name of the run within its part, formed from its levels, such as ``wrora/seed=3``."""
         return "/".join(
             level if isinstance(level, str) else f"{name}={level}"
             for name, level in self.factors.items()
@@ -99,24 +99,24 @@ class PlannedRun:
         return f"{self.part}: {self.label}"
 
     @property
-    def learnt_positions(self) -> int:
-        """Number of solved positions for training, validation and test."""
-        file = self.settings.supervised.positions
-        return next((planned.count for planned in self.positions if planned.file == file), 0)
+    def supervised_position_count(self) -> int:
+        """Number of solved positions for training, validation and test; 0 for self-play."""
+        name = self.settings.supervised.positions
+        return next((each.position_count for each in self.datasets if each.file_name == name), 0)
 
     @cached_property
     def key(self) -> str:
-        """Digest that identifies the run, see `run_key`."""
+        """Digest that identifies the run; see `run_key`."""
         return run_key(self.settings)
 
 
 def run_key(settings: TrainSettings) -> str:
-    """Return a digest of all settings that the result of a run depends on.
+    """Return a digest of all settings that affect the result of a run.
 
     The digest ignores the name of the preset and the number of threads. It also ignores values that
-    follow from other settings, namely the digest of solved positions, which their file name
-    determines, and the fields of heads and of ``start`` that are filled in when a run begins. Empty
-    values are omitted so that adding an optional list of options does not change existing keys.
+    follow from other settings: the digest of a data set, which its file name determines, and the
+    fields of heads and of ``start`` that are filled in when a run begins. Empty values are omitted
+    so that adding an optional list of options does not change existing keys.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
     table = {key: value for key, value in flatten(data) if value not in ([], {}, ())}
@@ -125,10 +125,10 @@ def run_key(settings: TrainSettings) -> str:
     for name in SET_BY_RUN:
         table.pop(f"start.{name}", None)
     table["network.heads"] = [
-        head.model_dump(mode="json", exclude=set(head.set_by_run))
+        head.model_dump(mode="json", exclude=set(head.fields_set_by_run))
         for head in settings.network.heads
     ]
-    return digest(json.dumps(table, sort_keys=True).encode())[:_KEY_LENGTH]
+    return hex_digest(json.dumps(table, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -137,19 +137,18 @@ class PlannedTournament:
 
     part: str
     game: str
-    entrants: Mapping[str, PlannedRun] = field(default_factory=dict)
-    """Runs by tournament name of their network."""
-    after: Mapping[str, int] = field(default_factory=dict)
+    run_by_player: Mapping[str, PlannedRun] = field(default_factory=dict)
+    """Run of each network, by the name of the network in the tournament."""
+    iteration_by_player: Mapping[str, int] = field(default_factory=dict)
     """Iteration whose best network plays, by entrant. The default is the final network."""
-    agents: Sequence[str] = ("random",)
+    agent_specs: Sequence[str] = ("random",)
     """Specs of agents without a run."""
-    games: int = 20
-    """Number of games per pair."""
+    games_per_pair: int = 20
     openings: int = 0
     """Number of random plies at the start of each game."""
     options: str = ""
-    """Search options of all networks, in the syntax that follows ? in a spec. By default, networks
-    use the search options of their training."""
+    """Search options of all networks, in the syntax that follows ? in an agent spec. By default,
+    networks use the search options of their training."""
     name: str = ""
     """Name among the tournaments of the part."""
 
@@ -159,30 +158,39 @@ class PlannedTournament:
         return "-".join(filter(None, (self.part, self.name)))
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """Everything that the games depend on."""
-        entrants = {name: run.key for name, run in self.entrants.items()}
-        return {**vars(self), "entrants": entrants, "after": dict(self.after)}
+    def identity(self) -> dict[str, Any]:
+        """Everything that determines the games, as JSON."""
+        return {
+            "part": self.part,
+            "game": self.game,
+            "entrants": {name: run.key for name, run in self.run_by_player.items()},
+            "after": dict(self.iteration_by_player),
+            "agents": self.agent_specs,
+            "games": self.games_per_pair,
+            "openings": self.openings,
+            "options": self.options,
+            "name": self.name,
+        }
 
     @property
-    def pairs(self) -> int:
+    def pair_count(self) -> int:
         """Number of pairs of players."""
-        players = len(self.entrants) + len(self.agents)
+        players = len(self.run_by_player) + len(self.agent_specs)
         return players * (players - 1) // 2
 
 
 @dataclass(frozen=True)
 class PlannedComputation:
-    """Computation other than a run or tournament, with a result that is stored as JSON."""
+    """Computation other than a run or a tournament. Its result is stored as JSON."""
 
     part: str
     label: str
     """Name within the part."""
     function: str
-    """Function in the form ``module:name``. It returns a dictionary of numbers."""
+    """Function that returns a dictionary of numbers, in the form ``module:name``."""
     arguments: Mapping[str, Any]
     """Keyword arguments, which determine the result."""
-    seconds: float
+    estimated_seconds: float
     """Estimated time on one core."""
 
     @property
@@ -193,8 +201,8 @@ class PlannedComputation:
     @cached_property
     def key(self) -> str:
         """Digest of the function name and the arguments."""
-        facts = json.dumps([self.function, dict(self.arguments)], sort_keys=True)
-        return digest(facts.encode())[:_KEY_LENGTH]
+        identity = json.dumps([self.function, dict(self.arguments)], sort_keys=True)
+        return hex_digest(identity.encode())[:_KEY_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -204,20 +212,20 @@ class Design:
     runs: Sequence[PlannedRun]
     tournaments: Sequence[PlannedTournament] = ()
     computations: Sequence[PlannedComputation] = ()
-    solved: Sequence[PlannedPositions] = ()
-    """Positions on which the report measures networks. Each must specify its part."""
+    report_datasets: Sequence[PlannedDataset] = ()
+    """Data sets on which the report measures networks. Each must specify its part."""
 
     def __post_init__(self) -> None:
         labels = [(run.part, run.label) for run in self.runs]
         assert len(set(labels)) == len(labels), "two runs of a part have the same label"
 
     @cached_property
-    def positions(self) -> list[PlannedPositions]:
-        """All files of solved positions, each in the first part that needs it."""
-        for_runs = (replace(plan, part=run.part) for run in self.runs for plan in run.positions)
-        distinct: dict[str, PlannedPositions] = {}
-        for planned in (*for_runs, *self.solved):
-            distinct.setdefault(planned.key, planned)
+    def datasets(self) -> list[PlannedDataset]:
+        """All distinct data sets, each in the first part that needs it."""
+        for_runs = (replace(each, part=run.part) for run in self.runs for each in run.datasets)
+        distinct: dict[str, PlannedDataset] = {}
+        for dataset in (*for_runs, *self.report_datasets):
+            distinct.setdefault(dataset.key, dataset)
         return list(distinct.values())
 
     @property
@@ -229,7 +237,7 @@ class Design:
         return list(dict.fromkeys(names))
 
     def only(self, parts: Sequence[str]) -> Design:
-        """Return the design of some parts, including runs of other parts on which they depend.
+        """Return the design of the selected parts and of the runs on which they depend.
 
         Empty `parts` select all parts. An unknown part raises UserError.
         """
@@ -238,22 +246,22 @@ class Design:
                 known = ", ".join(self.parts)
                 raise UserError(
                     f"unknown part {quoted(part)}: expected one of {known}"
-                    f"{nearest(part, self.parts)}"
+                    f"{did_you_mean(part, self.parts)}"
                 )
         if not parts:
             return self
         selected = [run for run in self.runs if run.part in parts]
-        sources = _with_sources(selected) - {run.key for run in selected}
+        sources = _keys_with_sources(selected) - {run.key for run in selected}
         return Design(
             [run for run in self.runs if run.part in parts or run.key in sources],
             [each for each in self.tournaments if each.part in parts],
             [each for each in self.computations if each.part in parts],
-            [each for each in self.solved if each.part in parts],
+            [each for each in self.report_datasets if each.part in parts],
         )
 
     @cached_property
     def distinct_runs(self) -> dict[str, PlannedRun]:
-        """Runs by key, without duplicates."""
+        """Runs by key. Equal runs of several parts appear once."""
         distinct: dict[str, PlannedRun] = {}
         for run in self.runs:
             distinct.setdefault(run.key, run)
@@ -262,15 +270,15 @@ class Design:
     @cached_property
     def digest(self) -> str:
         """Digest of everything that is trained, played or computed."""
-        facts = {
+        identity = {
             "runs": [(run.part, run.label, run.key) for run in self.runs],
-            "tournaments": [each.facts for each in self.tournaments],
+            "tournaments": [each.identity for each in self.tournaments],
             "computations": [(each.part, each.label, each.key) for each in self.computations],
         }
-        return digest(json.dumps(facts, sort_keys=True).encode())[:_KEY_LENGTH]
+        return hex_digest(json.dumps(identity, sort_keys=True).encode())[:_KEY_LENGTH]
 
 
-def _with_sources(runs: Iterable[PlannedRun]) -> set[str]:
+def _keys_with_sources(runs: Iterable[PlannedRun]) -> set[str]:
     """Return the keys of runs and, recursively, of the runs on which they depend."""
     keys: set[str] = set()
     pending = list(runs)
@@ -278,7 +286,7 @@ def _with_sources(runs: Iterable[PlannedRun]) -> set[str]:
         run = pending.pop()
         if run.key not in keys:
             keys.add(run.key)
-            pending += run.sources
+            pending += run.source_runs
     return keys
 
 
@@ -291,42 +299,43 @@ def planned_run(
     seed: int = 0,
     *,
     group: int = 0,
-    positions: Mapping[str, PlannedPositions] | None = None,
-    source: PlannedRun | None = None,
-    start: PlannedRun | None = None,
+    datasets: Mapping[str, PlannedDataset] | None = None,
+    feature_run: PlannedRun | None = None,
+    start_run: PlannedRun | None = None,
 ) -> PlannedRun:
     """Plan a run of a preset with changed settings.
 
     `changes` maps dotted keys to values, and `seed` is added to the factors. Runs with the same
-    seed in different groups share no random numbers, not even the initial network. `positions` maps
-    settings such as ``accuracy.positions`` to solved positions. The head ``features`` learns the
-    features of `source`. The run starts from the network of `start`, as specified by
-    ``start.transfer``. It has the same architecture as `start`, with the sizes of the preset and
-    `changes`.
+    seed in different groups share no random numbers, not even the initial network. `datasets` maps
+    settings such as ``accuracy.positions`` to data sets. The head ``features`` learns the features
+    of `feature_run`. The run starts from the network of `start_run`, as specified by
+    ``start.transfer``. It has the same architecture as `start_run`, with the sizes of the preset
+    and `changes`.
     """
-    positions = positions or {}
-    inputs: dict[str, Any] = {key: planned.file for key, planned in positions.items()}
+    datasets = datasets or {}
+    inputs: dict[str, Any] = {key: dataset.file_name for key, dataset in datasets.items()}
     if "supervised.positions" in inputs:
-        inputs["supervised.digest"] = NOT_MADE_YET
-    if source is not None:
-        width = count_features(source.settings)
-        inputs |= {f"{_FEATURES}.source": source.key, f"{_FEATURES}.width": width}
+        inputs["supervised.digest"] = UNKNOWN_DIGEST
+    if feature_run is not None:
+        width = last_network_feature_count(feature_run.settings)
+        inputs |= {f"{_FEATURES}.source": feature_run.key, f"{_FEATURES}.width": width}
     start_changes: dict[str, Any] = {}
-    if start is not None:
-        start_changes = {"start.source": start.key, "network.name": start.settings.network.name}
+    if start_run is not None:
+        architecture = start_run.settings.network.name
+        start_changes = {"start.source": start_run.key, "network.name": architecture}
     all_changes = {**start_changes, **changes, **inputs, "seed": 1000 * group + seed}
     settings = resolve_settings(game, preset, list(flatten(all_changes)))
     factors = {**factors, "seed": seed}
-    return PlannedRun(part, factors, settings, tuple(positions.values()), source, start)
+    return PlannedRun(part, factors, settings, tuple(datasets.values()), feature_run, start_run)
 
 
-def full_product(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
+def full_factorial(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
     """Yield all combinations of the levels of the factors."""
     for combination in product(*levels.values()):
         yield dict(zip(levels, combination, strict=True))
 
 
-def one_at_a_time(
+def one_factor_at_a_time(
     levels: Mapping[str, Sequence[Level]], default: Mapping[str, Level]
 ) -> Iterator[dict[str, Level]]:
     """Yield the default and all combinations that differ from it in exactly one factor."""

@@ -14,7 +14,7 @@ from zerolab.studies.statistics import LEVEL, StudentEstimate
 
 
 class SmallestEstimate(NamedTuple):
-    """Smallest of several true values, based on an estimate of each.
+    """Smallest of several true values, with an estimate of each value.
 
     The smallest value is above a threshold if all values are. The intersection-union test therefore
     uses the largest of the one-sided p-values, without adjustment [Berger1982]. The smallest value
@@ -48,13 +48,13 @@ class SmallestEstimate(NamedTuple):
         )
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value for the smallest value being equal to the threshold."""
+        """Return the two-sided p-value of the hypothesis that the minimum is the threshold."""
         above = max(_one_sided(each, threshold, 1.0) for each in self.estimates)
         below = min(_one_sided(each, threshold, -1.0) for each in self.estimates)
         return min(1.0, 2.0 * min(above, len(self.estimates) * below))
 
 
-def smallest(estimates: Sequence[StudentEstimate]) -> SmallestEstimate:
+def estimate_smallest(estimates: Sequence[StudentEstimate]) -> SmallestEstimate:
     """Estimate the smallest of several true values; empty `estimates` raise ValueError."""
     if not estimates:
         raise ValueError("expected at least one estimate")
@@ -62,9 +62,10 @@ def smallest(estimates: Sequence[StudentEstimate]) -> SmallestEstimate:
 
 
 class LargestEstimate(NamedTuple):
-    """Largest of several true values, which is `SmallestEstimate` with all signs reversed."""
+    """Largest of several true values: `SmallestEstimate` with all signs reversed."""
 
     negated: SmallestEstimate
+    """Estimate of the smallest of the negated values."""
 
     @property
     def value(self) -> float:
@@ -78,13 +79,15 @@ class LargestEstimate(NamedTuple):
         return Interval(-value, -high, -low)
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value for the largest value being equal to the threshold."""
+        """Return the two-sided p-value of the hypothesis that the maximum is the threshold."""
         return self.negated.p_value(-threshold)
 
 
-def largest(estimates: Sequence[StudentEstimate]) -> LargestEstimate:
+def estimate_largest(estimates: Sequence[StudentEstimate]) -> LargestEstimate:
     """Estimate the largest of several true values; empty `estimates` raise ValueError."""
-    return LargestEstimate(smallest([each._replace(value=-each.value) for each in estimates]))
+    return LargestEstimate(
+        estimate_smallest([each._replace(value=-each.value) for each in estimates])
+    )
 
 
 def _one_sided(estimate: StudentEstimate, threshold: float, sign: float) -> float:
@@ -98,15 +101,17 @@ class RangeEstimate(NamedTuple):
 
     All groups are assumed to have the same variance, which is estimated with `freedom` degrees of
     freedom. The interval is based on the simultaneous intervals of [Tukey1949] for all differences
-    between two means. It covers the true range in at least 95 % of cases, and excludes 0 if and
+    between two means. It covers the true range in at least 95 % of cases. It excludes 0 if and
     only if the test of equal means has p < 0.05.
     """
 
     value: float
     error: float
     """Standard error of a mean, infinite if the variance is unknown."""
-    groups: int
+    group_count: int
+    """Number of groups."""
     freedom: int
+    """Degrees of freedom, 0 if the variance is unknown."""
 
     @property
     def interval(self) -> Interval:
@@ -116,21 +121,21 @@ class RangeEstimate(NamedTuple):
         return Interval(self.value, low, self.value + margin)
 
     @property
-    def by_chance(self) -> float | None:
+    def expected_by_chance(self) -> float | None:
         """Expected range if all true means are equal, or None if the variance is unknown.
 
         For a normal sample of size n, the expected range is n / sqrt(pi) standard deviations. This
         is exact for n = 2 and n = 3.
         """
-        return self.groups / math.sqrt(math.pi) * self.error if self.freedom else None
+        return self.group_count / math.sqrt(math.pi) * self.error if self.freedom else None
 
     def _margin(self) -> float:
         if not self.freedom or not self.error:
             return self.error
-        return _range_quantile(self.groups, self.freedom) * self.error
+        return _range_quantile(self.group_count, self.freedom) * self.error
 
     def p_value(self, threshold: float) -> float:
-        """Return the p-value for the range being equal to the threshold.
+        """Return the p-value of the hypothesis that the range is the threshold.
 
         With threshold 0, this is the test of equal means.
         """
@@ -141,7 +146,7 @@ class RangeEstimate(NamedTuple):
             return math.exp2(-self.freedom)
         from scipy.stats import studentized_range  # noqa: PLC0415  slow to import
 
-        return float(studentized_range.sf(distance / self.error, self.groups, self.freedom))
+        return float(studentized_range.sf(distance / self.error, self.group_count, self.freedom))
 
 
 def contrast(
@@ -194,30 +199,30 @@ class SpreadRatio(NamedTuple):
     """
 
     value: float
-    freedom: int
+    numerator_freedom: int
     """Degrees of freedom of the numerator."""
-    other_freedom: int
+    denominator_freedom: int
     """Degrees of freedom of the denominator."""
 
     @property
     def interval(self) -> Interval:
         """Ratio with its 95 % confidence interval."""
-        divisor = math.sqrt(_f_quantile(self.freedom, self.other_freedom))
-        factor = math.sqrt(_f_quantile(self.other_freedom, self.freedom))
+        divisor = math.sqrt(_f_quantile(self.numerator_freedom, self.denominator_freedom))
+        factor = math.sqrt(_f_quantile(self.denominator_freedom, self.numerator_freedom))
         return Interval(self.value, self.value / divisor, self.value * factor)
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value for the ratio being equal to a positive threshold.
+        """Return the two-sided p-value of the hypothesis that the ratio is a positive threshold.
 
         A ratio of 0 gives the p-value of a sign test, as for constant samples in `statistics`.
         """
         if self.value == 0.0:
-            return math.exp2(-self.freedom)
+            return math.exp2(-self.numerator_freedom)
         from scipy.special import fdtr, fdtrc  # noqa: PLC0415  slow to import
 
         f = (self.value / threshold) ** 2
-        below = float(fdtr(self.freedom, self.other_freedom, f))
-        above = float(fdtrc(self.freedom, self.other_freedom, f))
+        below = float(fdtr(self.numerator_freedom, self.denominator_freedom, f))
+        above = float(fdtrc(self.numerator_freedom, self.denominator_freedom, f))
         return min(1.0, 2.0 * min(below, above))
 
 
@@ -229,11 +234,11 @@ def spread_ratio(
     Variances are pooled over groups. Return None if all groups of `one` have fewer than two numbers
     or if `other` has no variation within groups.
     """
-    (squares, freedom), (other_squares, other_freedom) = _squares(one), _squares(other)
+    (squares, freedom), (other_squares, denominator_freedom) = _squares(one), _squares(other)
     if not freedom or not other_squares:
         return None
-    ratio = (squares / freedom) / (other_squares / other_freedom)
-    return SpreadRatio(math.sqrt(ratio), freedom, other_freedom)
+    ratio = (squares / freedom) / (other_squares / denominator_freedom)
+    return SpreadRatio(math.sqrt(ratio), freedom, denominator_freedom)
 
 
 def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
@@ -243,7 +248,7 @@ def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
     return squares, sum(len(group) - 1 for group in arrays)
 
 
-def _f_quantile(freedom: int, other_freedom: int) -> float:
+def _f_quantile(freedom: int, denominator_freedom: int) -> float:
     from scipy.special import fdtri  # noqa: PLC0415  slow to import
 
-    return float(fdtri(freedom, other_freedom, 1 - LEVEL / 2))
+    return float(fdtri(freedom, denominator_freedom, 1 - LEVEL / 2))

@@ -16,44 +16,48 @@ from zerolab.store.folder import is_locked
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import RunProgress
-from zerolab.studies.cost_model import Pace, run_seconds, tournament_seconds
+from zerolab.studies.cost_model import (
+    TimeCorrection,
+    estimate_run_seconds,
+    estimate_tournament_seconds,
+)
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
-    PlannedPositions,
+    PlannedDataset,
     PlannedRun,
     PlannedTournament,
 )
 from zerolab.studies.study_folder import Failures, StudyFolder
 from zerolab.studies.tasks import (
     CompileTask,
-    ComputeTask,
-    Entrant,
-    PositionsTask,
-    SliceTask,
+    ComputationTask,
+    DatasetTask,
+    Participant,
+    TournamentSliceTask,
     TrainTask,
 )
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
 
 class RunQueue:
-    """Queue of the unfinished runs of a design; unreadable runs count as failures."""
+    """Queue of the unfinished runs of a design. Unreadable runs count as failures."""
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
         self.failures: Failures = {}
-        """Errors of runs whose folders are damaged or contain something else."""
+        """Errors of runs whose folders are damaged or contain another run."""
         self._folder = folder
         self._parts = design.parts
         self._planned = design.distinct_runs
         self._seconds = {
-            key: run_seconds(run.settings, run.learnt_positions)
+            key: estimate_run_seconds(run.settings, run.supervised_position_count)
             for key, run in self._planned.items()
         }
-        self._pace = Pace()
+        self._correction = TimeCorrection()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
-        """Finished share of each run, as of the last `update`."""
-        self._sources = {source.key for run in self._planned.values() for source in run.sources}
+        """Finished share of each run at the last `update_progress`."""
+        self._sources = {source.key for run in self._planned.values() for source in run.source_runs}
         unfinished = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
             (run for run in unfinished if run.title not in self.failures), key=self._urgency
@@ -62,15 +66,15 @@ class RunQueue:
         """Runs that another study is training."""
         self._opened: dict[str, RunFolder] = {}
         """Active runs whose settings have been checked."""
-        self._kernels = {run.key: kernel_kind(run.settings) for run in self._queue}
-        self._uncompiled = set(self._kernels.values())
+        self._kernel_sets = {run.key: kernel_set_name(run.settings) for run in self._queue}
+        self._uncompiled = set(self._kernel_sets.values())
         self._compiling: set[str] = set()
 
     def _share(self, run: PlannedRun) -> float:
         if self._folder.is_finished(run):
-            self._pace.add(self._seconds[run.key], self._folder.run_seconds(run))
+            self._correction.add(self._seconds[run.key], self._folder.run_seconds(run))
             return 1.0
-        return self._folder.share_done(run)
+        return self._folder.finished_share(run)
 
     def _readable_share(self, run: PlannedRun) -> float:
         try:
@@ -80,30 +84,30 @@ class RunQueue:
             return 0.0
 
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, float]:
-        """Sort key that puts sources of other runs first in each part, followed by long runs.
+        """Return a sort key that puts source runs first in each part, followed by long runs.
 
-        Starting a long run last would leave all other workers idle.
+        A long run that starts last would leave all other workers idle.
         """
         return self._parts.index(run.part), run.key not in self._sources, -self._seconds[run.key]
 
-    def next(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
+    def next_task(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
         """Return a task for the most urgent run in `parts` that can begin now.
 
-        For the first run with a new combination of game and search, return a task that compiles its
-        kernels. Runs with this combination then wait until it is finished.
+        For the first run that needs a new set of kernels, return a task that compiles them. All
+        runs that need this set then wait until the task is finished.
         """
         for run in [run for run in self._queue if run.part in parts]:
             if not self._is_ready(run):
                 continue
-            kind = self._kernels[run.key]
-            if kind in self._uncompiled:
-                self._uncompiled.remove(kind)
-                self._compiling.add(kind)
-                return CompileTask(f"{run.part}: {kind}", kind, run.settings)
-            if kind in self._compiling:
+            kernel_set = self._kernel_sets[run.key]
+            if kernel_set in self._uncompiled:
+                self._uncompiled.remove(kernel_set)
+                self._compiling.add(kernel_set)
+                return CompileTask(f"{run.part}: {kernel_set}", kernel_set, run.settings)
+            if kernel_set in self._compiling:
                 continue
             self._queue.remove(run)
-            if self._readable_share(run) < 1:  # another study can have finished it
+            if self._readable_share(run) < 1:  # another study may have finished it
                 try:
                     return self._task(run)
                 except UserError as error:
@@ -117,46 +121,46 @@ class RunQueue:
         return TrainTask(
             title=run.title,
             key=run.key,
-            folder=str(self._folder.run_path(run).absolute()),
+            run_path=str(self._folder.run_path(run).absolute()),
             settings=run.settings,
-            positions=[
-                str(self._folder.positions_path(planned).absolute()) for planned in run.positions
+            dataset_paths=[
+                str(self._folder.dataset_path(dataset).absolute()) for dataset in run.datasets
             ],
-            sources=self._folder.read_sources(run),
+            source_files=self._folder.read_source_files(run),
         )
 
     def _is_ready(self, run: PlannedRun) -> bool:
-        """Return whether the positions and source networks of a run exist."""
-        return all(map(self._folder.has_positions, run.positions)) and all(
+        """Return whether the data sets and source networks of a run exist."""
+        return all(map(self._folder.has_dataset, run.datasets)) and all(
             self._shares.get(source.key) == 1 or self._folder.is_readable_and_finished(source)
-            for source in run.sources
+            for source in run.source_runs
         )
 
-    def compiled(self, task: CompileTask) -> None:
-        """Record that compilation of kernels has finished or failed."""
-        self._compiling.remove(task.kernels)
+    def mark_compiled(self, task: CompileTask) -> None:
+        """Record that a compilation has finished or failed."""
+        self._compiling.remove(task.kernel_set)
 
-    def finished(self, key: str) -> None:
+    def mark_finished(self, key: str) -> None:
         """Record that a run has been trained; an unreadable run raises UserError."""
         self._opened.pop(key, None)
         self._shares[key] = self._share(self._planned[key])
 
-    def trained_elsewhere(self, key: str) -> None:
+    def mark_trained_elsewhere(self, key: str) -> None:
         """Record that another process is training a run."""
         self._elsewhere.append(self._planned[key])
 
     @property
-    def awaited(self) -> list[str]:
+    def awaited_titles(self) -> list[str]:
         """Titles of the runs that another process is training."""
         return [run.title for run in self._elsewhere]
 
-    def requeue(self) -> None:
-        """Requeue the runs that no other process is training any longer."""
+    def requeue_unlocked(self) -> None:
+        """Requeue the runs that other processes have stopped training."""
         unlocked = [run for run in self._elsewhere if not is_locked(self._folder.run_path(run))]
         self._elsewhere = [run for run in self._elsewhere if run not in unlocked]
         self._queue = [*unlocked, *self._queue]
 
-    def update(self, key: str) -> str:
+    def update_progress(self, key: str) -> str:
         """Read the progress of an active run and return it as ``iteration/iterations``."""
         run, iterations = self._planned[key], self._planned[key].settings.iterations
         try:
@@ -167,9 +171,9 @@ class RunQueue:
         return f"{iteration}/{iterations}"
 
     def _progress(self, run: PlannedRun) -> RunProgress:
-        """Return the progress of an active run, checking its settings only once."""
+        """Return the progress of an active run; its settings are checked only once."""
         if run.key in self._opened:
-            return self._opened[run.key].latest_progress()
+            return self._opened[run.key].read_progress()
         run_folder = self._folder.open_run(run)
         if run_folder is None:
             return RunProgress()
@@ -180,34 +184,34 @@ class RunQueue:
         """Return whether a run of the design is finished."""
         return self._shares[key] == 1
 
-    def keys_of(self, part: str | None = None) -> set[str]:
+    def run_keys(self, part: str | None = None) -> set[str]:
         """Return the keys of all runs, or of the runs of one part."""
         return {key for key, run in self._planned.items() if part in (None, run.part)}
 
-    def seconds(self, keys: Collection[str]) -> tuple[float, float]:
-        """Estimate the total and remaining time of some runs on one core, in seconds."""
-        total = [self._pace.factor * self._seconds[key] for key in keys]
+    def total_and_remaining_seconds(self, keys: Collection[str]) -> tuple[float, float]:
+        """Estimate the total and the remaining time of runs on one core, in seconds."""
+        total = [self._correction.factor * self._seconds[key] for key in keys]
         remaining = [
-            self._pace.factor * self._seconds[key] * (1 - self._shares[key]) for key in keys
+            self._correction.factor * self._seconds[key] * (1 - self._shares[key]) for key in keys
         ]
         return sum(total), sum(remaining)
 
 
-def kernel_kind(settings: TrainSettings) -> str:
+def kernel_set_name(settings: TrainSettings) -> str:
     """Return a name for the set of kernels that self-play compiles.
 
     An example is ``kernels of Othello: puct, zero, network; rave, zero, playout``.
     """
     game = type(parse_game(settings.game)).__name__
-    kinds = dict.fromkeys(
-        _search_kind(warm_start_search(settings.search, settings.warm_start, weight))
+    searches = dict.fromkeys(
+        _search_kernels_name(warm_start_search(settings.search, settings.warm_start, weight))
         for weight in (0.0, 1.0)
     )
-    return f"kernels of {game}: {'; '.join(kinds)}"
+    return f"kernels of {game}: {'; '.join(searches)}"
 
 
-def _search_kind(search: SearchSettings) -> str:
-    """Return a description of the settings that determine which kernels a search compiles."""
+def _search_kernels_name(search: SearchSettings) -> str:
+    """Return the names of all settings that determine which kernels a search compiles."""
     rules = search.selection, search.fpu, search.leaf_evaluator
     names = [rule.name for rule in rules]
     if search.root.name != "puct":
@@ -220,11 +224,11 @@ def _search_kind(search: SearchSettings) -> str:
     return ", ".join([*names, *(name for name, is_on in flags.items() if is_on)])
 
 
-_Planned = PlannedComputation | PlannedPositions
+_Planned = PlannedComputation | PlannedDataset
 
 
 class ComputationQueue:
-    """Queue of unfinished computations and missing files of solved positions.
+    """Queue of unfinished computations and missing data sets.
 
     Computations with unreadable results count as failures.
     """
@@ -233,51 +237,56 @@ class ComputationQueue:
         self.failures: Failures = {}
         """Errors of computations whose results are damaged."""
         self._folder = folder
-        self._planned: list[_Planned] = [*design.positions, *design.computations]
+        self._planned: list[_Planned] = [*design.datasets, *design.computations]
         self._unfinished = {each.key: each for each in self._planned if self._is_unfinished(each)}
         self._queue = [
             planned for planned in self._unfinished.values() if planned.title not in self.failures
         ]
 
     def _is_unfinished(self, planned: _Planned) -> bool:
-        if isinstance(planned, PlannedPositions):
-            return not self._folder.has_positions(planned)
+        if isinstance(planned, PlannedDataset):
+            return not self._folder.has_dataset(planned)
         try:
-            return self._folder.computed(planned) is None
+            return self._folder.computation_result(planned) is None
         except UserError as error:
             self.failures[planned.title] = str(error).splitlines()
             return True
 
-    def next(self, part: str) -> ComputeTask | PositionsTask | None:
-        """Return a task for the next computation of a part."""
+    def next_task(self, part: str) -> ComputationTask | DatasetTask | None:
+        """Return a task for the next computation or data set of a part."""
         for planned in self._queue:
             if planned.part == part:
                 self._queue.remove(planned)
                 return self._task(planned)
         return None
 
-    def _task(self, planned: _Planned) -> ComputeTask | PositionsTask:
+    def _task(self, planned: _Planned) -> ComputationTask | DatasetTask:
         if isinstance(planned, PlannedComputation):
-            return ComputeTask(planned.title, planned.key, planned.function, planned.arguments)
-        path = str(self._folder.positions_path(planned).absolute())
-        return PositionsTask(
-            planned.title, planned.key, path, planned.game, planned.count, planned.settings
+            return ComputationTask(planned.title, planned.key, planned.function, planned.arguments)
+        path = str(self._folder.dataset_path(planned).absolute())
+        return DatasetTask(
+            planned.title,
+            planned.key,
+            path,
+            planned.game,
+            planned.position_count,
+            planned.settings,
         )
 
-    def finished(self, task: ComputeTask | PositionsTask, result: Any) -> None:
-        """Store the result of a computation; tasks store solved positions themselves."""
+    def mark_finished(self, task: ComputationTask | DatasetTask, result: Any) -> None:
+        """Store the result of a computation; tasks store data sets themselves."""
         planned = self._unfinished.pop(task.key)
         if isinstance(planned, PlannedComputation):
-            self._folder.save_computed(planned, result)
+            self._folder.save_computation_result(planned, result)
 
-    def count(self, part: str | None = None) -> tuple[int, int]:
-        """Return the total and unfinished number of computations, in all parts or in one part."""
+    def total_and_remaining_count(self, part: str | None = None) -> tuple[int, int]:
+        """Return the total and the unfinished number of computations, in all parts or in one."""
         return len(_in_part(self._planned, part)), len(_in_part(self._unfinished.values(), part))
 
-    def seconds(self, part: str | None = None) -> tuple[float, float]:
-        """Estimate the total and remaining time of computations on one core, in seconds."""
+    def total_and_remaining_seconds(self, part: str | None = None) -> tuple[float, float]:
+        """Estimate the total and the remaining time of computations on one core, in seconds."""
         total, remaining = (
-            sum(planned.seconds for planned in _in_part(plans, part))
+            sum(planned.estimated_seconds for planned in _in_part(plans, part))
             for plans in (self._planned, self._unfinished.values())
         )
         return total, remaining
@@ -292,22 +301,22 @@ _SEED = 0
 
 
 class TournamentQueue:
-    """Queue of the unplayed slices of a tournament; closing `stack` unlocks the folder."""
+    """Queue of the unplayed slices of a tournament. Closing `stack` unlocks the folder."""
 
     def __init__(self, folder: StudyFolder, planned: PlannedTournament, stack: ExitStack) -> None:
         self.planned = planned
-        self.games = planned.pairs * planned.games
-        self.games_left = self.games
-        self.seconds = tournament_seconds(planned)
+        self.game_count = planned.pair_count * planned.games_per_pair
+        self.games_left = self.game_count
+        self.estimated_seconds = estimate_tournament_seconds(planned)
         self._path = folder.tournament_path(planned)
-        self._entrants = {
-            name: Entrant(
+        self._participants = {
+            name: Participant(
                 name,
                 str(folder.run_path(run).absolute()),
                 planned.options,
-                planned.after.get(name),
+                planned.iteration_by_player.get(name),
             )
-            for name, run in planned.entrants.items()
+            for name, run in planned.run_by_player.items()
         }
         self._stack = stack
         self._tournament: Tournament | None = None
@@ -315,8 +324,8 @@ class TournamentQueue:
         self.failures: Failures = {}
         """Error of the tournament if its folder is damaged."""
         try:
-            if saved := Tournament.saved(self._path) if self._path.is_dir() else None:
-                self.games_left = saved.games_left()
+            if saved := Tournament.load(self._path) if self._path.is_dir() else None:
+                self.games_left = saved.remaining_game_count()
         except UserError as error:
             self.failures[self.title] = str(error).splitlines()
 
@@ -326,14 +335,15 @@ class TournamentQueue:
         return f"{self.planned.part}: games{f' {self.planned.name}' if self.planned.name else ''}"
 
     @property
-    def seconds_left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Estimated time of the remaining games on one core, in seconds."""
-        return self.seconds * self.games_left / max(1, self.games)
+        return self.estimated_seconds * self.games_left / max(1, self.game_count)
 
-    def next(self) -> SliceTask | None:
+    def next_task(self) -> TournamentSliceTask | None:
         """Return a task for the next slice, or None if no slice remains.
 
-        All entrants must be trained. A folder with another tournament raises UserError.
+        All runs of the tournament must be trained. A folder with another tournament raises
+        UserError.
         """
         if not self.games_left:
             return None
@@ -341,37 +351,37 @@ class TournamentQueue:
             self._begin()
         if not self._slices:
             return None
-        number, games = self._slices.pop(0)
-        names = {name for game in games for name in (game.first, game.second)}
-        return SliceTask(
+        number, pairings = self._slices.pop(0)
+        names = {name for pairing in pairings for name in (pairing.first, pairing.second)}
+        return TournamentSliceTask(
             title=f"{self.title}, slice {number}",
-            tournament=self.planned.key,
+            tournament_key=self.planned.key,
             game=self.planned.game,
-            entrants=[self._entrants[name] for name in sorted(names)],
-            games=games,
+            participants=[self._participants[name] for name in sorted(names)],
+            pairings=pairings,
             openings=self.planned.openings,
             seed=_SEED,
         )
 
     def _begin(self) -> None:
         """Begin or resume the tournament; a folder with another tournament raises UserError."""
-        for spec in self.planned.agents:
-            agent = Entrant(spec).agent(self.planned.game)
-            self._entrants[agent.name] = Entrant(agent.name)
-        agents = [entrant.agent(self.planned.game) for entrant in self._entrants.values()]
+        for spec in self.planned.agent_specs:
+            agent = Participant(spec).create_agent(self.planned.game)
+            self._participants[agent.name] = Participant(agent.name)
+        agents = [each.create_agent(self.planned.game) for each in self._participants.values()]
         settings = {
             "game": self.planned.game,
-            "games": self.planned.games,
+            "games": self.planned.games_per_pair,
             "openings": self.planned.openings,
             "seed": _SEED,
             "players": {agent.name: agent.identity for agent in agents},
         }
-        locked = Tournament.locked(self._path, validate(TournamentSettings, settings))
+        locked = Tournament.open_locked(self._path, validate(TournamentSettings, settings))
         self._tournament = self._stack.enter_context(locked)
-        self._slices = self._tournament.slices_left()
-        self.games_left = self._tournament.games_left()
+        self._slices = self._tournament.remaining_slices()
+        self.games_left = self._tournament.remaining_game_count()
 
-    def record(self, games: list[GameRecord]) -> None:
+    def record_games(self, games: list[GameRecord]) -> None:
         """Store the games of a slice."""
         assert self._tournament is not None
-        self.games_left -= self._tournament.record(games)
+        self.games_left -= self._tournament.record_games(games)

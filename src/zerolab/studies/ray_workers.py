@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster (extra ``cluster``), which perform each task as a Ray task.
+"""Workers on a Ray cluster (extra ``cluster``). Each study task is one Ray task.
 
 All machines work in the same studies folder, which must be on a shared file system with file locks.
 A task whose process or node is lost is restarted and resumes from its files.
@@ -25,14 +25,14 @@ from zerolab.core.code_digests import code_digest
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
 from zerolab.core.processes import claim_cores
-from zerolab.core.ray_cluster import Cluster, last_line, ray, working_nodes
-from zerolab.networks.inference import processor_precision
-from zerolab.store.folder import exclusive, is_locked
-from zerolab.studies.tasks import CompileTask, Outcome, Task, TrainTask, perform
+from zerolab.core.ray_cluster import RayCluster, last_error_line, ray, worker_nodes
+from zerolab.networks.inference import cpu_precision_name
+from zerolab.store.folder import is_locked, lock_folder
+from zerolab.studies.tasks import CompileTask, Task, TaskOutcome, TrainTask, perform_task
 
 _PROBE = ".probe-"
 _ATTEMPTS = 4
-"""Number of losses without progress after which a task fails."""
+"""Number of times that a task is lost without progress before it fails."""
 _SECONDS_TO_END = 30.0
 
 
@@ -56,15 +56,15 @@ class _Submission:
     state: bytes = b""
     """State of the run when the task was last submitted."""
     losses: int = 0
-    """Number of losses since the run last made progress."""
+    """Number of times that the task was lost since the run last made progress."""
     nodes: int = 1
     """Number of nodes that have not finished the task."""
-    failure: list[str] | None = None
-    """Last lines of an error on any node."""
+    error_lines: list[str] | None = None
+    """Last lines of an error message from any node."""
 
 
 class RayWorkers:
-    """Workers on a cluster, by default one per CPU."""
+    """Workers on a Ray cluster, by default one per CPU."""
 
     def __init__(self, address: str, folder: Path, count: int = 0) -> None:
         """Join the cluster at ``HOST:PORT``, or start a cluster on this machine for ``local``.
@@ -72,8 +72,8 @@ class RayWorkers:
         `folder` is the root folder of studies. Raise UserError if the cluster does not exist or has
         fewer than `count` CPUs.
         """
-        self.cluster = Cluster.join(address, count)
-        self.count = self.cluster.workers
+        self.cluster = RayCluster.join(address, count)
+        self.count = self.cluster.worker_count
         self._folder = folder.absolute()
         self._submissions: dict[Any, _Submission] = {}
         self._stack = ExitStack()
@@ -83,12 +83,12 @@ class RayWorkers:
         self._stack.callback(self.cluster.leave)
         with self._stack:
             if not self.cluster.is_local:
-                self.cluster.require_equal_machines(processor_precision)
+                self.cluster.require_equal_machines(cpu_precision_name)
             self._probe = self._stack.enter_context(_locked_probe(self._folder))
             for node, is_shared in self.cluster.call_on_nodes(_shares, self._probe):
                 if not is_shared:
                     raise UserError(_not_shared(node["NodeManagerAddress"], self._folder))
-            self._perform = ray.remote(_perform)
+            self._perform = ray.remote(_perform_job)
             self._stack = self._stack.pop_all()
         return self
 
@@ -113,7 +113,7 @@ class RayWorkers:
         job = _Job(task, code_digest(), self._probe, is_repeated=submission.losses > 0)
         if isinstance(task, CompileTask):  # each node has its own cache of kernels
             cpus, gpus = 0, 0.0
-            strategies = [self.cluster.on_node(node["NodeID"]) for node in working_nodes()]
+            strategies = [self.cluster.strategy_on_node(node["NodeID"]) for node in worker_nodes()]
         else:
             cpus, gpus = 1, self.cluster.gpu_share
             strategies = ["SPREAD"]
@@ -124,7 +124,7 @@ class RayWorkers:
             )
             self._submissions[remote.remote(job)] = submission
 
-    def finished(self, seconds: float) -> list[Outcome]:
+    def wait_for_outcomes(self, seconds: float) -> list[TaskOutcome]:
         references = list(self._submissions)
         if not ray.wait(references, timeout=seconds)[0]:
             return []
@@ -132,44 +132,44 @@ class RayWorkers:
         outcomes = (self._outcome(reference) for reference in done)
         return [outcome for outcome in outcomes if outcome is not None]
 
-    def _outcome(self, reference: Any) -> Outcome | None:
-        """Return the outcome of a task, or None if it continues on another node."""
+    def _outcome(self, reference: Any) -> TaskOutcome | None:
+        """Return the outcome of a task, or None if the task continues on another node."""
         submission = self._submissions.pop(reference)
         outcome, reason = _result(reference, submission.task)
         submission.nodes -= 1
-        if outcome is not None and outcome.failure is not None:
-            submission.failure = outcome.failure
+        if outcome is not None and outcome.error_lines is not None:
+            submission.error_lines = outcome.error_lines
         if submission.nodes:
             return None
-        if submission.failure is not None or isinstance(submission.task, CompileTask):
-            return Outcome(submission.task, failure=submission.failure)
+        if submission.error_lines is not None or isinstance(submission.task, CompileTask):
+            return TaskOutcome(submission.task, error_lines=submission.error_lines)
         if outcome is not None:
             return outcome
         has_progressed = _run_state(submission.task) != submission.state
         submission.losses = 1 if has_progressed else submission.losses + 1
         if submission.losses == _ATTEMPTS:
             message = f"it was lost {_ATTEMPTS} times without progress: {reason}"
-            return Outcome(submission.task, failure=[message])
+            return TaskOutcome(submission.task, error_lines=[message])
         self._send(submission)
         return None
 
 
-def _result(reference: Any, task: Task) -> tuple[Outcome | None, str]:
+def _result(reference: Any, task: Task) -> tuple[TaskOutcome | None, str]:
     """Return the outcome of a Ray task, or None and the reason if the task was lost."""
     try:
-        outcome: Outcome = ray.get(reference)
+        outcome: TaskOutcome = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        return Outcome(task, failure=[last_line(error)]), ""
+        return TaskOutcome(task, error_lines=[last_error_line(error)]), ""
     except ray.exceptions.RayError as error:
         return None, one_line(error)
     return outcome, ""
 
 
 def _run_state(task: Task) -> bytes:
-    """Return the stored state of the task's run, which changes with its progress, if any."""
+    """Return the stored state of the run that a task trains, or nothing for other tasks."""
     if isinstance(task, TrainTask):
         with suppress(OSError):
-            return (Path(task.folder) / "state.json").read_bytes()
+            return (Path(task.run_path) / "state.json").read_bytes()
     return b""
 
 
@@ -177,7 +177,7 @@ def _run_state(task: Task) -> bytes:
 def _locked_probe(folder: Path) -> Iterator[str]:
     """Create a randomly named folder in `folder`, lock it and yield its path.
 
-    If a node observes the lock, it works in the same folder; see `_shares`.
+    A node that observes the lock works in the same folder; see `_shares`.
     """
     for stale in folder.glob(f"{_PROBE}*"):  # left by killed studies
         if not is_locked(stale):
@@ -185,7 +185,7 @@ def _locked_probe(folder: Path) -> Iterator[str]:
     probe = folder / f"{_PROBE}{secrets.token_hex(16)}"
     make_folder(probe)
     try:
-        with exclusive(probe):
+        with lock_folder(probe):
             yield str(probe)
     finally:
         shutil.rmtree(probe, ignore_errors=True)
@@ -194,23 +194,23 @@ def _locked_probe(folder: Path) -> Iterator[str]:
 # Functions that run on nodes
 
 
-def _perform(job: _Job) -> Outcome:
+def _perform_job(job: _Job) -> TaskOutcome:
     """Perform a task on this node."""
     if code_digest() != job.code:
-        return Outcome(
+        return TaskOutcome(
             job.task,
-            failure=[
+            error_lines=[
                 f"node {platform.node()} has a different version of zerolab than the machine that"
                 " runs the study: install the same version on all nodes"
             ],
         )
     if not _shares(job.probe):
         folder = Path(job.probe).parent
-        return Outcome(job.task, failure=[_not_shared(platform.node(), folder)])
+        return TaskOutcome(job.task, error_lines=[_not_shared(platform.node(), folder)])
     claim_cores(_core_locks(ray.get_runtime_context().get_node_id()), _single_cores())
     if job.is_repeated and isinstance(job.task, TrainTask):
-        _await_unlocked(Path(job.task.folder))
-    return perform(job.task)
+        _await_unlocked(Path(job.task.run_path))
+    return perform_task(job.task)
 
 
 def _shares(probe: str) -> bool:
@@ -234,7 +234,7 @@ def _await_unlocked(run: Path) -> None:
 
 @cache
 def _single_cores() -> list[list[int]]:
-    """Return each core available to this process before pinning, as a list of its own.
+    """Return one list for each core that was available to this process before pinning.
 
     Each task uses a single core because training on several would change the last bits of the
     weights.

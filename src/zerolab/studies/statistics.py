@@ -1,7 +1,7 @@
 """Estimates over the runs of a study, with 95 % confidence intervals and p-values.
 
 The sampling unit is the run. Runs that differ only in their seed are independent, but the games of
-a run are not. Each number passed to these functions therefore belongs to one run, and intervals
+a run are not. Each number passed to these functions is therefore that of one run, and intervals
 show how much the result would vary if the runs were trained again.
 
 Few runs are not an error. A single run has an infinite interval and p = 1. Identical results of
@@ -20,14 +20,14 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zerolab.report.figures import Sample
-from zerolab.report.interval import Z95, Interval, wilson
+from zerolab.report.figures import RunSample
+from zerolab.report.interval import Z95, Interval, wilson_interval
 
 LEVEL = 0.05
 """Significance level of tests. Intervals have coverage 1 - LEVEL."""
 
-DRAWS = 4000
-"""Number of bootstrap draws, for which the ends of an interval vary by 3 % of its length."""
+RESAMPLES = 4000
+"""Number of bootstrap samples. With 4000, the ends of an interval vary by 3 % of its length."""
 
 _ROUNDING = 1e-12  # differences below this share of the largest number count as 0
 _MAX_EXACT_SPLITS = 50_000  # for the exact rank test; two groups of 9 runs have 48,620 splits
@@ -35,8 +35,8 @@ _MAX_EXACT_SPLITS = 50_000  # for the exact rank test; two groups of 9 runs have
 _Run = TypeVar("_Run")
 
 
-class Estimate(Protocol):
-    """Estimated value with a 95 % confidence interval and a hypothesis test."""
+class ClaimEstimate(Protocol):
+    """Estimate that can decide a claim, with a 95 % confidence interval and a hypothesis test."""
 
     @property
     def value(self) -> float:
@@ -49,7 +49,7 @@ class Estimate(Protocol):
         ...
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value for the true value being equal to the threshold."""
+        """Return the two-sided p-value of the hypothesis that the true value is the threshold."""
         ...
 
 
@@ -58,7 +58,7 @@ class StudentEstimate(NamedTuple):
 
     value: float
     error: float
-    """Standard error, infinite if unknown and 0 if all numbers are equal."""
+    """Standard error: infinite if unknown, 0 if all numbers are equal."""
     freedom: float
     """Degrees of freedom, 0 or less if the error is unknown."""
 
@@ -90,29 +90,32 @@ class StudentEstimate(NamedTuple):
 
 
 class BootstrapEstimate(NamedTuple):
-    """Estimate with bootstrap draws [Efron1979]; see `bootstrap`."""
+    """Estimate with bootstrap replicates [Efron1979]; see `bootstrap`."""
 
     value: float
-    draws: NDArray[np.float64]
-    """Value of the statistic on each draw, empty if each group has only one run."""
+    replicates: NDArray[np.float64]
+    """Value of the statistic in each bootstrap sample; empty if each group has only one run."""
     freedom: float = math.inf
     """Number of runs minus number of groups. As in a sign test, p is at least 2^-freedom."""
 
     @property
     def interval(self) -> Interval:
         """Value with its 95 % percentile interval."""
-        if not len(self.draws):
-            return Interval.unknown(self.value)
-        low, high = (float(np.quantile(self.draws, end)) for end in (LEVEL / 2, 1 - LEVEL / 2))
+        if not len(self.replicates):
+            return Interval.unbounded(self.value)
+        low, high = (float(np.quantile(self.replicates, end)) for end in (LEVEL / 2, 1 - LEVEL / 2))
         return Interval(self.value, low, high)
 
     def p_value(self, threshold: float) -> float:
-        """Return twice the share of draws beyond the threshold, but at least 1 / (draws + 1)."""
-        count = len(self.draws)
+        """Return twice the share of replicates beyond the threshold.
+
+        The result is at least 1 / (replicates + 1) and at least 2^-freedom.
+        """
+        count = len(self.replicates)
         if not count:
             return 1.0
-        below = int((self.draws <= threshold).sum())
-        above = int((self.draws >= threshold).sum())
+        below = int((self.replicates <= threshold).sum())
+        above = int((self.replicates >= threshold).sum())
         beyond = 2 * min(below, above) / count
         return min(1.0, max(beyond, 1 / (count + 1), math.exp2(-self.freedom)))
 
@@ -125,13 +128,13 @@ class BinomialEstimate(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Share of successes, 0.5 without trials."""
+        """Share of successes; 0.5 without trials."""
         return self.successes / self.trials if self.trials else 0.5
 
     @property
     def interval(self) -> Interval:
         """Share of successes with Wilson's interval [Wilson1927]."""
-        value, low, high = wilson(self.value, self.trials)
+        value, low, high = wilson_interval(self.value, self.trials)
         # Rounding can put a share of 0 or 1 just outside its interval.
         return Interval(value, min(value, low), max(value, high))
 
@@ -145,19 +148,19 @@ class BinomialEstimate(NamedTuple):
 
 
 def mean_of(values: ArrayLike) -> StudentEstimate:
-    """Return the mean of `values`, one number per run."""
+    """Estimate the mean of `values`: one number per run."""
     return _mean(_numbers(values))
 
 
-def sample_of_runs(
+def plot_sample(
     values: Sequence[float], errors: Sequence[float] = (), published: float | None = None
-) -> Sample:
-    """Return a sample of one number per run for plots, with the mean of `values`."""
-    return Sample(values, errors, published, mean_of(values).interval if len(values) else None)
+) -> RunSample:
+    """Return a sample for plots: one number per run, and the mean with its interval."""
+    return RunSample(values, errors, published, mean_of(values).interval if len(values) else None)
 
 
 def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
-    """Return the mean of `one` - `other` over pairs of runs with a common seed or setting."""
+    """Return the mean of `one` minus `other` over pairs of runs with a common seed or setting."""
     first, second = _numbers(one), _numbers(other)
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} numbers: expected equal lengths")
@@ -194,7 +197,7 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
 
 
 def sign_test(differences: ArrayLike) -> float:
-    """Return the two-sided p-value for both signs being equally likely.
+    """Return the two-sided p-value of the hypothesis that both signs are equally likely.
 
     Zeros are ignored. If there are no other numbers, p is 1.
     """
@@ -204,9 +207,9 @@ def sign_test(differences: ArrayLike) -> float:
 
 
 def rank_test(one: ArrayLike, other: ArrayLike) -> float:
-    """Return the two-sided p-value for neither group tending to be larger [Mann1947].
+    """Return the two-sided p-value of the hypothesis that neither group tends to be larger.
 
-    The test is exact for up to nine runs per group, even with ties, and uses the normal
+    The test of [Mann1947] is exact for up to nine runs per group, even with ties, and uses the normal
     approximation for more runs. If a group is empty or all numbers are equal, p is 1.
     """
     first, second = np.asarray(one, np.float64), np.asarray(other, np.float64)
@@ -238,15 +241,15 @@ def bootstrap(
     *groups: Sequence[_Run],
     statistic: Callable[..., float],
     seed: int = 0,
-    draws: int = DRAWS,
+    resamples: int = RESAMPLES,
 ) -> BootstrapEstimate:
-    """Return a statistic of groups of runs, with its values on bootstrap draws of the groups.
+    """Return a statistic of groups of runs, with its values in bootstrap samples of the groups.
 
     `statistic(*groups)` takes one list of runs per group. Runs can have any type. With few runs,
-    bootstrap intervals are too narrow [Hesterberg2015]. The distances between draws and the value
-    are therefore multiplied by sqrt(n / (n - g)) t / z for n runs in g groups, where t and z are
-    the 97.5 % quantiles of Student's t distribution with n - g degrees of freedom and of the normal
-    distribution. Draws for which the statistic is NaN are discarded.
+    bootstrap intervals are too narrow [Hesterberg2015]. The distances between replicates and the
+    value are therefore multiplied by sqrt(n / (n - g)) t / z for n runs in g groups, where t and z
+    are the 97.5 % quantiles of Student's t distribution with n - g degrees of freedom and of the
+    normal distribution. Bootstrap samples in which the statistic is NaN are discarded.
 
     An empty group or a statistic that is not finite for all runs raises ValueError.
     """
@@ -260,12 +263,13 @@ def bootstrap(
     if freedom == 0:
         return BootstrapEstimate(value, np.empty(0), 0)
     random = np.random.default_rng(seed)
-    indices = [random.integers(0, len(group), (draws, len(group))).tolist() for group in groups]
-    drawn = np.array(
+    indices = [random.integers(0, len(group), (resamples, len(group))).tolist() for group in groups]
+    replicates = np.array(
         [float(statistic(*_resampled(groups, rows))) for rows in zip(*indices, strict=True)]
     )
     widening = math.sqrt(runs / freedom) * _student_quantile(freedom) / Z95
-    return BootstrapEstimate(value, value + widening * (drawn[~np.isnan(drawn)] - value), freedom)
+    widened = value + widening * (replicates[~np.isnan(replicates)] - value)
+    return BootstrapEstimate(value, widened, freedom)
 
 
 def _resampled(groups: Sequence[Sequence[_Run]], rows: Sequence[list[int]]) -> list[list[_Run]]:
@@ -283,8 +287,8 @@ def linear_regression(
 ) -> dict[str, StudentEstimate]:
     """Fit y = intercept + X b + error by ordinary least squares and return the coefficients.
 
-    X has one row per run and one column per name, and y has one number per run. The intervals are t
-    intervals whose degrees of freedom are the number of runs minus the rank of the design matrix.
+    X has one row per run and one column per name; y has one number per run. The intervals are t
+    intervals. Their degrees of freedom are the number of runs minus the rank of the design matrix.
     Coefficients that are not identifiable have infinite intervals. Without degrees of freedom, all
     intervals are infinite.
     """
@@ -309,38 +313,40 @@ def linear_regression(
     }
 
 
-class Spread(NamedTuple):
+class SpreadComponents(NamedTuple):
     """Components of the standard deviation between runs that differ only in their seed."""
 
     observed: float
     """Standard deviation of the measured values."""
-    between: float
+    between_runs: float
     """Standard deviation of the true values."""
-    measurement: float
+    measurement_error: float
     """Standard error of one measured value."""
 
     @property
-    def explained(self) -> float:
+    def error_share(self) -> float:
         """Share of the observed variance that is measurement error, from 0 to 1."""
         if self.observed == 0.0:
-            return 0.0 if self.measurement == 0.0 else 1.0
-        return min(1.0, (self.measurement / self.observed) ** 2)
+            return 0.0 if self.measurement_error == 0.0 else 1.0
+        return min(1.0, (self.measurement_error / self.observed) ** 2)
 
 
-def spread(values_per_run: ArrayLike, errors_per_run: ArrayLike) -> Spread | None:
-    """Return the spread between runs, or None for fewer than two runs.
+def spread_components(
+    values_per_run: ArrayLike, errors_per_run: ArrayLike
+) -> SpreadComponents | None:
+    """Return the components of the spread between runs, or None for fewer than two runs.
 
     The arguments are one value per run and its standard error. By the method of moments, the
-    variance of the true values is the observed variance minus the mean squared error, but at least
-    0.
+    variance of the true values is the observed variance minus the mean squared error, or 0 if the
+    difference is negative.
     """
     values = np.asarray(values_per_run, np.float64)
     if len(values) < 2:
         return None
     observed = _deviation(_numbers(values))
-    measurement = math.sqrt(float(np.mean(np.square(_numbers(errors_per_run)))))
-    between = math.sqrt(max(0.0, observed**2 - measurement**2))
-    return Spread(observed, between, measurement)
+    measurement_error = math.sqrt(float(np.mean(np.square(_numbers(errors_per_run)))))
+    between_runs = math.sqrt(max(0.0, observed**2 - measurement_error**2))
+    return SpreadComponents(observed, between_runs, measurement_error)
 
 
 def _mean(numbers: NDArray[np.float64]) -> StudentEstimate:

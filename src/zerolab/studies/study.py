@@ -1,9 +1,9 @@
 """Base class of studies, scales and caveats at the top of reports.
 
 A study plans its runs and tournaments (`Study.design`) and turns the results into a report
-(`Study.document`). This package does the rest: scheduling tasks on processes or machines, resuming
-unfinished work, estimating time, and judging claims. The docstring of the class is the help text of
-``zerolab study NAME``, and its first line appears in the list printed by ``zerolab study``.
+(`Study.document`). This package does everything else: it schedules tasks on processes or machines,
+resumes unfinished work, estimates times and judges claims. The docstring of the class is the help
+text of ``zerolab study NAME``, and its first line appears in the list printed by ``zerolab study``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 
 
 class Study(ABC):
-    """Base class of studies."""
+    """Reproduction of a paper's measurements; subclasses are registered by `register_study`."""
 
     name: ClassVar[str]
     """Name on the command line."""
 
     @abstractmethod
     def design(self, scale: Scale) -> Design:
-        """Return the planned runs and tournaments, which depend only on the scale."""
+        """Return the planned runs and tournaments. They depend only on the scale."""
 
     @abstractmethod
     def document(self, results: Results) -> Document:

@@ -20,19 +20,19 @@ from pathlib import Path
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
-from zerolab.store.checks import check_schema, read_bytes, reading
+from zerolab.store.checks import check_schema_version, guarded_read, read_bytes
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
-    PlannedPositions,
+    PlannedDataset,
     PlannedRun,
     PlannedTournament,
     run_key,
 )
 from zerolab.training.configure import saved_settings
-from zerolab.training.inputs import read_feature_files, start_files
+from zerolab.training.inputs import read_feature_source_files, read_initial_weights_files
 
 STUDY = FolderKind("study", "study.toml", "--folder")
 
@@ -40,16 +40,16 @@ SCHEMA = 1
 """Format version of the results of computations."""
 
 Failures = dict[str, list[str]]
-"""Last lines of error messages, by title of the task."""
+"""Last lines of the error message of each failed task, by title of the task."""
 
-LARGEST_POSITIONS = 1 << 28
+LARGEST_DATASET = 1 << 28
 """Largest size of a file of solved positions, in bytes."""
 
 _LARGEST = 1 << 24  # largest size of other files, in bytes
 
 
 class StudyFolder:
-    """Folder of a study at one scale, with access to the shared runs next to it."""
+    """Folder of a study at one scale, with access to the runs that studies share."""
 
     def __init__(self, root: Path, study: str, scale: str) -> None:
         self.root = root
@@ -58,18 +58,18 @@ class StudyFolder:
 
     @contextmanager
     def locked(self, design: Design) -> Iterator[None]:
-        """Begin or resume the study and lock its folder against other processes.
+        """Begin or resume the study, and lock its folder against other processes.
 
-        Raise UserError if the folder contains something else or a study with another design.
+        Raise UserError if the folder contains anything else, or a study with another design.
         """
         with STUDY.locked(self.path):
-            if self.exists:
-                self.require(design)
+            if self.has_begun:
+                self.require_design(design)
             else:
                 STUDY.write_settings(self.path, {**self._settings, "design": design.digest})
             yield
 
-    def require(self, design: Design) -> None:
+    def require_design(self, design: Design) -> None:
         """Raise UserError if the study has another design or its file is damaged."""
         if STUDY.read_settings(self.path) != {**self._settings, "design": design.digest}:
             raise UserError(
@@ -78,9 +78,9 @@ class StudyFolder:
             )
 
     @property
-    def exists(self) -> bool:
-        """True if the study has begun."""
-        return self.path.is_dir() and STUDY.is_in(self.path)
+    def has_begun(self) -> bool:
+        """True if the folder contains a study."""
+        return self.path.is_dir() and STUDY.matches(self.path)
 
     def run_path(self, run: PlannedRun) -> Path:
         """Return the folder of a run."""
@@ -111,17 +111,17 @@ class StudyFolder:
         except UserError:
             return False
 
-    def iteration(self, run: PlannedRun) -> int:
+    def current_iteration(self, run: PlannedRun) -> int:
         """Return the current iteration of a run, counted from 1."""
         run_folder = self.open_run(run)
         return min(run.settings.iterations, run_folder.progress.iteration) if run_folder else 1
 
-    def share_done(self, run: PlannedRun) -> float:
-        """Return the finished share of a run's iterations."""
-        return (self.iteration(run) - 1) / run.settings.iterations
+    def finished_share(self, run: PlannedRun) -> float:
+        """Return the share of a run's iterations that is finished."""
+        return (self.current_iteration(run) - 1) / run.settings.iterations
 
     def run_seconds(self, run: PlannedRun) -> float:
-        """Return the time that a run has taken so far, in seconds."""
+        """Return the measured time of a run so far, in seconds."""
         run_folder = self.open_run(run)
         return sum(line["wall_seconds"] for line in run_folder.metrics()) if run_folder else 0.0
 
@@ -129,46 +129,48 @@ class StudyFolder:
         """Return the folder of a tournament."""
         return self.path / "tournaments" / tournament.key
 
-    def positions_path(self, positions: PlannedPositions) -> Path:
-        """Return the path of a file of solved positions."""
-        return self.root / "positions" / positions.file
+    def dataset_path(self, dataset: PlannedDataset) -> Path:
+        """Return the path of a data set."""
+        return self.root / "positions" / dataset.file_name
 
-    def has_positions(self, positions: PlannedPositions) -> bool:
-        """Return whether a file of solved positions exists."""
-        return self.positions_path(positions).is_file()
+    def has_dataset(self, dataset: PlannedDataset) -> bool:
+        """Return whether the file of a data set exists."""
+        return self.dataset_path(dataset).is_file()
 
-    def read_sources(self, run: PlannedRun) -> dict[str, bytes]:
-        """Return the files that a run copies from its sources, as content by name.
+    def read_source_files(self, run: PlannedRun) -> dict[str, bytes]:
+        """Return the files that a run copies from its source runs, as content by name.
 
         Damaged files raise UserError.
         """
         files: dict[str, bytes] = {}
-        if run.source is not None and (source := self.open_run(run.source)):
-            files |= read_feature_files(source)
-        if run.start is not None and (start := self.open_run(run.start)):
-            files |= start_files(run.settings, start)
+        if run.feature_run is not None and (features := self.open_run(run.feature_run)):
+            files |= read_feature_source_files(features)
+        if run.start_run is not None and (start := self.open_run(run.start_run)):
+            files |= read_initial_weights_files(run.settings, start)
         return files
 
-    def _computed_path(self, computation: PlannedComputation) -> Path:
+    def _computation_path(self, computation: PlannedComputation) -> Path:
         return self.root / "computed" / f"{computation.key}.json"
 
-    def computed(self, computation: PlannedComputation) -> dict[str, float] | None:
-        """Return the result of a computation, or None if there is none.
+    def computation_result(self, computation: PlannedComputation) -> dict[str, float] | None:
+        """Return the stored result of a computation, or None if there is none.
 
         A damaged result raises UserError.
         """
-        path = self._computed_path(computation)
+        path = self._computation_path(computation)
         if not path.exists():
             return None
         content = read_bytes(path, _LARGEST)
-        with reading(path):
+        with guarded_read(path):
             table = json.loads(content)
-            check_schema(path, table["schema_version"], SCHEMA)
+            check_schema_version(path, table["schema_version"], SCHEMA)
             return {str(name): float(value) for name, value in table["result"].items()}
 
-    def save_computed(self, computation: PlannedComputation, result: Mapping[str, float]) -> None:
+    def save_computation_result(
+        self, computation: PlannedComputation, result: Mapping[str, float]
+    ) -> None:
         """Store the result of a computation."""
-        path = self._computed_path(computation)
+        path = self._computation_path(computation)
         make_folder(path.parent)
         table = {
             "schema_version": SCHEMA, "function": computation.function,
@@ -177,7 +179,7 @@ class StudyFolder:
         write_text(path, json.dumps(table, indent=1) + "\n")
 
     @property
-    def report(self) -> Path:
+    def report_path(self) -> Path:
         """Folder of the report."""
         return self.path / "report"
 
@@ -185,11 +187,11 @@ class StudyFolder:
     def _failures_path(self) -> Path:
         return self.path / "failures.json"
 
-    def failures(self) -> Failures:
-        """Return the failed tasks that have not succeeded since, or none if the file is damaged."""
+    def read_failures(self) -> Failures:
+        """Return the stored failures; a damaged file counts as no failures."""
         try:
             content = read_bytes(self._failures_path, _LARGEST)
-            with reading(self._failures_path):
+            with guarded_read(self._failures_path):
                 table = dict(json.loads(content))
                 return {str(task): [str(line) for line in lines] for task, lines in table.items()}
         except UserError:

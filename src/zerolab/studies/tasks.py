@@ -1,7 +1,7 @@
 """Tasks for workers: training runs, playing games, solving positions and compiling kernels.
 
-Tasks are plain data with everything that is needed to perform them in another process or on another
-machine. Their paths are absolute.
+Tasks are plain data that contain everything needed to perform them in another process or on another
+machine. Paths in tasks are absolute.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.run import read_playable_run, run_agent
-from zerolab.agents.options import NetworkOptions, parse_options
+from zerolab.agents.kinds.run import agent_of_run, read_play_settings
+from zerolab.agents.options import NetworkOptions, parse_search_options
 from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
@@ -30,25 +30,25 @@ from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.tournament import play_slice
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.arrays import read_network
+from zerolab.store.arrays import read_network_file
 from zerolab.store.checks import read_bytes
-from zerolab.store.folder import InUseError
+from zerolab.store.folder import FolderInUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
-from zerolab.studies.design import NOT_MADE_YET
-from zerolab.studies.study_folder import LARGEST_POSITIONS
-from zerolab.training.configure import require_no_programs, saved_settings
-from zerolab.training.facts import file_settings
+from zerolab.studies.design import UNKNOWN_DIGEST
+from zerolab.studies.study_folder import LARGEST_DATASET
+from zerolab.training.configure import require_no_untrusted_programs, saved_settings
 from zerolab.training.inputs import (
     FEATURES_COPY,
     FeatureSource,
     features_head,
     with_feature_source,
 )
-from zerolab.training.reporting import best_after, read_records
-from zerolab.training.settings import TrainSettings
+from zerolab.training.reporting import best_network_after, read_records
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.warm_start import warm_start_search
+from zerolab.training.window_facts import solved_file_settings
 
 _LAST_LINES = 12  # of a traceback
 
@@ -61,34 +61,34 @@ class Task(Protocol):
         """Name in progress displays and lists of failures; unique within a study."""
         ...
 
-    def run(self) -> Any:
-        """Do the work; mistakes that a user can correct raise UserError."""
+    def perform(self) -> Any:
+        """Do the work; errors that a user can correct raise UserError."""
         ...
 
 
-class Outcome(NamedTuple):
-    """Result or failure of a task."""
+class TaskOutcome(NamedTuple):
+    """Result or error of a task."""
 
     task: Task
     result: Any = None
-    """Result of `Task.run`."""
-    failure: list[str] | None = None
-    """Last lines of the error, if there was one."""
-    is_elsewhere: bool = False
-    """True if another process is working on the same run."""
+    """Result of `Task.perform`."""
+    error_lines: list[str] | None = None
+    """Last lines of the error message, or None if the task succeeded."""
+    is_trained_elsewhere: bool = False
+    """True if another process is training the same run."""
 
 
-def perform(task: Task) -> Outcome:
-    """Run a task and return its outcome, including any error, so that the worker survives."""
+def perform_task(task: Task) -> TaskOutcome:
+    """Perform a task and return its outcome; errors do not end the worker."""
     try:
-        return Outcome(task, task.run())
-    except InUseError:
-        return Outcome(task, is_elsewhere=True)
+        return TaskOutcome(task, task.perform())
+    except FolderInUseError:
+        return TaskOutcome(task, is_trained_elsewhere=True)
     except Exception as error:  # other tasks must continue after any error
-        return Outcome(task, failure=last_lines(error))
+        return TaskOutcome(task, error_lines=last_error_lines(error))
 
 
-def last_lines(error: Exception) -> list[str]:
+def last_error_lines(error: Exception) -> list[str]:
     """Return the message of a UserError, or the last traceback lines of any other error."""
     if isinstance(error, UserError):
         return str(error).splitlines()
@@ -101,109 +101,114 @@ class TrainTask:
 
     title: str
     key: str
-    """Key of the run, see `run_key`."""
-    folder: str
+    """Key of the run; see `run_key`."""
+    run_path: str
+    """Folder of the run."""
     settings: TrainSettings
-    positions: Sequence[str] = ()
-    """Paths of the solved positions to which the settings refer."""
-    sources: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Files that the run copies from the runs it depends on, as content by name."""
+    dataset_paths: Sequence[str] = ()
+    """Paths of the data sets to which the settings refer."""
+    source_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Content by name of the files that the run copies from its source runs."""
 
-    def run(self) -> None:
-        path = Path(self.folder)
-        settings = _with_digest(self.settings, self.positions)
-        if FEATURES_COPY in self.sources:
-            settings = _with_features(settings, self.sources[FEATURES_COPY])
+    def perform(self) -> None:
+        path = Path(self.run_path)
+        settings = _with_digest(self.settings, self.dataset_paths)
+        if FEATURES_COPY in self.source_files:
+            settings = _with_features(settings, self.source_files[FEATURES_COPY])
         if not is_run(path):
-            if not self.positions and not self.sources:
+            if not self.dataset_paths and not self.source_files:
                 check_new_run(settings)
             with suppress(ExistingRunError):  # another study has just created it
                 RunFolder.create(path, settings.model_dump())
         run = RunFolder.open(path)
         planned, settings = settings, saved_settings(run)
-        require_no_programs(settings, self.folder, planned.final_evaluation.baselines)
+        require_no_untrusted_programs(settings, self.run_path, planned.final_evaluation.baselines)
         with run.locked():
-            for file in map(Path, self.positions):
-                run.keep_positions(file.name, read_bytes(file, LARGEST_POSITIONS))
-            for name, content in self.sources.items():
-                run.keep_source(name, content)
-            Trainer(run, with_threads(settings)).train()
+            for file in map(Path, self.dataset_paths):
+                run.save_solved_positions(file.name, read_bytes(file, LARGEST_DATASET))
+            for name, content in self.source_files.items():
+                run.save_source_copy(name, content)
+            Trainer(run, with_available_threads(settings)).train()
 
 
-def _with_digest(settings: TrainSettings, positions: Sequence[str]) -> TrainSettings:
-    """Return the settings with the digest of the solved positions for training."""
+def _with_digest(settings: TrainSettings, dataset_paths: Sequence[str]) -> TrainSettings:
+    """Return the settings with the digest of the data set for training."""
     supervised = settings.supervised
-    if supervised.digest != NOT_MADE_YET:
+    if supervised.digest != UNKNOWN_DIGEST:
         return settings
-    (path,) = (path for path in map(Path, positions) if path.name == supervised.positions)
-    digest = file_settings(path)["supervised.digest"]
+    (path,) = (path for path in map(Path, dataset_paths) if path.name == supervised.positions)
+    digest = solved_file_settings(path)["supervised.digest"]
     return settings.model_copy(
         update={"supervised": supervised.model_copy(update={"digest": digest})}
     )
 
 
 def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
-    """Return the settings completed with the facts about the source of learned features."""
+    """Return the settings completed with the properties of the source of learned features."""
     head = features_head(settings)
     assert head is not None
     with TemporaryDirectory() as folder:
         path = Path(folder) / "source.safetensors"
         path.write_bytes(content)
-        return with_feature_source(settings, FeatureSource(read_network(path), head.plies))
+        return with_feature_source(settings, FeatureSource(read_network_file(path), head.plies))
 
 
-def with_threads(settings: TrainSettings) -> TrainSettings:
+def with_available_threads(settings: TrainSettings) -> TrainSettings:
     """Return the settings with one self-play thread per core of this worker."""
     play = settings.selfplay.model_copy(update={"threads": available_cores()})
     return settings.model_copy(update={"selfplay": play})
 
 
-class Entrant(NamedTuple):
-    """Tournament participant, which is a network of a run or an agent."""
+class Participant(NamedTuple):
+    """Participant in a tournament: a network of a run, or an agent without a run."""
 
     name: str
-    """Name of the player, and the spec of an agent."""
-    run: str | None = None
-    """Run folder, or None for an agent."""
+    """Name in the tournament. For an agent without a run, the name is its spec."""
+    run_path: str | None = None
+    """Run folder of the network."""
     options: str = ""
-    """Search options of the network, see `PlannedTournament.options`."""
-    after: int | None = None
+    """Search options of the network; see `PlannedTournament.options`."""
+    iteration: int | None = None
     """Iteration whose best network plays, or None for the final network."""
 
-    def agent(self, game: str) -> Agent:
+    def create_agent(self, game: str) -> Agent:
         """Return the agent, with a name that does not depend on the location of runs."""
-        if self.run is None:
+        if self.run_path is None:
             return parse_agents([self.name], parse_game(game))[0]
-        run = RunFolder.open(Path(self.run))
-        options = parse_options(NetworkOptions, self.options or None, read_playable_run(run).search)
-        network = (
-            run.progress.best if self.after is None else best_after(read_records(run), self.after)
+        run = RunFolder.open(Path(self.run_path))
+        options = parse_search_options(
+            NetworkOptions, self.options or None, read_play_settings(run).search
         )
-        return replace(run_agent(run, network, options), name=self.name)
+        network = (
+            run.progress.best
+            if self.iteration is None
+            else best_network_after(read_records(run), self.iteration)
+        )
+        return replace(agent_of_run(run, network, options), name=self.name)
 
 
 @dataclass(frozen=True)
-class SliceTask:
-    """Task that plays a slice of a tournament and returns the games."""
+class TournamentSliceTask:
+    """Task that plays a slice of a tournament and returns its games."""
 
     title: str
-    tournament: str
-    """Key of the tournament."""
+    tournament_key: str
     game: str
-    entrants: Sequence[Entrant]
-    """Participants of the slice."""
-    games: Sequence[Pairing]
+    participants: Sequence[Participant]
+    """Participants that play in the slice."""
+    pairings: Sequence[Pairing]
     openings: int
+    """Number of random plies at the start of each game."""
     seed: int
 
-    def run(self) -> list[GameRecord]:
-        agents = [entrant.agent(self.game) for entrant in self.entrants]
-        return play_slice(agents, self.games, self.openings, self.seed)
+    def perform(self) -> list[GameRecord]:
+        agents = [participant.create_agent(self.game) for participant in self.participants]
+        return play_slice(agents, self.pairings, self.openings, self.seed)
 
 
 @dataclass(frozen=True)
-class ComputeTask:
-    """Task that calls a function and returns its result, a dictionary of numbers."""
+class ComputationTask:
+    """Task that calls a function and returns its result: a dictionary of numbers."""
 
     title: str
     key: str
@@ -212,28 +217,30 @@ class ComputeTask:
     """Function in the form ``module:name``."""
     arguments: Mapping[str, Any]
 
-    def run(self) -> dict[str, float]:
+    def perform(self) -> dict[str, float]:
         module, _, name = self.function.partition(":")
         result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
         return result
 
 
 @dataclass(frozen=True)
-class PositionsTask:
-    """Task that creates a file of solved positions."""
+class DatasetTask:
+    """Task that creates a data set of solved positions."""
 
     title: str
     key: str
-    """Key of the positions."""
+    """Key of the data set."""
     path: str
     game: str
-    count: int
+    position_count: int
     settings: DatasetSettings
 
-    def run(self) -> None:
+    def perform(self) -> None:
         path = Path(self.path)
         make_folder(path.parent)
-        make_dataset(parse_game(self.game), self.count, self.settings, path, available_cores())
+        make_dataset(
+            parse_game(self.game), self.position_count, self.settings, path, available_cores()
+        )
 
 
 @dataclass(frozen=True)
@@ -241,11 +248,11 @@ class CompileTask:
     """Task that compiles self-play kernels into the cache that all workers of a machine share."""
 
     title: str
-    kernels: str
-    """Kind of kernels, see `kernel_kind`."""
+    kernel_set: str
+    """Name of the set of kernels; see `kernel_set_name`."""
     settings: TrainSettings
 
-    def run(self) -> None:
+    def perform(self) -> None:
         settings, game = self.settings, parse_game(self.settings.game)
         evaluator = NetworkEvaluator(build_network(settings.network, game, settings.seed), game)
         play = settings.selfplay.model_copy(update={"episodes": 2, "threads": 1})

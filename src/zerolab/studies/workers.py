@@ -1,4 +1,4 @@
-"""Interface of study workers, and workers that are local processes."""
+"""Interface of study workers, and workers that are processes on this machine."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pebble import ProcessExpired, ProcessPool
 from zerolab.core.errors import one_line
 from zerolab.core.processes import (
     claim_cores,
+    core_shares,
     exit_with_parent,
     process_pool,
-    shares_of_cores,
 )
-from zerolab.studies.tasks import Outcome, Task, perform
+from zerolab.studies.tasks import Task, TaskOutcome, perform_task
 
-_IMPORTS = (perform.__module__,)
-"""Modules of workers that are slow to import."""
+_IMPORTS = (perform_task.__module__,)
+"""Modules that workers import at their start, because the import is slow."""
 
 _NOT_BEGUN = "its worker ended unexpectedly before the task began"
 
 
 class Workers(Protocol):
-    """Workers that perform up to `count` tasks at a time; leaving the context stops all tasks."""
+    """Workers that perform up to `count` tasks at a time. Leaving the context stops all tasks."""
 
     count: int
 
@@ -47,24 +47,24 @@ class Workers(Protocol):
         ...
 
     def submit(self, task: Task) -> None:
-        """Begin a task; fewer than `count` tasks must be active."""
+        """Begin a task; at most `count` - 1 tasks may be active."""
         ...
 
-    def finished(self, seconds: float) -> list[Outcome]:
-        """Wait up to `seconds` for an outcome, and return all available outcomes."""
+    def wait_for_outcomes(self, seconds: float) -> list[TaskOutcome]:
+        """Wait up to `seconds` for an outcome and return all available outcomes."""
         ...
 
 
 class LocalWorkers:
     """Worker processes on this machine, each pinned to its share of the cores.
 
-    If a process dies, only its task fails, and a new process replaces it. All workers end with this
-    process.
+    If a process dies, only its task fails, and a new process takes its place. All workers end with
+    this process.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._running: dict[Future[Outcome], Task] = {}
+        self._running: dict[Future[TaskOutcome], Task] = {}
 
     def __enter__(self) -> Self:
         self._locks = Path(tempfile.mkdtemp(prefix="zerolab-workers-"))
@@ -76,7 +76,7 @@ class LocalWorkers:
             self.count,
             *_IMPORTS,
             initializer=_start_worker,
-            initargs=(self._locks, shares_of_cores(self.count)),
+            initargs=(self._locks, core_shares(self.count)),
         )
 
     def __exit__(
@@ -98,34 +98,36 @@ class LocalWorkers:
 
     def submit(self, task: Task) -> None:
         try:
-            future = self._pool.schedule(perform, args=[task])
+            future = self._pool.schedule(perform_task, args=[task])
         except RuntimeError:  # the pool breaks if a process dies before any task has begun
             self._replace_pool()
-            future = self._pool.schedule(perform, args=[task])
+            future = self._pool.schedule(perform_task, args=[task])
         self._running[future] = task
 
-    def finished(self, seconds: float) -> list[Outcome]:
+    def wait_for_outcomes(self, seconds: float) -> list[TaskOutcome]:
         done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
         if not done and not self._pool.active:
             return self._lose_all()
         return [self._outcome(future) for future in done]
 
-    def _lose_all(self) -> list[Outcome]:
-        """Replace a broken pool and fail its tasks, which would never have an outcome."""
+    def _lose_all(self) -> list[TaskOutcome]:
+        """Replace a broken pool and return an error for each of its tasks."""
         self._replace_pool()
         lost, self._running = list(self._running.values()), {}
-        return [Outcome(task, failure=[_NOT_BEGUN]) for task in lost]
+        return [TaskOutcome(task, error_lines=[_NOT_BEGUN]) for task in lost]
 
-    def _outcome(self, future: Future[Outcome]) -> Outcome:
+    def _outcome(self, future: Future[TaskOutcome]) -> TaskOutcome:
         task = self._running.pop(future)
         try:
             return future.result()
         except ProcessExpired as error:
-            return Outcome(task, failure=[f"its worker ended unexpectedly: {_ending(error)}"])
+            return TaskOutcome(
+                task, error_lines=[f"its worker ended unexpectedly: {_ending(error)}"]
+            )
         except BrokenProcessPool:
-            return Outcome(task, failure=[_NOT_BEGUN])
+            return TaskOutcome(task, error_lines=[_NOT_BEGUN])
         except Exception as error:  # such as a result that cannot be pickled
-            return Outcome(task, failure=[f"{type(error).__name__}: {one_line(error)}"])
+            return TaskOutcome(task, error_lines=[f"{type(error).__name__}: {one_line(error)}"])
 
 
 def _start_worker(locks: Path, shares: Sequence[Sequence[int]]) -> None:

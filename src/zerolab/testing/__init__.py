@@ -15,14 +15,15 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.testing.chance import check_playout, check_playout_mean, check_random_action
 from zerolab.testing.laws import (
+    check_action_names,
     check_apply,
     check_drawing,
     check_empties,
-    check_end,
+    check_games_end,
     check_legal,
     check_max_plies,
-    check_names,
     check_outcome,
+    check_plane_names,
     check_planes,
     check_registration,
     check_scores,
@@ -33,7 +34,6 @@ from zerolab.testing.laws import (
 from zerolab.testing.samples import Twin, check_twin
 from zerolab.testing.symmetry import (
     check_action_layout,
-    check_plane_names,
     check_symmetric_positions,
     check_symmetries_invert,
     check_symmetry_tables,
@@ -47,9 +47,9 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_outcome,
     check_legal,
     check_apply,
-    check_end,
+    check_games_end,
     check_planes,
-    check_names,
+    check_action_names,
     check_drawing,
     check_set_up,
     check_symmetry_tables,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.memory import copy_row
-from zerolab.rules import python, rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import DRAW, LOSS, MAX_PLIES, ONGOING, WIN, Game
-from zerolab.testing.samples import evenly_spaced, require, unwritten_state
+from zerolab.testing.samples import evenly_spaced_samples, expect, garbage_state
 
 _DRAWS_PER_ACTION = 200
 _PLAYOUTS = 500
@@ -24,19 +24,19 @@ _LOG_RARITY = 25.0
 
 def check_random_action(game: Game) -> None:
     """Check that `random_action` returns only legal actions, all with equal probability."""
-    for sample in evenly_spaced(game, 10):
-        mask = python.legal(game, sample.state)
+    for sample in evenly_spaced_samples(game, 10):
+        mask = compiled_rules.legal(game, sample.state)
         actions = np.empty(int(mask.sum()) * _DRAWS_PER_ACTION, np.int64)
         before = sample.state.copy()
         _draw_actions(game, sample.state, _keys(len(actions)), actions)
         is_unchanged = np.array_equal(before, sample.state)
-        require(is_unchanged, sample, "random_action changes the state")
+        expect(is_unchanged, sample, "random_action changes the state")
         illegal = sorted(set(actions.tolist()) - set(np.flatnonzero(mask).tolist()))
-        require(not illegal, sample, f"random_action returns {illegal}, which are not legal")
+        expect(not illegal, sample, f"random_action returns {illegal}, which are not legal")
         counts = np.bincount(actions, minlength=len(mask))[mask]
         statistic = float(((counts - _DRAWS_PER_ACTION) ** 2).sum() / _DRAWS_PER_ACTION)
         bound = _chi_square_bound(len(counts) - 1)
-        require(
+        expect(
             statistic <= bound,
             sample,
             f"random_action is not uniform: {len(actions)} draws return the legal actions "
@@ -49,23 +49,23 @@ def check_playout(game: Game) -> None:
 
     They must also return the outcome for the first player to move.
     """
-    ranks = np.zeros((rules.actions(game) + 1, rules.actions(game)), np.int64)
-    for sample in evenly_spaced(game, 10):
+    ranks = np.zeros((rules.action_count(game) + 1, rules.action_count(game)), np.int64)
+    for sample in evenly_spaced_samples(game, 10):
         before = sample.state.copy()
         results, repeated = np.empty((2, _PLAYOUTS), np.int64)
         moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
         keys = _keys(_PLAYOUTS)
-        _play_out(game, sample.state, keys, unwritten_state(game), moves, results)
-        _play_out(game, sample.state, keys, unwritten_state(game), moves, repeated)
-        require(np.array_equal(before, sample.state), sample, "playout changes the state")
+        _play_out(game, sample.state, keys, garbage_state(game), moves, results)
+        _play_out(game, sample.state, keys, garbage_state(game), moves, repeated)
+        expect(np.array_equal(before, sample.state), sample, "playout changes the state")
         is_reproducible = np.array_equal(results, repeated)
-        require(is_reproducible, sample, "playout depends on more than its stream")
+        expect(is_reproducible, sample, "playout depends on more than its stream")
         invalid = sorted(set(results.tolist()) - {WIN, DRAW, LOSS})
-        require(not invalid, sample, f"playout returns {invalid}; expected -1, 0 or 1")
+        expect(not invalid, sample, f"playout returns {invalid}; expected -1, 0 or 1")
         replayed = np.empty(_PLAYOUTS, np.int64)
-        _replay(game, sample.state, moves, unwritten_state(game), ranks, replayed)
+        _replay(game, sample.state, moves, garbage_state(game), ranks, replayed)
         wrong = int((results != replayed).sum())
-        require(
+        expect(
             wrong == 0,
             sample,
             f"{wrong} of {_PLAYOUTS} playouts do not match `moves`; expected complete legal games "
@@ -82,7 +82,7 @@ def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
         return
     statistic = float(((ranks - expected) ** 2).sum() / expected)
     bound = _chi_square_bound(count - 1)
-    require(
+    expect(
         statistic <= bound,
         game,
         f"playouts are not uniform: out of {count} legal actions, the first, second, ... are chosen"
@@ -92,16 +92,16 @@ def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
 
 def check_playout_mean(game: Game) -> None:
     """Check the mean outcome of playouts against games played with `legal` and `apply`."""
-    mask = np.empty(rules.actions(game), np.bool_)
+    mask = np.empty(rules.action_count(game), np.bool_)
     # Bound on the difference between two means of values in [-1, 1] [Hoeffding1963].
     bound = math.sqrt(4 * _LOG_RARITY / _PLAYOUTS)
-    for sample in evenly_spaced(game, 3):
+    for sample in evenly_spaced_samples(game, 3):
         results, naive = np.empty((2, _PLAYOUTS), np.int64)
         moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
-        _play_out(game, sample.state, _keys(_PLAYOUTS), unwritten_state(game), moves, results)
+        _play_out(game, sample.state, _keys(_PLAYOUTS), garbage_state(game), moves, results)
         naive_keys = _keys(_PLAYOUTS, seed=1)
-        _play_naively(game, sample.state, naive_keys, mask, unwritten_state(game), naive)
-        require(
+        _play_naively(game, sample.state, naive_keys, mask, garbage_state(game), naive)
+        expect(
             abs(results.mean() - naive.mean()) <= bound,
             sample,
             f"playouts have a mean outcome of {results.mean():.2f}, but random games"
@@ -111,7 +111,7 @@ def check_playout_mean(game: Game) -> None:
 
 def _keys(count: int, seed: int = 0) -> NDArray[np.uint64]:
     zeros = np.zeros(count, np.int64)
-    return streams.streams(seed, 0, np.arange(count), zeros, streams.PLAYOUT)
+    return streams.stream_keys(seed, 0, np.arange(count), zeros, streams.PLAYOUT)
 
 
 def _chi_square_bound(freedom: int) -> float:
@@ -125,7 +125,7 @@ def _chi_square_bound(freedom: int) -> float:
 @kernel
 def _draw_actions(game: Any, state: Any, keys: Any, actions: Any) -> None:
     for i in range(actions.shape[0]):
-        actions[i] = rules.random_action(game, state, streams.bits(keys[i], 0))
+        actions[i] = rules.random_action(game, state, streams.random_bits(keys[i], 0))
 
 
 @kernel
@@ -173,7 +173,7 @@ def _play_naively(game: Any, state: Any, keys: Any, mask: Any, out: Any, results
             rules.legal(game, out, mask)
             action = -1
             while action < 0 or not mask[action]:
-                action = streams.below(streams.bits(keys[i], number), mask.shape[0])
+                action = streams.below(streams.random_bits(keys[i], number), mask.shape[0])
                 number += 1
             rules.apply(game, out, action, out)
             sign = -sign

@@ -16,13 +16,13 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, parse_assignments
 from zerolab.networks.head import HEADS, Head
-from zerolab.networks.losses import learnt_heads
+from zerolab.networks.losses import trained_heads
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.learn_settings import SET_BY_RUN
-from zerolab.training.settings import TrainSettings
-from zerolab.training.shorthands import START, read_preset
+from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
 _BOARDS = "boards"
@@ -37,7 +37,7 @@ def resolve_settings(
     *,
     allow_programs: bool = False,
 ) -> TrainSettings:
-    """Return the settings of a new run; raise UserError for any mistake.
+    """Return the settings of a new run; raise UserError for any error in them.
 
     The settings of the preset are overridden by its settings for the board size, and then by the
     assignments, such as ``a.b=c``. If only the preset names a program, programs must be allowed.
@@ -62,18 +62,20 @@ def resolve_settings(
         assign(data, path, value)
     settings = validate(TrainSettings, data)
     if not allow_programs:
-        require_no_programs(settings, preset, _strings([value for _, value in assigned]))
+        require_no_untrusted_programs(settings, preset, _strings([value for _, value in assigned]))
     return settings
 
 
-def require_no_programs(settings: TrainSettings, origin: str, trusted: Iterable[str]) -> None:
+def require_no_untrusted_programs(
+    settings: TrainSettings, origin: str, trusted: Iterable[str]
+) -> None:
     """Raise UserError if a run would play a program that only the file `origin` names.
 
-    The file can have an unknown author, and programs run with all rights of the user. `trusted` are
-    the strings entered by the user.
+    The file's author may be unknown, and programs run with all the user's rights. `trusted` are the
+    strings entered by the user.
     """
     trusted_specs = set(trusted)
-    untrusted = [spec for spec in programs(settings) if spec not in trusted_specs]
+    untrusted = [spec for spec in opponent_programs(settings) if spec not in trusted_specs]
     if untrusted:
         raise UserError(
             f"{origin} names a program to run, {', '.join(map(json.dumps, untrusted))}: expected"
@@ -82,8 +84,8 @@ def require_no_programs(settings: TrainSettings, origin: str, trusted: Iterable[
         )
 
 
-def programs(settings: TrainSettings) -> list[str]:
-    """Return the specs of programs that a run with these settings plays against."""
+def opponent_programs(settings: TrainSettings) -> list[str]:
+    """Return the specs of the programs that a run plays in its final evaluation."""
     final = settings.final_evaluation
     return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
 
@@ -100,14 +102,14 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _adopt_source_network(data: dict[str, Any], assigned: Sequence[Sequence[str]]) -> None:
-    """Use the architecture of the network that a run starts from, unless another is assigned."""
+    """Use the architecture of the run's source network, unless another is assigned."""
     start = data.get("start")
     source = start.get("source") if isinstance(start, Mapping) else None
     is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
     if isinstance(source, str) and source and not is_named:
-        from zerolab.training.inputs import source_network  # imports torch
+        from zerolab.training.inputs import source_network_settings  # imports torch
 
-        data["network"] = source_network(START, source).model_dump()
+        data["network"] = source_network_settings(START_SOURCE_KEY, source).model_dump()
 
 
 def _insert_default_heads(data: dict[str, Any]) -> None:
@@ -148,21 +150,23 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def amend_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
-    """Return the settings for resuming a run; only the number of iterations can be increased.
+    """Return the settings for resuming a run; only an increase of `iterations` is allowed.
 
-    The file of solved positions can have another path, since its digest identifies it. Raises
-    UserError for any other change, because the run would no longer match its settings. If the run
-    names a program that no assignment names, programs must be allowed.
+    The file of solved positions may have another path, since its digest identifies it. Any other
+    change raises UserError, because the run would no longer match its settings. If the run names a
+    program that no assignment names, programs must be allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
     assigned = parse_assignments(assignments)
     if not allow_programs:
-        require_no_programs(settings, str(run.path), _strings([value for _, value in assigned]))
+        require_no_untrusted_programs(
+            settings, str(run.path), _strings([value for _, value in assigned])
+        )
     for path, value in assigned:
         assign(data, path, value)
-    amended = complete_settings(validate(TrainSettings, data), settings)
-    RUN.require_equal(
+    amended = with_saved_values(validate(TrainSettings, data), settings)
+    RUN.require_equal_settings(
         run.path,
         settings.model_dump(),
         amended.model_dump(),
@@ -181,10 +185,10 @@ def amend_settings(
     return amended
 
 
-def complete_settings(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings completed with the saved values that were set when the run began.
+def with_saved_values(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
+    """Return settings with the saved values of the fields that were set when the run began.
 
-    This allows resuming a run with the same settings with which it began.
+    A run can therefore be resumed with the settings with which it began.
     """
     saved_heads = {head.name: head for head in saved.network.heads}
 
@@ -192,7 +196,9 @@ def complete_settings(settings: TrainSettings, saved: TrainSettings) -> TrainSet
         saved_head = saved_heads.get(head.name)
         if saved_head is None:
             return head
-        return head.model_copy(update=_missing_values(head, saved_head, saved_head.set_by_run))
+        return head.model_copy(
+            update=_missing_values(head, saved_head, saved_head.fields_set_by_run)
+        )
 
     start = settings.start
     if start is not None and saved.start is not None:
@@ -203,7 +209,7 @@ def complete_settings(settings: TrainSettings, saved: TrainSettings) -> TrainSet
 
 
 def _missing_values(settings: Settings, saved: Settings, names: Iterable[str]) -> dict[str, Any]:
-    """Return the saved values of those fields that still have their default."""
+    """Return the saved values of the named fields that have their default in `settings`."""
     fields = type(settings).model_fields
     return {
         name: getattr(saved, name)
@@ -217,19 +223,19 @@ def saved_settings(run: RunFolder) -> TrainSettings:
     return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
 
 
-class WithoutEffect(NamedTuple):
-    """Settings that have no effect under certain values of other settings."""
+class NoEffectRule(NamedTuple):
+    """Rule that some settings have no effect under certain values of other settings."""
 
     keys: tuple[str, ...]
     """Dotted keys, each including all keys below it."""
     reason: Callable[[TrainSettings], str]
     """Function that returns the cause, for messages; empty if the settings have an effect."""
-    expected: str
-    """Settings to change instead."""
+    remedy: str
+    """Settings to change instead, for messages."""
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
-    """Return a reason that applies if a setting, or the name of a variant, has this value."""
+    """Return a reason that applies if a setting, or the name of its variant, has this value."""
 
     def reason(settings: TrainSettings) -> str:
         actual: Any = settings
@@ -270,7 +276,7 @@ def _is_not_learnt(name: str) -> Callable[[TrainSettings], str]:
     def reason(settings: TrainSettings) -> str:
         loss, heads = settings.learn.loss, settings.network.heads
         has_weight = any(head.name == name and head.weight for head in heads)
-        is_learnt = not has_weight or name in learnt_heads(loss, heads)
+        is_learnt = not has_weight or name in trained_heads(loss, heads)
         return "" if is_learnt else f"learn.loss = {quoted(loss.name)}"
 
     return reason
@@ -278,18 +284,18 @@ def _is_not_learnt(name: str) -> Callable[[TrainSettings], str]:
 
 _PARAMETERS = ("c", "fpu", "draw_value", "threshold", "check")
 
-WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
-    WithoutEffect(
+NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
+    NoEffectRule(
         ("selfplay.episodes",),
         _when("selfplay.mode", "continuous"),
         "selfplay.mode.plies, times selfplay.parallel_games, or selfplay.mode=episodic",
     ),
-    WithoutEffect(
+    NoEffectRule(
         ("selfplay.policy_target",),
         _when("selfplay.temperature_plies", 0),
         "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
     ),
-    WithoutEffect(
+    NoEffectRule(
         (
             "selfplay", "league", "warm_start", "gate", "search.noise",
             "learn.window", "learn.merging", "learn.value_target_search_weight",
@@ -297,36 +303,36 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
         _learns_from_positions,
         "settings of network and learn",
     ),
-    WithoutEffect(
+    NoEffectRule(
         ("search.noise.concentration", "search.noise.inherited_visits"),
         _has_no_noise,
         "search.noise.fraction above 0, such as 0.25",
     ),
-    WithoutEffect(
+    NoEffectRule(
         ("warm_start.ramp",),
         _when("warm_start.variant", "baseline"),
         "a warm start, such as warm_start.variant=wrora",
     ),
-    WithoutEffect(("learn.learning_rate",), _has_default_learning_rate, "a run without it"),
-    WithoutEffect(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
-    WithoutEffect(
+    NoEffectRule(("learn.learning_rate",), _has_default_learning_rate, "a run without it"),
+    NoEffectRule(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
+    NoEffectRule(
         ("accuracy.positions",), _when("accuracy.every", 0), "accuracy.every of at least 1"
     ),
-    WithoutEffect(
+    NoEffectRule(
         ("final_evaluation.openings", "final_evaluation.baselines"),
         _when("final_evaluation.games", 0),
         "final_evaluation.games above 0",
     ),
-    WithoutEffect(
+    NoEffectRule(
         ("league.clock",), _does_not_evolve("threshold"), "threshold among league.parameters"
     ),
-    WithoutEffect(("league.optimum",), _does_not_evolve("check"), "check among league.parameters"),
+    NoEffectRule(("league.optimum",), _does_not_evolve("check"), "check among league.parameters"),
     *(
-        WithoutEffect((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
+        NoEffectRule((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
         for name in HEADS
     ),
     *(
-        WithoutEffect(
+        NoEffectRule(
             (f"league.ranges.{name}",),
             _does_not_evolve(name),
             f"{name} among league.parameters",
@@ -340,17 +346,17 @@ WITHOUT_EFFECT: tuple[WithoutEffect, ...] = (
 def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:
     """Raise UserError for an assignment that has no effect under the resulting settings."""
     for key in assigned_keys(assignments):
-        if message := no_effect(settings, key):
+        if message := no_effect_message(settings, key):
             raise UserError(message)
 
 
-def no_effect(settings: TrainSettings, key: str) -> str:
+def no_effect_message(settings: TrainSettings, key: str) -> str:
     """Return the error message for a setting without effect; empty if it has an effect."""
-    for rule in WITHOUT_EFFECT:
+    for rule in NO_EFFECT_RULES:
         applies = any(key == prefix or key.startswith(f"{prefix}.") for prefix in rule.keys)
         reason = rule.reason(settings) if applies else ""
         if reason:
-            return f"{key} has no effect with {reason}: expected {rule.expected}"
+            return f"{key} has no effect with {reason}: expected {rule.remedy}"
     return ""
 
 

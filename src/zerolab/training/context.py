@@ -1,4 +1,4 @@
-"""State of a running training, the base class of stages, and the run environment."""
+"""Shared state of the training stages, their base class, and the run's environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.run import load_evaluator, run_agent
+from zerolab.agents.kinds.run import agent_of_run, load_run_evaluator
 from zerolab.agents.options import NetworkOptions
 from zerolab.core.code_digests import current_versions
 from zerolab.core.processes import available_cores
@@ -24,21 +24,21 @@ from zerolab.replay.window import Window
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.examples import Examples
-from zerolab.store.games import GameRecord, inside_run
+from zerolab.store.games import GameRecord, relative_name
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import Environment, RunProgress, read_environments, write_environments
-from zerolab.training.facts import window_rows
 from zerolab.training.inputs import RunInputs
-from zerolab.training.league import StoredLeague
+from zerolab.training.league import ReconstructedLeague
 from zerolab.training.learner import Learner
-from zerolab.training.published_bugs import PublishedBugs
+from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
 from zerolab.training.reporting import Reporter
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
+from zerolab.training.window_facts import window_rows
 
 
 def current_environment(iteration: int, learner: Learner) -> Environment:
-    """Return the hardware and library versions used by this process."""
+    """Return the hardware and library versions of this process."""
     device = platform.machine()
     if learner.device.type == "cuda":
         device = torch.cuda.get_device_name(learner.device)
@@ -53,7 +53,7 @@ def current_environment(iteration: int, learner: Learner) -> Environment:
 
 
 def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor model on Linux, and the architecture on other systems."""
+    """Return the processor model on Linux, or the architecture on other systems."""
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()
     except OSError:
@@ -65,9 +65,9 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def record_environment(run: RunFolder, learner: Learner) -> str:
     """Record the current environment in a run, unless it equals the latest recorded one.
 
-    Equal environments give equal results. Another environment can change the last bits, and with
-    them all later results. The returned message lists the changes; it is empty if there are none.
-    Raises UserError if the file is damaged or cannot be written.
+    Equal environments give equal results. Another environment can change the last bits of numbers,
+    and with them all later results. The returned message lists the changes; it is empty if there
+    are none. Raises UserError if the file is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
     current = current_environment(run.progress.iteration, learner)
@@ -89,7 +89,7 @@ def record_environment(run: RunFolder, learner: Learner) -> str:
     )
 
 
-FINAL_STAGE = "final_evaluation"
+FINAL_STAGE_NAME = "final_evaluation"
 """Name of the stage after the last iteration in state.json."""
 
 
@@ -97,8 +97,8 @@ FINAL_STAGE = "final_evaluation"
 class TrainingContext:
     """State of a running training, read and changed by the stages.
 
-    Stages save files through these methods and update `progress`. The trainer commits both together
-    with the returned records.
+    Stages save files through these methods and update `progress`. The trainer commits both,
+    together with the records that the stage returns.
     """
 
     run: RunFolder
@@ -108,9 +108,9 @@ class TrainingContext:
     window: Window
     reporter: Reporter
     progress: RunProgress
-    bugs: PublishedBugs
-    """Enabled published bugs; none except in studies of them."""
-    league: StoredLeague | None
+    enabled_bugs: EnabledBugs
+    """Published bugs to reproduce; none, except in studies of these bugs."""
+    league: ReconstructedLeague | None
     """The league of self-play players; None for plain self-play."""
 
     @property
@@ -120,35 +120,36 @@ class TrainingContext:
 
     @property
     def iteration(self) -> int:
-        """The current iteration, counted from 1; the last one during the final evaluation."""
-        return self.progress.iteration - (self.progress.stage == FINAL_STAGE)
+        """The current iteration, counted from 1; in the final evaluation, the last iteration."""
+        return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
-    def update(self, **changes: Any) -> None:
+    def update_progress(self, **changes: Any) -> None:
         """Change fields of `progress`."""
         self.progress = self.progress.model_copy(update=changes)
 
-    def begin(self, title: str, total: int, unit: str) -> Callable[[], float]:
-        """Report the start of a task, and return a function for the elapsed seconds."""
+    def start_task(self, title: str, total: int, unit: str) -> Callable[[], float]:
+        """Report the start of a task, and return a function that returns the elapsed seconds."""
         start = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)
         return lambda: round(perf_counter() - start, 4)
 
-    def evaluator(self, network: int) -> Evaluator:
-        """Return the evaluator of one of the run's networks."""
-        return load_evaluator(self.run, network)
+    def evaluator(self, iteration: int) -> Evaluator:
+        """Return the evaluator of the run's network of an iteration."""
+        return load_run_evaluator(self.run, iteration)
 
-    def network_agent(self, network: int, options: NetworkOptions | None = None) -> Agent:
-        """Return one of the run's networks as an agent, by default with the run's search settings.
+    def network_agent(self, iteration: int, options: NetworkOptions | None = None) -> Agent:
+        """Return the run's network of an iteration as an agent.
 
-        Its name is relative to the run, ``@12``, followed by any differing options.
+        The default options are the run's search settings. The name of the agent is relative to the
+        run, such as ``@12``, followed by any options that differ.
         """
-        agent = run_agent(self.run, network, options)
-        return replace(agent, name=inside_run(agent.name, self.run.path))
+        agent = agent_of_run(self.run, iteration, options)
+        return replace(agent, name=relative_name(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
-        """Save the learner's network and optimiser state under an iteration."""
+        """Save the learner's network and optimiser state as those of an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
-        about = self.settings.network_of(iteration).model_dump(mode="json")
+        about = self.settings.network_at(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)
 
     def save_examples(self, examples: Examples) -> None:
@@ -165,15 +166,15 @@ class TrainingContext:
 
     def _add_to_window(self, examples: Examples, features: NDArray[np.float16] | None) -> None:
         discount, source = self.settings.search.discount, self.inputs.feature_source
-        labelled = self.bugs.labelled(examples)
+        labelled = self.enabled_bugs.relabelled_examples(examples)
         targets = None
         if source is not None and features is not None:
-            targets = source.targets(examples, features)
-        self.window.add(*window_rows(labelled, discount, self.learner.columns, targets))
+            targets = source.feature_targets(examples, features)
+        self.window.add(*window_rows(labelled, discount, self.learner.vector_columns, targets))
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
         """Save games of this iteration under the name of a stage."""
-        self.run.games.record(self.progress.iteration, stage, games)
+        self.run.games.write_stage(self.progress.iteration, stage, games)
 
     def play_match(
         self, a: Agent, b: Agent, games: int, stage: str, *, openings: int = 0, begin: int = 0
@@ -188,7 +189,7 @@ class TrainingContext:
 
 
 class Stage(ABC):
-    """Base class of training stages, which are repeated as a whole if interrupted.
+    """Base class of training stages; an interrupted stage is repeated as a whole.
 
     Results must depend only on the settings, `context.progress` and the files of earlier stages. A
     resumed run then ends with the same bytes as an uninterrupted one.
@@ -202,5 +203,5 @@ class Stage(ABC):
         return True
 
     @abstractmethod
-    def run(self, context: TrainingContext) -> Sequence[Record]:
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Run the stage, save its files and update `context.progress`; return its records."""

@@ -9,22 +9,22 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.networks.head import HeadOutput
+from zerolab.networks.head import SearchOutput
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.move_times import MoveTimes, move_kind
 from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
-from zerolab.training.reporting import best_after, read_records
-from zerolab.training.settings import TrainSettings
+from zerolab.training.reporting import best_network_after, read_records
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
-_MILLISECONDS = 3_600_000.0  # in an hour
-_BASIC_OUTPUTS: tuple[HeadOutput, ...] = ("priors", "values")
+_MILLISECONDS_PER_HOUR = 3_600_000.0
+_BASIC_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
 
 
 class IterationCost(NamedTuple):
-    """Cumulative cost of a run at the end of an iteration.
+    """Cumulative cost of a run from its start to the end of an iteration.
 
     Gate games, accuracy measurements and the final evaluation count only in `seconds`.
     """
@@ -33,15 +33,17 @@ class IterationCost(NamedTuple):
     games: int = 0
     """Finished self-play games."""
     moves: int = 0
-    """Searched moves in self-play, including random plies of the episodic mode."""
+    """Searched moves in self-play, including random plies in episodic mode."""
     simulations: int = 0
-    """Simulations for these moves."""
+    """Simulations of all searched moves."""
     evaluated: int = 0
-    """Positions evaluated by the network. The `deduplicated`, `cached` and `terminal` simulations
-    needed no evaluation (see `SelfPlayRecord`)."""
+    """Leaves evaluated by the network in self-play."""
     deduplicated: int = 0
+    """Leaves identical to another leaf of the same step, which need no evaluation."""
     cached: int = 0
+    """Leaves with a cached evaluation."""
     terminal: int = 0
+    """Leaves with a finished game or a proven result, which need no evaluation."""
     examples_seen: int = 0
     """Training examples, including repetitions."""
     selfplay_flops: int = 0
@@ -51,20 +53,23 @@ class IterationCost(NamedTuple):
     seconds: Mapping[str, float] = {}
     """Wall-clock seconds by stage, on the run's machine."""
     reference_hours: float | None = None
-    """Hours for these moves on the reference machine, excluding training: milliseconds per move
-    times moves [Clausen2021]. A move with fewer simulations than measured, such as a random ply,
-    counts proportionally. None without a reference."""
+    """Hours of self-play on the reference machine: moves times milliseconds per move [Clausen2021].
+    A move with fewer simulations than the measured ones, such as a random ply, counts
+    proportionally. None without a reference."""
     accuracy: AccuracyRecord | None = None
     """The accuracy measured in this iteration; None if it was not measured."""
 
     @property
     def avoided(self) -> int:
-        """Evaluations saved by deduplication and by the cache."""
+        """Evaluations avoided by deduplication and by the cache."""
         return self.deduplicated + self.cached
 
     @property
     def strong(self) -> float | None:
-        """Strong accuracy of the search in this iteration; None if not measured."""
+        """Strong accuracy with search: share of positions where the best network plays a best move.
+
+        None if it was not measured in this iteration.
+        """
         return None if self.accuracy is None else self.accuracy.search_strong
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,7 +101,7 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Iterat
 def cost_to_reach(
     costs: Iterable[IterationCost], levels: Iterable[float]
 ) -> dict[float, IterationCost | None]:
-    """Return the cost of reaching each level of strong accuracy, in [0, 1], with search.
+    """Return the cost of reaching each level of strong accuracy with search, in [0, 1].
 
     This is the cost after the first iteration with at least that accuracy; None if no iteration
     reached it.
@@ -123,7 +128,7 @@ def _costs(
             cost = cost._replace(seconds={**cost.seconds, record.stage: seconds})
             match record:
                 case SelfPlayRecord():
-                    player = best_after(records, iteration - 1)
+                    player = best_network_after(records, iteration - 1)
                     cost = _with_self_play(cost, settings, record, player, reference)
                 case LearnRecord():
                     cost = _with_learning(cost, settings, record)
@@ -158,10 +163,10 @@ def _with_self_play(
 def _with_learning(
     cost: IterationCost, settings: TrainSettings, record: LearnRecord
 ) -> IterationCost:
-    from zerolab.networks.flops import sample_flops
+    from zerolab.networks.flops import training_flops
 
-    network, is_frozen = settings.network_of(record.iteration), settings.learn.frozen == "trunk"
-    flops = sample_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
+    network, is_frozen = settings.network_at(record.iteration), settings.learn.frozen == "trunk"
+    flops = training_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
     return cost._replace(
         examples_seen=cost.examples_seen + record.examples_seen,
         learn_flops=cost.learn_flops + record.examples_seen * flops,
@@ -174,14 +179,14 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
 
     weight = record.warm_start_weight or 0.0
     search = warm_start_search(settings.search, settings.warm_start, weight)
-    extra_outputs: tuple[HeadOutput, ...] = tuple(sorted(search.extra_outputs))
-    network, game = settings.network_of(player), parse_game(settings.game)
+    extra_outputs: tuple[SearchOutput, ...] = tuple(sorted(search.extra_outputs))
+    network, game = settings.network_at(player), parse_game(settings.game)
     return evaluation_flops(network, game, (*_BASIC_OUTPUTS, *extra_outputs))
 
 
 def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveTimes) -> float:
     kind = move_kind(settings, player)
-    move = reference.of(kind)
+    move = reference.find(kind)
     if move is None:
         raise _NotMeasuredError(str(kind))
-    return move.milliseconds_per_simulation / _MILLISECONDS
+    return move.milliseconds_per_simulation / _MILLISECONDS_PER_HOUR

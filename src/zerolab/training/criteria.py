@@ -12,14 +12,14 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
-from zerolab.core.config import Variant, require_even
+from zerolab.core.config import VariantSettings, require_even_games
 from zerolab.core.registry import Registry
-from zerolab.ratings.results import Score
+from zerolab.ratings.results import MatchScore
 from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
-class Gate(Variant):
-    """Base class of gates, which decide on a candidate after games against the best network."""
+class Gate(VariantSettings):
+    """Base class of gates, which accept or reject a candidate that has played the best network."""
 
     games: int = Field(default=40, ge=2, le=1_000_000)
     """n: games per iteration, half of them with each colour. [Wang2019], [Wang2020a], [Wang2020b]:
@@ -27,14 +27,14 @@ class Gate(Variant):
 
     openings: int = Field(default=0, ge=0, le=1000)
     """Random plies at the start of each game to vary the games. Each opening is played twice, with
-    colours swapped. The papers: 0, so that two deterministic networks repeat their games."""
+    colours swapped. The papers use 0, with which two deterministic networks repeat their games."""
 
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        return require_even(games)
+        return require_even_games(games)
 
-    def accepts(self, score: Score, los: float) -> bool:
+    def accepts(self, score: MatchScore, los: float) -> bool:
         """Return True if the candidate replaces the best network.
 
         `score` is the candidate's score over all games. `los` is the likelihood that it is
@@ -58,7 +58,7 @@ class WinRateGate(Gate):
     """u: smallest accepted share of wins among decisive games. [Wang2019], [Wang2020a],
     [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7); [Hongcharoen2018]: 0.55."""
 
-    def accepts(self, score: Score, los: float) -> bool:
+    def accepts(self, score: MatchScore, los: float) -> bool:
         decisive = score.wins + score.losses
         return decisive > 0 and score.wins / decisive >= self.threshold
 
@@ -66,8 +66,8 @@ class WinRateGate(Gate):
 class LosGate(Gate):
     """Acceptance of a candidate with sufficient likelihood of superiority.
 
-    The likelihood is that of the [BayesElo] model. Games start from paired random openings, and
-    repeated games count once. Otherwise a few games repeated many times would look like strong
+    The likelihood is computed with the [BayesElo] model. Games start from paired random openings,
+    and repeated games count once. Otherwise a few games repeated many times would look like strong
     evidence.
     """
 
@@ -80,14 +80,14 @@ class LosGate(Gate):
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
     """Smallest accepted likelihood of superiority."""
 
-    def accepts(self, score: Score, los: float) -> bool:
+    def accepts(self, score: MatchScore, los: float) -> bool:
         return los >= self.min_los
 
 
 class AlwaysGate(Gate):
     """Acceptance of every candidate, as in [Silver2018] and the factorial part of [Wang2020a].
 
-    Any games only measure the training Elo.
+    Games, if any, only measure the training Elo.
     """
 
     name: Literal["always"] = "always"
@@ -95,7 +95,7 @@ class AlwaysGate(Gate):
     games: int = Field(default=0, ge=0, le=1_000_000)
     """Games per iteration. [Wang2020a]: 0."""
 
-    def accepts(self, score: Score, los: float) -> bool:
+    def accepts(self, score: MatchScore, los: float) -> bool:
         return True
 
 
@@ -103,7 +103,7 @@ for _gate in (WinRateGate, LosGate, AlwaysGate):
     GATES.add(_gate.model_fields["name"].default, _gate)
 
 
-RAMPS: Registry[type[Variant]] = Registry("ramp")
+RAMPS: Registry[type[VariantSettings]] = Registry("ramp")
 
 
 class MatchSize(NamedTuple):
@@ -114,25 +114,25 @@ class MatchSize(NamedTuple):
     """Random plies at the start of every pair of games."""
 
 
-class Ramp(Variant):
-    """Base class of ramps, which set the weight of the warm start until it ends at weight 0."""
+class Ramp(VariantSettings):
+    """Base class of ramps, which set the weight of the warm start and its end, at weight 0."""
 
     @property
-    def last(self) -> int | None:
+    def last_iteration(self) -> int | None:
         """The last iteration with a weight above 0; None if unknown in advance."""
         return None
 
     @property
-    def match(self) -> MatchSize | None:
-        """Size of the match after each iteration between plain search and warm start, if any."""
+    def match_size(self) -> MatchSize | None:
+        """Size of the match of plain against warm-start search after each iteration, if any."""
         return None
 
     def weight(self, iteration: int) -> float:
-        """Return the weight, in [0, 1], of an iteration counted from 1."""
+        """Return the weight in an iteration, counted from 1; the weight is in [0, 1]."""
         raise NotImplementedError
 
     def is_over(self, los: float) -> bool:
-        """Return True if a match ends the warm start, regardless of later weights.
+        """Return True if the result of a match ends the warm start, regardless of later weights.
 
         `los` is the likelihood that plain search is stronger, estimated from the match.
         """
@@ -146,15 +146,15 @@ class _LimitedRamp(Ramp):
     """I': length of the warm start in iterations. [Wang2020b]: 5."""
 
     @property
-    def last(self) -> int:
+    def last_iteration(self) -> int:
         return self.iterations
 
 
 class LinearRamp(_LimitedRamp):
     """Linearly decreasing weight 1 - i / I' for i = iteration - 1 < I' [Wang2020b].
 
-    For I' = 5 the weights are 1, 0.8, 0.6, 0.4 and 0.2. Rollout, Rave and RoRa have no weight; they
-    stay active for all I' iterations.
+    For I' = 5 the weights are 1, 0.8, 0.6, 0.4 and 0.2. The variants Rollout, Rave and RoRa have no
+    weight and stay active for all I' iterations.
     """
 
     name: Literal["linear"] = "linear"
@@ -184,17 +184,17 @@ class EndlessRamp(Ramp):
 class AdaptiveRamp(Ramp):
     """Full weight until plain search beats warm-start search [Wang2021a].
 
-    They play a match after every iteration, both with the best network. [Wang2021a] compares their
-    scores; this ramp uses the likelihood that plain search is stronger. At 0.95, about one match in
-    twenty between equal players ends the warm start. It therefore ends eventually even if the
-    searches are equally strong.
+    After every iteration, the two searches play a match, both with the best network. [Wang2021a]
+    compares their scores; this ramp uses the likelihood that plain search is stronger. At 0.95,
+    about one match in twenty between equally strong searches ends the warm start, so that it ends
+    eventually even then.
     """
 
     name: Literal["adaptive"] = "adaptive"
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Games per match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """Likelihood of superiority of plain search at which the warm start ends."""
+    """Smallest likelihood that plain search is stronger with which the warm start ends."""
     openings: int = Field(default=2, ge=1, le=1000)
     """Random plies at the start of each game. Each opening is played twice, with colours
     swapped."""
@@ -202,10 +202,10 @@ class AdaptiveRamp(Ramp):
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        return require_even(games)
+        return require_even_games(games)
 
     @property
-    def match(self) -> MatchSize:
+    def match_size(self) -> MatchSize:
         return MatchSize(self.games, self.openings)
 
     def weight(self, iteration: int) -> float:
@@ -219,16 +219,16 @@ for _ramp in (LinearRamp, ConstantRamp, EndlessRamp, AdaptiveRamp):
     RAMPS.add(_ramp.model_fields["name"].default, _ramp)
 
 
-class StopRule(Variant):
+class StopRule(VariantSettings):
     """Base class of stop rules.
 
-    Rules depend only on the records in metrics.jsonl, so that a resumed run ends in the same
+    A rule depends only on the records in metrics.jsonl, so that a resumed run ends in the same
     iteration as an uninterrupted one.
     """
 
     @property
     def needs_accuracy(self) -> bool:
-        """True if the rule depends on accuracy on solved positions."""
+        """True if the rule requires measurements of accuracy on solved positions."""
         return False
 
     def is_met(self, records: Sequence[Record]) -> bool:
@@ -254,7 +254,7 @@ class NoGainStop(StopRule):
     name: Literal["no_gain"] = "no_gain"
 
     iterations: int = Field(default=10, ge=1)
-    """Iterations without a new maximum after which the run ends. [Clausen2021]: 10."""
+    """Number of iterations without a new maximum after which the run ends. [Clausen2021]: 10."""
 
     accuracy: Literal["search_strong", "search_weak", "network_strong", "network_weak"] = (
         "search_strong"
@@ -277,15 +277,16 @@ class NoGainStop(StopRule):
 class SpentStop(StopRule):
     """End of a run after a number of network evaluations in self-play.
 
-    This allows comparing runs with different searches or numbers of games at equal cost. For the
-    same purpose, [Clausen2021] gives every trial of its hyperparameter search two hours.
+    With this rule, runs with different searches or numbers of games can be compared at equal cost.
+    For the same purpose, [Clausen2021] limits every trial of its hyperparameter search to two
+    hours.
     """
 
     name: Literal["spent"] = "spent"
 
     evaluations: int = Field(default=1_000_000, ge=1, le=1 << 62)
-    """Positions evaluated by the network in self-play after which no further iteration begins. The
-    last iteration is completed, so the limit is exceeded less if iterations are short."""
+    """Number of network evaluations in self-play after which no further iteration begins. The last
+    iteration is completed, so the limit is exceeded by up to one iteration."""
 
     def is_met(self, records: Sequence[Record]) -> bool:
         counts = (record.evaluated for record in records if isinstance(record, SelfPlayRecord))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zerolab.core.errors import UserError
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure, shortened
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_positions
+from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_coordinates
 from zerolab.training.records import FINAL_RECORDS, GateRecord, Record, SupervisedRecord
 from zerolab.training.reporting import read_records
 
@@ -24,8 +24,8 @@ _LABELS = {
     "games": "games of self-play",
     "hours": "hours of training",
 }
-_LAST = GateRecord, SupervisedRecord
-"""The last record of an iteration."""
+_LAST_RECORDS = GateRecord, SupervisedRecord
+"""Records of a finished iteration; only a warm-start match and measurements can follow."""
 _TITLES = {
     "loss": "loss in the last epoch",
     "elo": "training Elo of the best network (biased)",
@@ -49,19 +49,20 @@ _STYLES: tuple[Any, ...] = (
 """Line styles for the losses of heads, in order of appearance."""
 
 
-class Curves(NamedTuple):
-    """The records of a run with their positions on the x axis, and their panels."""
+class RunCurves(NamedTuple):
+    """The records of a run with their x coordinates, and the panels drawn from them."""
 
     title: str
     records: list[Record]
-    x: list[float]
+    x_coordinates: list[float]
+    """One for every record."""
     colour: str
     panels: dict[str, Panel]
-    """By key."""
+    """Panels by key."""
 
 
 def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
-    """Draw losses, training Elo, game length, time and any accuracy, with one colour per run.
+    """Draw losses, training Elo, game length, time and accuracy, with one colour per run.
 
     Raises UserError for a run without a finished iteration.
     """
@@ -86,20 +87,22 @@ def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
     return figure
 
 
-def _curves(run: RunFolder, x: XAxis, shade: str) -> Curves:
+def _curves(run: RunFolder, x: XAxis, shade: str) -> RunCurves:
     records = read_records(run)
-    if not any(isinstance(record, _LAST) for record in records):
+    if not any(isinstance(record, _LAST_RECORDS) for record in records):
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
     panels = {each.key: each for each in panels_of(records, x)}
-    return Curves(shortened(run.path.as_posix()), records, x_positions(records, x), shade, panels)
+    return RunCurves(
+        shortened(run.path.as_posix()), records, x_coordinates(records, x), shade, panels
+    )
 
 
-_Draw = Callable[["Axes", Curves], None]
-_Style = Any  # what matplotlib takes for a line style
+_Draw = Callable[["Axes", RunCurves], None]
+_Style = Any  # a line style of matplotlib
 
 
-def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
-    """Return the functions that draw a run in each panel, by title."""
+def _panels(curves: Sequence[RunCurves]) -> Mapping[str, _Draw]:
+    """Return the functions that draw a run in a panel, by panel title."""
     available = {key for each in curves for key in each.panels}
     panels: dict[str, _Draw] = {}
     for key, title in _TITLES.items():
@@ -110,8 +113,8 @@ def _panels(curves: Sequence[Curves]) -> Mapping[str, _Draw]:
     return panels
 
 
-def _series_styles(key: str, curves: Sequence[Curves]) -> dict[str, _Style]:
-    """Return the line styles of the drawn series of a panel, by name."""
+def _series_styles(key: str, curves: Sequence[RunCurves]) -> dict[str, _Style]:
+    """Return the line styles of the drawn series of a panel, by series name."""
     if key == "elo":
         return {BEST_NETWORK: "solid"}
     panels = [each.panels[key] for each in curves if key in each.panels]
@@ -120,9 +123,9 @@ def _series_styles(key: str, curves: Sequence[Curves]) -> dict[str, _Style]:
 
 
 def _draw_panel(key: str, styles: Mapping[str, _Style]) -> _Draw:
-    """Return a function that draws a panel of a run, with intervals, each series in its style."""
+    """Return a function that draws the series of a run's panel, each in its style, with bands."""
 
-    def draw(axes: Axes, curves: Curves) -> None:
+    def draw(axes: Axes, curves: RunCurves) -> None:
         for series in curves.panels[key].series if key in curves.panels else ():
             if series.name not in styles:
                 continue
@@ -137,19 +140,23 @@ def _draw_panel(key: str, styles: Mapping[str, _Style]) -> _Draw:
     return draw
 
 
-def _draw_seconds(axes: Axes, curves: Curves) -> None:
+def _draw_seconds(axes: Axes, curves: RunCurves) -> None:
     """Draw the total seconds of each iteration."""
     totals = _seconds(curves.records)
-    ends = {record.iteration: x for record, x in zip(curves.records, curves.x, strict=True)}
+    ends = {
+        record.iteration: x for record, x in zip(curves.records, curves.x_coordinates, strict=True)
+    }
     x = [ends[iteration] for iteration in totals]
     seconds = [sum(stages.values()) for stages in totals.values()]
     axes.plot(x, seconds, marker=".", color=curves.colour)
 
 
-def _draw_stages(axes: Axes, curves: Curves) -> None:
+def _draw_stages(axes: Axes, curves: RunCurves) -> None:
     """Draw the seconds of each iteration as bars stacked by stage, with a legend."""
     totals = _seconds(curves.records)
-    ends = {record.iteration: x for record, x in zip(curves.records, curves.x, strict=True)}
+    ends = {
+        record.iteration: x for record, x in zip(curves.records, curves.x_coordinates, strict=True)
+    }
     x = [ends[iteration] for iteration in totals]
     starts = [0.0, *x[:-1]] if len(x) > 1 else [x[0] - 1.0]
     widths = [0.8 * (end - start) for start, end in zip(starts, x, strict=True)]
@@ -164,7 +171,7 @@ def _draw_stages(axes: Axes, curves: Curves) -> None:
 
 def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
     """Return the seconds of each stage of the finished iterations."""
-    finished = {record.iteration for record in records if isinstance(record, _LAST)}
+    finished = {record.iteration for record in records if isinstance(record, _LAST_RECORDS)}
     totals: dict[int, dict[str, float]] = {}
     for record in records:
         if record.iteration in finished and not isinstance(record, FINAL_RECORDS):
@@ -173,8 +180,8 @@ def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
     return totals
 
 
-def _handles(curves: Sequence[Curves]) -> list[Artist]:
-    """Return legend entries for the colours of runs and for line styles."""
+def _handles(curves: Sequence[RunCurves]) -> list[Artist]:
+    """Return the legend entries of the runs' colours and of the line styles."""
     from matplotlib.lines import Line2D
 
     runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]

@@ -1,4 +1,4 @@
-"""Evaluation stages: accuracy, validation and the final evaluation."""
+"""Stages that measure networks: accuracy, validation and the final evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import Agent, ProgramPlayer
 from zerolab.agents.options import (
     NetworkOptions,
-    parse_options,
+    parse_search_options,
     require_network_outputs,
     split_options,
 )
@@ -24,25 +24,25 @@ from zerolab.evaluation.accuracy import (
     network_choices,
     player_choices,
 )
-from zerolab.evaluation.estimates import Estimate, proportion_estimate
+from zerolab.evaluation.estimates import MeanEstimate, proportion_estimate
 from zerolab.evaluation.positions import Positions
-from zerolab.networks.inference import torch_threads
+from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.match import Match
 from zerolab.play.pair_results import pair_result
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, ExtraOutput, evaluate
-from zerolab.training.context import FINAL_STAGE, Stage, TrainingContext
-from zerolab.training.facts import label_outcomes
+from zerolab.training.context import FINAL_STAGE_NAME, Stage, TrainingContext
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
     Record,
     SupervisedRecord,
-    UnplayedRecord,
+    UnplayedBaselineRecord,
 )
-from zerolab.training.reporting import best_after, read_records
-from zerolab.training.settings import TrainSettings
+from zerolab.training.reporting import best_network_after, read_records
+from zerolab.training.train_settings import TrainSettings
+from zerolab.training.window_facts import outcome_labels
 
 _BATCH = 1024
 _MIN_PRIOR = 1e-30  # keeps logarithms finite
@@ -52,31 +52,34 @@ class Predictions(NamedTuple):
     """A network's predictions for n positions."""
 
     actions: NDArray[np.int64]
-    """[n], the legal action with the highest prior."""
-    results: NDArray[np.int8]
-    """[n], the most probable outcome for the side to move, -1, 0 or 1."""
+    """[n]: legal action with the highest prior."""
+    outcomes: NDArray[np.int8]
+    """[n]: most probable outcome for the side to move: -1, 0 or 1."""
     values: NDArray[np.float32]
-    """[n], the expected outcome for the side to move."""
+    """[n]: expected outcome for the side to move, in [-1, 1]."""
     policy_errors: NDArray[np.float64]
-    """[n], cross-entropy between the priors and the uniform policy over the best moves."""
+    """[n]: cross-entropy between the priors and the uniform policy over the best moves."""
 
 
-def predict(evaluator: Evaluator, positions: Positions, predicts_draws: bool) -> Predictions:
-    """Return a network's predictions; `predicts_draws` if one of its heads predicts draws.
+def predict_positions(
+    evaluator: Evaluator, positions: Positions, predicts_draws: bool
+) -> Predictions:
+    """Return a network's predictions for solved positions.
 
-    Without such a head, the result is the outcome nearest to the value.
+    `predicts_draws` is True if a head of the network predicts draws. Without such a head, the
+    predicted outcome is the one nearest to the value.
     """
     extra_outputs: tuple[ExtraOutput, ...] = ("draws",) if predicts_draws else ()
     parts = []
-    with torch_threads(1):  # as in games; with several cores the last bits can differ
+    with limit_torch_threads(1):  # as in games; with several cores the last bits can differ
         for begin in range(0, len(positions), _BATCH):
             rows = slice(begin, begin + _BATCH)
             priors, values, draws, _ = evaluate(evaluator, positions.states[rows], extra_outputs)
-            results = np.rint(values) if draws is None else _most_probable(values, draws)
-            best = positions.values[rows] == positions.best[rows, None]
+            outcomes = np.rint(values) if draws is None else _most_probable(values, draws)
+            best = positions.action_values[rows] == positions.position_values[rows, None]
             logs = np.where(best, np.log(np.maximum(priors, _MIN_PRIOR)), 0.0).sum(axis=1)
             actions = np.where(positions.legal[rows], priors, -1.0).argmax(axis=1)
-            parts.append((actions, results.astype(np.int8), values, -logs / best.sum(axis=1)))
+            parts.append((actions, outcomes.astype(np.int8), values, -logs / best.sum(axis=1)))
     return Predictions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -87,31 +90,38 @@ def _most_probable(values: NDArray[np.float32], draws: NDArray[np.float32]) -> N
 
 
 class SupervisedStage(Stage):
-    """Acceptance of every candidate, and its measurement on the validation positions."""
+    """Acceptance of every candidate, and measurement on the validation positions."""
 
     name = "supervised"
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Make the candidate the best network and measure it."""
-        context.update(best=context.progress.iteration)
-        split = context.inputs.split
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
+        """Make the candidate the best network, and measure it."""
+        context.update_progress(best=context.progress.iteration)
+        split = context.inputs.solved_split
         assert split is not None  # only supervised runs have this stage
-        return [measure_part(context, "validation", split.validation)]
+        return [measure_solved_positions(context, "validation", split.validation)]
 
 
-def measure_part(context: TrainingContext, name: str, positions: Positions) -> SupervisedRecord:
-    """Measure the best network on a part of the solved positions."""
-    seconds = context.begin(name, len(positions), "positions")
+def measure_solved_positions(
+    context: TrainingContext, name: str, positions: Positions
+) -> SupervisedRecord:
+    """Measure the best network on a part of the solved positions: "validation" or "test"."""
+    seconds = context.start_task(name, len(positions), "positions")
     heads = context.settings.network.heads
-    predicts_draws = any("draws" in head.outputs for head in heads)
-    predictions = predict(context.evaluator(context.progress.best), positions, predicts_draws)
+    predicts_draws = any("draws" in head.search_outputs for head in heads)
+    predictions = predict_positions(
+        context.evaluator(context.progress.best), positions, predicts_draws
+    )
     grades = grade_moves(positions, predictions.actions)
-    labels, exact = label_outcomes(positions, context.bugs), np.sign(positions.best)
+    labels, exact = (
+        outcome_labels(positions, context.enabled_bugs),
+        np.sign(positions.position_values),
+    )
     estimates = {
-        "strong": proportion_estimate(grades.strong, positions.games),
-        "weak": proportion_estimate(grades.weak, positions.games),
-        "label": proportion_estimate(predictions.results == labels, positions.games),
-        "result": proportion_estimate(predictions.results == exact, positions.games),
+        "strong": proportion_estimate(grades.strong, positions.game_numbers),
+        "weak": proportion_estimate(grades.weak, positions.game_numbers),
+        "label": proportion_estimate(predictions.outcomes == labels, positions.game_numbers),
+        "result": proportion_estimate(predictions.outcomes == exact, positions.game_numbers),
     }
     fields = {
         "iteration": context.iteration,
@@ -126,7 +136,7 @@ def measure_part(context: TrainingContext, name: str, positions: Positions) -> S
     return SupervisedRecord.model_validate(fields)
 
 
-def _interval_fields(name: str, estimate: Estimate | None) -> dict[str, float]:
+def _interval_fields(name: str, estimate: MeanEstimate | None) -> dict[str, float]:
     assert estimate is not None  # there is at least one position
     mean, low, high = estimate.interval
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
@@ -135,7 +145,7 @@ def _interval_fields(name: str, estimate: Estimate | None) -> dict[str, float]:
 class AccuracyStage(Stage):
     """Measurement of the best network on solved positions, every few iterations.
 
-    The random numbers are the same each time, so that only the network makes a difference.
+    Every measurement uses the same random numbers, so that only the networks differ.
     """
 
     name = "accuracy"
@@ -143,13 +153,13 @@ class AccuracyStage(Stage):
     def is_due(self, context: TrainingContext) -> bool:
         """Return True in every `accuracy.every`-th iteration."""
         every = context.settings.accuracy.every
-        return context.inputs.solved is not None and context.iteration % every == 0
+        return context.inputs.accuracy_positions is not None and context.iteration % every == 0
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Measure the network alone and with its search."""
-        positions, best = context.inputs.solved, context.progress.best
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
+        """Measure the best network alone and with its search."""
+        positions, best = context.inputs.accuracy_positions, context.progress.best
         assert positions is not None  # is_due() checks this
-        seconds = context.begin("accuracy", len(positions), "positions")
+        seconds = context.start_task("accuracy", len(positions), "positions")
         choices = network_choices(context.evaluator(best), positions)
         alone = accuracy_report("network", positions, choices)
         choices = player_choices(
@@ -186,15 +196,15 @@ class Baseline(NamedTuple):
     """An opponent of the final evaluation."""
 
     agent: Agent
-    requested: str | None = None
-    """The spec in the settings, if it refers to another iteration than the agent."""
+    requested_spec: str | None = None
+    """The spec in the settings, if it names another iteration than that of the agent."""
 
 
-def run_baselines(context: TrainingContext) -> list[Baseline]:
+def resolve_baselines(context: TrainingContext) -> list[Baseline]:
     """Return the opponents of a run's final evaluation, without duplicates.
 
-    ``@12`` is the best network after iteration 12. It exists even if candidate 12 was rejected or
-    the run ended earlier.
+    ``@12`` is the best network after iteration 12, even if candidate 12 was rejected or the run
+    ended earlier.
     """
     baselines: dict[str, Baseline] = {}
     for spec in context.settings.final_evaluation.baselines:
@@ -207,7 +217,7 @@ def _resolve_baseline(context: TrainingContext, spec: str) -> Baseline:
     if not spec.startswith("@"):
         return Baseline(parse_agents([spec], context.game)[0])
     iteration, options = _parse_own_network(spec, context.settings)
-    best = best_after(read_records(context.run), iteration)
+    best = best_network_after(read_records(context.run), iteration)
     agent = context.network_agent(best, options)
     return Baseline(agent, None if best == iteration else spec)
 
@@ -247,35 +257,37 @@ def _parse_own_network(spec: str, settings: TrainSettings) -> tuple[int, Network
             f"{quoted(spec)} is beyond the {settings.iterations} iterations of the run: expected"
             f" at most @{settings.iterations}"
         )
-    options = parse_options(NetworkOptions, text, settings.search)
+    options = parse_search_options(NetworkOptions, text, settings.search)
     if options.simulations:
         require_network_outputs(options, settings.network)
     return int(head), options
 
 
 class FinalEvaluationStage(Stage):
-    """Games against every baseline, from paired random openings that vary the games fairly.
+    """Games against every baseline, from random openings that are played with both colours.
 
-    A supervised run is first measured on the test positions.
+    In a supervised run, the network is first measured on the test positions.
     """
 
-    name = FINAL_STAGE
+    name = FINAL_STAGE_NAME
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Measure the test positions, if any, and play the baselines."""
-        split = context.inputs.split
-        test_records = [measure_part(context, "test", split.test)] if split else []
-        baselines = run_baselines(context) if context.settings.final_evaluation.games else []
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
+        """Measure the best network on the test positions, if any, and play the baselines."""
+        split = context.inputs.solved_split
+        test_records = [measure_solved_positions(context, "test", split.test)] if split else []
+        baselines = resolve_baselines(context) if context.settings.final_evaluation.games else []
         return [*test_records, *(_evaluate(context, baseline) for baseline in baselines)]
 
 
 def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
     name, best = baseline.agent.name, context.progress.best
-    seconds = context.begin(f"against {name}", context.settings.final_evaluation.games, "games")
+    seconds = context.start_task(
+        f"against {name}", context.settings.final_evaluation.games, "games"
+    )
     try:
         match = _play_baseline(context, baseline)
     except NotSolvedError as error:  # repeating the games would fail in the same way
-        return UnplayedRecord(
+        return UnplayedBaselineRecord(
             iteration=context.iteration,
             wall_seconds=seconds(),
             network=best,
@@ -289,9 +301,9 @@ def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
         wall_seconds=seconds(),
         network=best,
         opponent=name,
-        asked=baseline.requested,
+        asked=baseline.requested_spec,
         **match.score._asdict(),
-        distinct_games=pair.distinct.games,
+        distinct_games=pair.distinct_score.games,
         score_rate=score_rate,
         low=low,
         high=high,

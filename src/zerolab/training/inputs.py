@@ -1,9 +1,10 @@
 """Inputs of a run, such as its game, solved positions and networks of other runs.
 
-A run can start from a network of another run, and can learn the features of one. Its settings name
-these networks by path. When the run begins, their digests are added to the settings and copies to
-the run folder, so that the other run can change or disappear (docs/decisions/0046). Runs of a study
-begin with such copies, since they can be trained on a machine without the other run.
+A run can start from a network of another run, and can learn the features of such a network. The
+settings name these networks by path. When the run begins, the digests of the networks are added to
+the settings, and copies of the networks to the run folder, so that the other run can change or
+disappear (docs/decisions/0046). Runs of a study begin with the copies, since they can be trained on
+a machine without the other run.
 """
 
 from __future__ import annotations
@@ -22,72 +23,76 @@ from zerolab.core.processes import available_cores
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
-from zerolab.networks.inference import FeatureReader, torch_threads
-from zerolab.networks.network import load_weights
+from zerolab.networks.inference import FeatureExtractor, limit_torch_threads
+from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.store.arrays import Arrays, StoredNetwork, read_network, read_optimizer
+from zerolab.store.arrays import Arrays, NetworkFile, read_network_file, read_optimizer
 from zerolab.store.checks import read_bytes
 from zerolab.store.examples import Examples
-from zerolab.store.games import canonical_folder, source_folder
+from zerolab.store.games import canonical_folder, source_run_folder
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.facts import SolvedSplit, later_features, read_split
 from zerolab.training.learn_settings import StartSettings
-from zerolab.training.settings import AccuracySettings, TrainSettings
-from zerolab.training.shorthands import START
-from zerolab.training.transfer import Side, Transferred, new_network, transfer_weights
+from zerolab.training.shorthands import START_SOURCE_KEY
+from zerolab.training.train_settings import AccuracySettings, TrainSettings
+from zerolab.training.transfer import (
+    TransferredWeights,
+    TransferSide,
+    transfer_weights,
+    untrained_side,
+)
+from zerolab.training.window_facts import SolvedSplit, later_features, read_solved_split
 
 
 class RunInputs(NamedTuple):
-    """External inputs of a run, read once."""
+    """Inputs of a run, most of them from outside its folder, read once."""
 
     game: Game
-    solved: Positions | None = None
-    """Solved positions for measuring accuracy, if any."""
-    split: SolvedSplit | None = None
+    accuracy_positions: Positions | None = None
+    """Solved positions on which accuracy is measured, if any."""
+    solved_split: SolvedSplit | None = None
     """Solved positions to learn from; None if the run learns from its own games."""
     feature_source: FeatureSource | None = None
     """The network whose features are learnt, if any."""
-    start: Start | None = None
-    """Initial weights of network 0; None if it is untrained or already saved."""
+    initial_weights: InitialWeights | None = None
+    """Weights of network 0; None if network 0 is untrained or already saved."""
 
 
-def find_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInputs:
+def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInputs:
     """Return the inputs of a run; raise UserError if one is missing or does not fit.
 
-    A run that has begun reads the copies in its folder. The network that it started from is no
-    longer required.
+    A run that has begun reads the copies in its folder and no longer needs its source network.
     """
     game = parse_game(settings.game)
-    locate: Callable[[str], Path] = Path if run is None else run.positions_path
-    is_begun = run is not None and 0 in run.networks()
+    locate: Callable[[str], Path] = Path if run is None else run.solved_positions_path
+    is_begun = run is not None and 0 in run.network_iterations()
     return RunInputs(
         game,
         _accuracy_positions(settings.accuracy, game, locate),
-        read_split(settings.supervised, game, locate),
-        find_feature_source(settings, run),
-        None if is_begun else find_start(settings, run),
+        read_solved_split(settings.supervised, game, locate),
+        read_feature_source(settings, run),
+        None if is_begun else read_initial_weights(settings, run),
     )
 
 
 def _accuracy_positions(
     settings: AccuracySettings, game: Game, locate: Callable[[str], Path]
 ) -> Positions | None:
-    """Return the positions for measuring accuracy; None if it is not measured."""
+    """Return the positions on which accuracy is measured; None if it is not measured."""
     if not settings.every:
         return None
     positions, _ = read_positions(locate(settings.positions), game)
     if not len(positions):
         raise UserError(
-            f"{settings.positions} has no positions: expected some to measure accuracy on"
+            f"{settings.positions} has no positions: expected positions for measuring accuracy"
         )
     return positions
 
 
-def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder, int]:
-    """Return the run and iteration of a network given as RUN or RUN@N in the setting `key`.
+def find_source_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder, int]:
+    """Return the run and iteration of a network, named RUN or RUN@N by the setting `key`.
 
-    Raises UserError if the network does not exist, or if it belongs to `run` itself.
+    Raises UserError if the network does not exist or belongs to `run` itself.
     """
     try:
         source, iteration = find_network(name)
@@ -100,30 +105,30 @@ def named_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder
     return source, iteration
 
 
-def require_digest(path: Path, stored: StoredNetwork, digest: str) -> None:
-    """Raise UserError if a network does not match the digest in the settings, unless it is ""."""
-    if digest not in ("", stored.digest):
+def require_network_digest(path: Path, network_file: NetworkFile, digest: str) -> None:
+    """Raise UserError unless a network has the digest in the settings, or that is empty."""
+    if digest not in ("", network_file.digest):
         raise UserError(
-            f"{path} has the digest {stored.digest}, not {digest}: expected the network with which"
-            " this run began"
+            f"{path} has the digest {network_file.digest}, not {digest}: expected the network with"
+            " which this run began"
         )
 
 
-def stored_settings(stored: StoredNetwork) -> NetworkSettings:
-    """Return the settings of a stored network; raise UserError for an unknown architecture."""
-    kind: type[NetworkSettings] = NETWORKS[stored.settings["name"]]
-    return validate(kind, stored.settings)
+def stored_network_settings(network_file: NetworkFile) -> NetworkSettings:
+    """Return the settings of a network in a file; raise UserError for unknown architectures."""
+    kind: type[NetworkSettings] = NETWORKS[network_file.settings["name"]]
+    return validate(kind, network_file.settings)
 
 
-def source_network(key: str, name: str) -> NetworkSettings:
-    """Return the settings of the network named in the setting `key`.
+def source_network_settings(key: str, name: str) -> NetworkSettings:
+    """Return the settings of the network `name`, the value of the setting `key`.
 
-    Heads whose settings depend on their run, such as those for features of another network, are
-    omitted.
+    Heads whose settings depend on their run are omitted, such as the head for another network's
+    features.
     """
-    source, iteration = named_network(key, name, None)
-    settings = stored_settings(read_network(source.weights_path(iteration)))
-    heads = tuple(head for head in settings.heads if not head.set_by_run)
+    source, iteration = find_source_network(key, name, None)
+    settings = stored_network_settings(read_network_file(source.weights_path(iteration)))
+    heads = tuple(head for head in settings.heads if not head.fields_set_by_run)
     return settings.model_copy(update={"heads": heads})
 
 
@@ -134,41 +139,43 @@ _FEATURES_KEY = "network.heads.features"
 
 
 class FeatureSource:
-    """A network whose features are learnt, for this position and positions some plies later."""
+    """A network whose features are learnt, for each position and for positions some plies later."""
 
-    def __init__(self, stored: StoredNetwork, plies: Sequence[int]) -> None:
+    def __init__(self, network_file: NetworkFile, plies: Sequence[int]) -> None:
         """Build the network; raise UserError if its heads have no convolutions."""
-        game = parse_game(stored.game)
-        settings = validate(NETWORKS[stored.settings["name"]], stored.settings)
+        game = parse_game(network_file.game)
+        settings = validate(NETWORKS[network_file.settings["name"]], network_file.settings)
         network = build_network(settings, game, seed=0)
-        load_weights(network, stored.weights)
-        self.stored = stored
-        self._reader = FeatureReader(network, game)
+        set_weights(network, network_file.weights)
+        self.network_file = network_file
+        self._extractor = FeatureExtractor(network, game)
         self._plies = plies
 
     @property
     def feature_count(self) -> int:
         """Number of features per position."""
-        return self._reader.feature_count
+        return self._extractor.feature_count
 
     def features(self, states: NDArray[np.uint64]) -> NDArray[np.float16]:
         """Return the features of states uint64[N, words] as float16[N, feature_count]."""
-        with torch_threads(available_cores()):
-            return self._reader.read(states).astype(np.float16)
+        with limit_torch_threads(available_cores()):
+            return self._extractor.extract(states).astype(np.float16)
 
-    def targets(self, examples: Examples, features: NDArray[np.float16]) -> NDArray[np.float16]:
-        """Return the training targets of examples, given their features (`later_features`)."""
+    def feature_targets(
+        self, examples: Examples, features: NDArray[np.float16]
+    ) -> NDArray[np.float16]:
+        """Return the targets of examples from their features; see `later_features`."""
         return later_features(examples, features, self._plies)
 
 
-def count_features(settings: TrainSettings) -> int:
-    """Return the number of features per position of a run's last network.
+def last_network_feature_count(settings: TrainSettings) -> int:
+    """Return the number of features per position that a run's last network computes.
 
     Raises UserError if its heads have no convolutions.
     """
     game = parse_game(settings.game)
-    network = build_network(settings.network_of(settings.iterations), game, settings.seed)
-    return FeatureReader(network, game).feature_count
+    network = build_network(settings.network_at(settings.iterations), game, settings.seed)
+    return FeatureExtractor(network, game).feature_count
 
 
 def features_head(settings: TrainSettings) -> FeaturesHead | None:
@@ -177,30 +184,30 @@ def features_head(settings: TrainSettings) -> FeaturesHead | None:
     return next((head for head in heads if isinstance(head, FeaturesHead)), None)
 
 
-def find_feature_source(
+def read_feature_source(
     settings: TrainSettings, run: RunFolder | None = None
 ) -> FeatureSource | None:
-    """Return the network whose features a run learns; None if there is none.
+    """Return the network whose features a run learns, if any.
 
-    A run that has begun uses its own copy. Raises UserError if the network does not exist, differs
-    from the one with which the run began, or has no features for the run's game.
+    A run that has begun uses the copy in its folder. Raises UserError if the network does not
+    exist, differs from the one with which the run began, or has no features for the run's game.
     """
     head = features_head(settings)
     if head is None:
         return None
-    if run is not None and head.digest and run.source_path(FEATURES_COPY).is_file():
-        path = run.source_path(FEATURES_COPY)
+    if run is not None and head.digest and run.source_copy_path(FEATURES_COPY).is_file():
+        path = run.source_copy_path(FEATURES_COPY)
     else:
         path = _feature_network(head, run)
-    stored = read_network(path)
-    if stored.game != settings.game:
+    network_file = read_network_file(path)
+    if network_file.game != settings.game:
         raise UserError(
-            f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {stored.game}: expected a"
+            f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {network_file.game}: expected a"
             f" network of {settings.game}"
         )
-    require_digest(path, stored, head.digest)
+    require_network_digest(path, network_file, head.digest)
     try:
-        source = FeatureSource(stored, head.plies)
+        source = FeatureSource(network_file, head.plies)
     except UserError as error:
         raise UserError(f"{_FEATURES_KEY}.source = {quoted(head.source)}: {error}") from None
     if head.width not in (0, source.feature_count):
@@ -211,32 +218,32 @@ def find_feature_source(
     return source
 
 
-def read_feature_files(source: RunFolder) -> dict[str, bytes]:
-    """Return the contents of the files, by name, needed to learn the features of a finished run.
+def read_feature_source_files(source: RunFolder) -> dict[str, bytes]:
+    """Return the files needed to learn the features of a finished run: contents by name.
 
     Raises UserError if a file is damaged.
     """
-    return {FEATURES_COPY: read_network(source.weights_path(source.progress.best)).content}
+    return {FEATURES_COPY: read_network_file(source.weights_path(source.progress.best)).content}
 
 
 def _feature_network(head: FeaturesHead, run: RunFolder | None) -> Path:
-    """Return the path of the source network of a head."""
+    """Return the path of the network whose features a head learns."""
     if not head.source:
         raise UserError(
             f"{_FEATURES_KEY}.source is missing: expected a trained network for the same game, such"
             f" as {_FEATURES_KEY}.source=runs/small or {_FEATURES_KEY}.source=runs/small@12"
         )
-    source, iteration = named_network(f"{_FEATURES_KEY}.source", head.source, run)
+    source, iteration = find_source_network(f"{_FEATURES_KEY}.source", head.source, run)
     return source.weights_path(iteration)
 
 
 def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -> TrainSettings:
-    """Return settings completed with the digest and feature count of the source network."""
+    """Return settings completed with the digest and feature count of the feature source."""
     head = features_head(settings)
     if head is None or source is None:
         return settings
     completed = head.model_copy(
-        update={"digest": source.stored.digest, "width": source.feature_count}
+        update={"digest": source.network_file.digest, "width": source.feature_count}
     )
     heads = tuple(completed if each is head else each for each in settings.network.heads)
     network = settings.network.model_copy(update={"heads": heads})
@@ -244,38 +251,43 @@ def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -
 
 
 START_COPY = "start.safetensors"
-"""File name of a run's copy of the network that it starts from."""
+"""File name of a run's copy of the network from which the run starts."""
 START_OPTIMIZER_COPY = "start.optimizer.safetensors"
 """File name of a run's copy of the initial optimiser state, if training continues with it."""
 
 _MAX_BYTES = 1 << 32
 
 
-class Start(NamedTuple):
+class InitialWeights(NamedTuple):
     """Initial weights and optimiser state of a run, taken from another run."""
 
-    settings: StartSettings
-    """Settings of the run, completed with the digest, iteration and game of the source."""
-    transferred: Transferred
-    optimizer: Arrays
-    """The optimiser state to continue with; empty for a new optimiser."""
+    start_settings: StartSettings
+    """The run's settings `start`, completed with the digest, iteration and game of the source."""
+    transferred: TransferredWeights
+    optimizer_state: Arrays
+    """Optimiser state of the source; empty if the run begins with a new optimiser."""
     is_trunk_frozen: bool = False
 
     def describe(self) -> str:
         """Return a message for the user."""
-        start, transferred = self.settings, self.transferred
-        assert start.iteration is not None  # set by `find_start`
-        name = f"{source_folder(start.source, start.iteration)}@{start.iteration}"
-        optimizer = ", with its optimiser state" if self.optimizer else ""
-        new = f"; new: {', '.join(transferred.new)}" if transferred.new else ""
-        if self.is_trunk_frozen and any(part.startswith("plane ") for part in transferred.new):
+        start, transferred = self.start_settings, self.transferred
+        assert start.iteration is not None  # set by `read_initial_weights`
+        name = f"{source_run_folder(start.source, start.iteration)}@{start.iteration}"
+        optimizer = ", with its optimiser state" if self.optimizer_state else ""
+        new = f"; new: {', '.join(transferred.new_parts)}" if transferred.new_parts else ""
+        if self.is_trunk_frozen and any(
+            part.startswith("plane ") for part in transferred.new_parts
+        ):
             new += " (new planes have no effect because the trunk is frozen)"
-        unused = f"; unused: {', '.join(transferred.unused)}" if transferred.unused else ""
+        parts = ", ".join(transferred.unused_parts)
+        unused = f"; unused: {parts}" if parts else ""
         return f"starts from {name}, trained on {start.game}{optimizer}{new}{unused}"
 
 
-def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start | None:
-    """Return the initial weights of a run; None if it starts untrained.
+def read_initial_weights(
+    settings: TrainSettings, run: RunFolder | None = None
+) -> InitialWeights | None:
+    """Return the initial weights of a run; None if it starts with an untrained network.
 
     Raises UserError if the source network does not exist, differs from the one with which the run
     began, or does not fit the run's network.
@@ -283,28 +295,36 @@ def find_start(settings: TrainSettings, run: RunFolder | None = None) -> Start |
     start = settings.start
     if start is None:
         return None
-    files = _copied_files(run) or _source_files(settings, *named_network(START, start.source, run))
-    stored = read_network(files.network)
-    require_digest(files.network, stored, start.digest)
-    source = Side(parse_game(stored.game), stored_settings(stored), stored.weights)
-    target = new_network(settings.network_of(0), parse_game(settings.game), settings.seed)
+    files = _copied_files(run) or _source_files(
+        settings, *find_source_network(START_SOURCE_KEY, start.source, run)
+    )
+    network_file = read_network_file(files.network)
+    require_network_digest(files.network, network_file, start.digest)
+    source = TransferSide(
+        parse_game(network_file.game), stored_network_settings(network_file), network_file.weights
+    )
+    target = untrained_side(settings.network_at(0), parse_game(settings.game), settings.seed)
     try:
         transferred = transfer_weights(start.transfer, source, target)
     except UserError as error:
-        raise UserError(f"{START} = {quoted(start.source)}: {error}") from None
-    optimizer = read_optimizer(files.optimizer, stored) if files.optimizer else {}
-    origin = {"digest": stored.digest, "iteration": stored.iteration, "game": stored.game}
+        raise UserError(f"{START_SOURCE_KEY} = {quoted(start.source)}: {error}") from None
+    optimizer_state = read_optimizer(files.optimizer, network_file) if files.optimizer else {}
+    origin = {
+        "digest": network_file.digest,
+        "iteration": network_file.iteration,
+        "game": network_file.game,
+    }
     is_frozen = settings.learn.frozen == "trunk"
-    return Start(start.model_copy(update=origin), transferred, optimizer, is_frozen)
+    return InitialWeights(start.model_copy(update=origin), transferred, optimizer_state, is_frozen)
 
 
-def start_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
-    """Return the contents of the files, by name, needed to start from a finished run.
+def read_initial_weights_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
+    """Return the files needed to start from a finished run: contents by name.
 
     Raises UserError if a file is damaged.
     """
     files = _source_files(settings, source, source.progress.best)
-    contents = {START_COPY: read_network(files.network).content}
+    contents = {START_COPY: read_network_file(files.network).content}
     if files.optimizer is not None:
         contents[START_OPTIMIZER_COPY] = read_bytes(files.optimizer, _MAX_BYTES)
     return contents
@@ -317,29 +337,31 @@ class _Files(NamedTuple):
 
 
 def _copied_files(run: RunFolder | None) -> _Files | None:
-    """Return the copies in a run folder, if any."""
-    if run is None or not run.source_path(START_COPY).is_file():
+    """Return the copies in a run folder, if any, from which the run starts."""
+    if run is None or not run.source_copy_path(START_COPY).is_file():
         return None
-    optimizer = run.source_path(START_OPTIMIZER_COPY)
-    return _Files(run.source_path(START_COPY), optimizer if optimizer.is_file() else None)
+    optimizer = run.source_copy_path(START_OPTIMIZER_COPY)
+    return _Files(run.source_copy_path(START_COPY), optimizer if optimizer.is_file() else None)
 
 
 def _source_files(settings: TrainSettings, source: RunFolder, iteration: int) -> _Files:
-    """Return the files of another run to start from."""
+    """Return the files of another run from which the run starts."""
     network, optimizer = source.weights_path(iteration), source.optimizer_path(iteration)
-    stored = read_network(network)
-    keeps_optimizer = _can_keep_optimizer(settings, source, stored) and optimizer.is_file()
+    network_file = read_network_file(network)
+    keeps_optimizer = _can_keep_optimizer(settings, source, network_file) and optimizer.is_file()
     return _Files(network, optimizer if keeps_optimizer else None)
 
 
-def _can_keep_optimizer(settings: TrainSettings, source: RunFolder, stored: StoredNetwork) -> bool:
+def _can_keep_optimizer(
+    settings: TrainSettings, source: RunFolder, network_file: NetworkFile
+) -> bool:
     """Return True if game, network and optimiser are equal and all weights are transferred."""
     start, learn = settings.start, source.config.get("learn", {})
     source_optimizer = learn.get("optimizer") if isinstance(learn, dict) else None
     return (
         start is not None
         and start.transfer == "all"
-        and stored.game == settings.game
-        and stored_settings(stored) == settings.network_of(0)
+        and network_file.game == settings.game
+        and stored_network_settings(network_file) == settings.network_at(0)
         and source_optimizer == settings.learn.optimizer.model_dump()
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from zerolab.core.config import Settings, variant_among
+from zerolab.core.config import Settings, variant_annotation
 from zerolab.core.errors import quoted
 from zerolab.core.registry import load_plugins
 from zerolab.networks.catalogue import LOSSES
@@ -14,12 +14,12 @@ from zerolab.networks.head import TargetOptions
 from zerolab.replay.window import Symmetries
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
-from zerolab.training.shorthands import Transfer
+from zerolab.training.shorthands import TransferMethod
 
 load_plugins("training")  # the settings below list all registered types
 
-TARGETS = TargetOptions(0, "visits", "visits", 0.0)
-"""Target options for solved positions, whose facts are those of `facts.label_facts`."""
+SOLVED_TARGET_OPTIONS = TargetOptions(0, "visits", "visits", 0.0)
+"""Target options for solved positions, with the facts of `window_facts.solved_facts`."""
 
 
 class SupervisedSettings(Settings):
@@ -27,11 +27,11 @@ class SupervisedSettings(Settings):
 
     positions: str = ""
     """A file of solved positions for the run's game, written by `zerolab dataset`; empty for
-    self-play. 80 % of its games are used for training, 10 % for validation and 10 % for testing
-    [Clausen2021]."""
+    self-play. Of the file's games, 80 % are used for training, 10 % for validation and 10 % for
+    testing [Clausen2021]."""
 
     digest: str = ""
-    """Digest of the file, whose content must not change. Set by `zerolab fit`."""
+    """Digest of the file of solved positions, which must not change. Set by `zerolab fit`."""
 
     @model_validator(mode="after")
     def _require_both(self) -> SupervisedSettings:
@@ -44,12 +44,12 @@ class StartSettings(Settings):
     """The trained network from which network 0 of a run takes its weights."""
 
     source: str = Field(min_length=1)
-    """The network to start from, RUN or RUN@N, such as runs/gobang@40. Its architecture replaces
-    that of the preset, unless other settings change it."""
+    """The network to start from, RUN or RUN@N, such as runs/gobang@40. The architecture of this
+    network replaces that of the preset, unless other settings change it."""
 
-    transfer: Transfer = "trunk"
+    transfer: TransferMethod = "trunk"
     """The weights to transfer: trunk (with new heads), heads (with a new trunk), all (unchanged),
-    or channels (all, with planes and actions matched by their meaning in both games;
+    or channels (all, with planes and actions matched by their meaning in the two games;
     docs/transfer.md). [Hongcharoen2018]: trunk; [Soemers2023]: channels."""
 
     digest: str = ""
@@ -67,7 +67,7 @@ SET_BY_RUN = ("digest", "iteration", "game")
 
 
 def _number_of_iterations(value: Any) -> Any:
-    """Convert a whole number to a window of that many iterations."""
+    """Convert a whole number N to the settings of a window of N iterations."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return {"name": "iterations", "iterations": value} if is_number else value
 
@@ -75,14 +75,14 @@ def _number_of_iterations(value: Any) -> Any:
 class LearnSettings(Settings):
     """Training of the network on the replay window."""
 
-    window: Annotated[variant_among(WINDOWS), BeforeValidator(_number_of_iterations)] = Field(  # type: ignore[valid-type]
+    window: Annotated[variant_annotation(WINDOWS), BeforeValidator(_number_of_iterations)] = Field(  # type: ignore[valid-type]
         default_factory=WINDOWS["iterations"]
     )
     """Size of the replay window; a whole number is a number of iterations. [Wang2019], [Wang2020a],
     [Wang2020b], [Hongcharoen2018]: iterations; [Clausen2021]: positions, extended: slow; [Wu2019]:
     power_law."""
 
-    merging: variant_among(MERGINGS) = Field(default_factory=MERGINGS["none"])  # type: ignore[valid-type]
+    merging: variant_annotation(MERGINGS) = Field(default_factory=MERGINGS["none"])  # type: ignore[valid-type]
     """Merging of equal positions in the window. Merged examples count once, in the window and in
     `replay_ratio`. [Wang2019], [Wang2020a], [Wang2020b]: none; [Clausen2021], extended: newest."""
 
@@ -93,7 +93,7 @@ class LearnSettings(Settings):
     replay_ratio: float | None = Field(default=None, gt=0, le=10_000)
     """Average number of times that an example is used, under any symmetry, before it leaves the
     window. An iteration trains on replay_ratio * new examples / batch_size batches, in passes over
-    the window. This replaces `epochs`, with which the work per iteration grows with the window.
+    the window. Replaces `epochs`, with which the work per iteration grows with the window.
     [Clausen2021]: about 7, one pass over 2,000,000 examples for every 300,000 new ones."""
 
     batch_size: int = Field(default=64, ge=2)
@@ -105,16 +105,16 @@ class LearnSettings(Settings):
     0.005 with Adam ([Wang2020a] sweeps 0.001 to 0.01); [Clausen2021]: 0.2 with SGD;
     [Hongcharoen2018]: 0.001 with Adam."""
 
-    optimizer: variant_among(OPTIMIZERS) = Field(default_factory=OPTIMIZERS["adam"])  # type: ignore[valid-type]
+    optimizer: variant_annotation(OPTIMIZERS) = Field(default_factory=OPTIMIZERS["adam"])  # type: ignore[valid-type]
     """The optimiser. [Wang2019], [Wang2020a], [Wang2020b], [Hongcharoen2018]: adam; [Clausen2021]:
     sgd."""
 
-    schedule: variant_among(RATE_SCHEDULES) = Field(default_factory=RATE_SCHEDULES["constant"])  # type: ignore[valid-type]
+    schedule: variant_annotation(RATE_SCHEDULES) = Field(default_factory=RATE_SCHEDULES["constant"])  # type: ignore[valid-type]
     """Schedule of learning rate and momentum over the run. [Wang2019], [Wang2020a], [Wang2020b],
     [Hongcharoen2018]: constant; [Clausen2021]: steps, extended: cycle."""
 
     frozen: Literal["none", "trunk"] = "none"
-    """Part of the network with fixed weights; with a frozen trunk, only the heads are trained.
+    """Part of the network whose weights are fixed; with a frozen trunk, only heads are trained.
     [Hongcharoen2018], (b): trunk."""
 
     clip_norm: float = Field(default=0.0, ge=0)
@@ -124,8 +124,8 @@ class LearnSettings(Settings):
     ema_decay: float = Field(default=0.0, ge=0, lt=1)
     """Decay per step of an exponential moving average of weights and batch norm statistics; 0 for
     no average. Games are played with the average, while training continues from the latest weights.
-    It covers about 1 / (1 - ema_decay) steps. [Wu2019]: 0.75 per 250,000 examples, which for
-    batches of 256 is 0.9997 per step."""
+    The average covers about 1 / (1 - ema_decay) steps. [Wu2019]: 0.75 per 250,000 examples, which
+    for batches of 256 is 0.9997 per step."""
 
     value_target_search_weight: float = Field(default=0.0, ge=0, le=1)
     """Weight of the search's root value in value and outcome targets; the remaining weight is on
@@ -135,11 +135,11 @@ class LearnSettings(Settings):
     """Symmetries of each example: all ([Wang2019], [Wang2020a], [Wang2020b]), random (one at a
     time), or none ([Clausen2021])."""
 
-    loss: variant_among(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
-    """The loss to minimise, a function of the policy and value errors, each multiplied by the
+    loss: variant_annotation(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
+    """The loss to minimise: a function of the policy and value errors, each multiplied by the
     weight of its head. The weighted errors of all other heads are added. With the head `outcome`
-    instead of `value`, its error is the value error. [Wang2020b]: sum; [Wang2019] and [Wang2020a]
-    compare policy, value, sum, product and weighted."""
+    instead of `value`, the error of `outcome` is the value error. [Wang2020b]: sum; [Wang2019] and
+    [Wang2020a] compare policy, value, sum, product and weighted."""
 
     @model_validator(mode="before")
     @classmethod
@@ -151,17 +151,17 @@ class LearnSettings(Settings):
             raise ValueError(
                 f"epochs = {quoted(data['epochs'])} and replay_ratio ="
                 f" {quoted(data['replay_ratio'])} both set the number of training steps: expected"
-                " only one of them"
+                " only one of the two settings"
             )
         return {**data, "epochs": None}
 
     @model_validator(mode="after")
     def _window_fits_a_batch(self) -> LearnSettings:
-        size = self.window.positions(1, 0)
+        size = self.window.max_positions(1, 0)
         if size is not None and size < self.batch_size:
             raise ValueError(
                 f"window = {quoted(self.window.name)} begins with {size} positions, fewer than"
-                f" batch_size = {self.batch_size}: expected at least as many"
+                f" batch_size = {self.batch_size}: expected at least {self.batch_size}"
             )
         return self
 
@@ -174,12 +174,11 @@ class LearnSettings(Settings):
             )
         return self
 
-    def steps(self, epoch: int, fresh: int) -> int:
-        """Return the number of batches per iteration, at least 1.
+    def steps_per_iteration(self, steps_per_epoch: int, new_examples: int) -> int:
+        """Return the number of training steps per iteration, at least 1.
 
-        `epoch` is the number of batches per pass over the window, `fresh` the number of new
-        examples.
+        An epoch is a pass over the window; every step trains on one batch.
         """
         if self.replay_ratio is None:
-            return epoch * (self.epochs or 1)
-        return max(1, round(self.replay_ratio * fresh / self.batch_size))
+            return steps_per_epoch * (self.epochs or 1)
+        return max(1, round(self.replay_ratio * new_examples / self.batch_size))

@@ -1,4 +1,4 @@
-"""The learner, which trains a network on batches from the replay window."""
+"""The learner, which trains a network on batches from the replay window, and weight averages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import nn
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.networks.head import TargetOptions
-from zerolab.networks.inference import best_precision
+from zerolab.networks.inference import default_precision
 from zerolab.networks.losses import HeadErrors
-from zerolab.networks.network import Network, load_weights, weights_to_arrays
+from zerolab.networks.network import Network, set_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.optimization import Moment
+from zerolab.training.optimization import StepTime
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -33,7 +33,7 @@ class WeightAverage:
     After step t, counted over the whole run, mean <- mean + share * (weights - mean) with
     share = max(1 - decay, 4 / (t + 3)). Initially this is the polynomial-decay averaging of
     [Shamir2013] with eta = 3, over about the last quarter of the steps. Later it becomes an
-    exponential moving average over about 1 / (1 - decay) steps. Untrained weights are excluded
+    exponential moving average over about 1 / (1 - decay) steps. The untrained weights are excluded
     (docs/decisions/0018). Parameters and batch norm statistics are averaged; integers are copied.
     """
 
@@ -57,55 +57,55 @@ class WeightAverage:
                 self._mean[name].copy_(tensor)
         torch._foreach_lerp_(means, latest, share)
 
-    def arrays(self) -> Arrays:
+    def mean_arrays(self) -> Arrays:
         """Return the average as arrays by name, like `weights_to_arrays`."""
         return {
             name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
         }
 
-    def state(self) -> Arrays:
+    def state_arrays(self) -> Arrays:
         """Return the latest weights and the number of steps; empty before the first step."""
         if not self._steps:
             return {}
         latest = {f"{_LATEST}{name}": x for name, x in weights_to_arrays(self._network).items()}
         return {**latest, _STEPS: np.array(self._steps)}
 
-    def load(self, average: Arrays, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, average: Arrays, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore the average, and load the latest weights into the network.
 
         Other arrays in `state` are ignored. Raises UserError if arrays do not fit the network.
         """
-        load_weights(self._network, average)
+        set_weights(self._network, average)
         self._mean = _copy_weights(self._network)
         self._steps = int(state.get(_STEPS, 0))
         if self._steps:
             latest = {k.removeprefix(_LATEST): x for k, x in state.items() if k.startswith(_LATEST)}
-            load_weights(self._network, latest)
+            set_weights(self._network, latest)
 
 
 def _copy_weights(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
 
 
-class Learned(NamedTuple):
-    """The results of a learning stage."""
+class LearningResult(NamedTuple):
+    """The result of a learning stage."""
 
     examples_seen: int
-    """Training examples, including repetitions."""
+    """Number of training examples, including repetitions."""
     epoch_losses: list[dict[str, float]]
-    """Means of the logged losses of each epoch (`networks.losses.HeadErrors.logged`)."""
+    """Mean losses of each epoch, by the names in `networks.losses.HeadErrors.logged`."""
     learning_rates: list[float]
     """Learning rate of each step."""
     gradient_norm: float | None
     """Mean norm of the gradients before clipping; None without clipping."""
 
     @property
-    def losses(self) -> dict[str, float]:
+    def last_epoch_losses(self) -> dict[str, float]:
         """Mean losses of the last epoch."""
         return self.epoch_losses[-1]
 
     @property
-    def is_finite(self) -> bool:
+    def has_finite_losses(self) -> bool:
         """True if every loss is finite."""
         return all(np.isfinite(list(means.values())).all() for means in self.epoch_losses)
 
@@ -113,8 +113,8 @@ class Learned(NamedTuple):
 class LearningLog:
     """Sums of losses over the steps of each epoch.
 
-    The sums stay on the network's device, because reading a value would wait for the device. An
-    incomplete pass counts as an epoch.
+    The sums stay on the network's device, because reading a number would wait for the device. An
+    incomplete pass over the window counts as an epoch.
     """
 
     def __init__(self, steps_per_epoch: int) -> None:
@@ -124,14 +124,14 @@ class LearningLog:
         self._examples_seen = 0
         self._learning_rates: list[float] = []
 
-    def add(
+    def add_step(
         self,
         losses: Mapping[str, torch.Tensor],
         examples_seen: int,
         learning_rate: float,
         gradient_norm: torch.Tensor | None,
     ) -> None:
-        """Add a step, with its scalar losses by name."""
+        """Add a step with its losses, scalars by name."""
         if len(self._learning_rates) % self._steps_per_epoch == 0:
             self._losses.append({})
         totals = self._losses[-1]
@@ -142,7 +142,7 @@ class LearningLog:
         self._examples_seen += examples_seen
         self._learning_rates.append(learning_rate)
 
-    def learned(self) -> Learned:
+    def result(self) -> LearningResult:
         """Return the means over all steps so far."""
         steps = len(self._learning_rates)
         size = self._steps_per_epoch
@@ -151,7 +151,7 @@ class LearningLog:
             for i, totals in enumerate(self._losses)
         ]
         norm = None if self._norms is None else float(self._norms / steps)
-        return Learned(self._examples_seen, means, self._learning_rates, norm)
+        return LearningResult(self._examples_seen, means, self._learning_rates, norm)
 
 
 class DivergedError(UserError):
@@ -159,45 +159,47 @@ class DivergedError(UserError):
 
 
 class Learner:
-    """A network and its optimiser, whose state is saved along with the weights.
+    """A network and its optimiser, with weights and optimiser state for saving.
 
     With weight averaging, the average is saved as the network, and the latest weights are saved
     with the optimiser state.
 
     Weights and losses are float32. On devices with native bfloat16 support, layers compute in
-    bfloat16 (autocast), which is about twice as fast.
+    bfloat16 (autocast), about twice as fast.
     """
 
     def __init__(
         self,
         network: Network,
         settings: LearnSettings,
-        targets: TargetOptions,
+        target_options: TargetOptions,
         device: torch.device,
     ) -> None:
         self.network = network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.settings = settings
-        self.targets = targets
+        self.target_options = target_options
         self.device = device
-        self.precision = best_precision(device)
+        self.precision = default_precision(device)
         self._autocast = self.precision == torch.bfloat16
         self._is_frozen = settings.frozen == "trunk"
         self.network.trunk.requires_grad_(not self._is_frozen)
         parameters = [each for each in self.network.parameters() if each.requires_grad]
-        self.optimizer = settings.optimizer.optimizer(parameters, settings.learning_rate)
+        self.optimizer = settings.optimizer.new_optimizer(parameters, settings.learning_rate)
         self._average = WeightAverage(network, settings.ema_decay) if settings.ema_decay else None
 
     @property
-    def parameters(self) -> int:
+    def parameter_count(self) -> int:
         """Number of trainable weights and biases."""
         parameters = self.network.parameters()
         return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
 
     @property
-    def columns(self) -> frozenset[str]:
+    def vector_columns(self) -> frozenset[str]:
         """Names of the vector columns of facts on which the heads' targets depend."""
-        columns = (head.columns(self.targets) for head in self.network.kinds.values())
+        columns = (
+            head.vector_columns(self.target_options) for head in self.network.head_settings.values()
+        )
         return frozenset[str]().union(*columns)
 
     def learn(
@@ -208,46 +210,48 @@ class Learner:
         report: Callable[[int], None] = lambda _: None,
         *,
         iterations: int = 0,
-    ) -> Learned:
-        """Train on the number of batches returned by `steps`.
+    ) -> LearningResult:
+        """Train for the number of steps returned by `steps_for`.
 
         The result depends only on (seed, iteration) and the data. `report` is called with the
-        number of finished batches. `iterations` is the length of the run, for schedules that span
+        number of finished steps. `iterations` is the length of the run, for schedules that span
         it; it defaults to `iteration`. Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
-        torch.manual_seed(int(streams.stream(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
-        random = streams.generator(seed, iteration, streams.LEARNING)
-        steps, log = self.steps(window), LearningLog(self._steps_per_epoch(window))
+        torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
+        random = streams.numpy_generator(seed, iteration, streams.LEARNING)
+        steps, log = self.steps_for(window), LearningLog(self._steps_per_epoch(window))
         self.network.train()
         if self._is_frozen:
             self.network.trunk.eval()  # training mode would change the batch norm statistics
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
-            rate = self._set_rates(Moment(iteration, number / steps, iterations or iteration))
+            rate = self._set_rates(StepTime(iteration, number / steps, iterations or iteration))
             errors, norm = self._step(batch)
             with torch.no_grad():
-                log.add(errors.logged(), len(batch.planes), rate, norm)
+                log.add_step(errors.logged_scalars(), len(batch.planes), rate, norm)
             report(number + 1)
-        learned = log.learned()
-        if not learned.is_finite:
+        result = log.result()
+        if not result.has_finite_losses:
             raise DivergedError(
-                f"training diverged in iteration {iteration}, because a loss is not finite: start"
-                f" another run with a learn.learning_rate below {settings.learning_rate}"
+                f"training diverged in iteration {iteration} (a loss is not finite): start another"
+                f" run with a learn.learning_rate below {settings.learning_rate}"
             )
-        return learned
+        return result
 
-    def steps(self, window: Window) -> int:
-        """Return the number of batches that `learn` takes from the window."""
-        return self.settings.steps(self._steps_per_epoch(window), window.fresh)
+    def steps_for(self, window: Window) -> int:
+        """Return the number of steps for which `learn` trains on a window, one batch per step."""
+        return self.settings.steps_per_iteration(
+            self._steps_per_epoch(window), window.updated_count
+        )
 
     def _steps_per_epoch(self, window: Window) -> int:
         return window.batches_per_epoch(self.settings.batch_size, self.settings.symmetries)
 
-    def _set_rates(self, moment: Moment) -> float:
+    def _set_rates(self, time: StepTime) -> float:
         """Set the learning rate and momentum of the next step; return the learning rate."""
-        rates = self.settings.schedule.rates(moment)
-        learning_rate: float = self.settings.learning_rate * rates.factor
+        rates = self.settings.schedule.rates(time)
+        learning_rate: float = self.settings.learning_rate * rates.learning_rate_factor
         options = {"lr": learning_rate}
         if rates.momentum is not None:
             options |= self.settings.optimizer.momentum_option(rates.momentum)
@@ -256,10 +260,10 @@ class Learner:
         return learning_rate
 
     def _step(self, batch: Batch) -> tuple[HeadErrors, torch.Tensor | None]:
-        """Take one step; return its errors and, with clipping, the gradient norm."""
-        heads = self.network.kinds
+        """Take one step; return the errors of the heads and, with clipping, the gradient norm."""
+        heads = self.network.head_settings
         targets = {
-            name: self._tensor(head.target(batch.facts, self.targets))
+            name: self._tensor(head.target(batch.facts, self.target_options))
             for name, head in heads.items()
         }
         planes = self._tensor(batch.planes)
@@ -270,7 +274,7 @@ class Learner:
         }
         errors = HeadErrors(self.settings.loss, list(heads.values()), by_head)
         self.optimizer.zero_grad(set_to_none=True)
-        errors.total().backward()  # type: ignore[no-untyped-call]
+        errors.total_loss().backward()  # type: ignore[no-untyped-call]
         limit = self.settings.clip_norm
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None
         self.optimizer.step()
@@ -285,36 +289,36 @@ class Learner:
         return tensor
 
     def optimizer_arrays(self) -> Arrays:
-        """Return the optimiser state as arrays named PARAMETER/QUANTITY; empty before step 1.
+        """Return the optimiser state, arrays named PARAMETER/QUANTITY; empty before the first step.
 
-        With weight averaging, the latest weights are included.
+        With weight averaging, the latest weights are part of the state.
         """
-        arrays: Arrays = self._average.state() if self._average else {}
+        arrays: Arrays = self._average.state_arrays() if self._average else {}
         for name, parameter in self.network.named_parameters():
             for quantity, value in self.optimizer.state.get(parameter, {}).items():
                 if value is not None:
                     arrays[f"{name}/{quantity}"] = value.cpu().numpy()
         return arrays
 
-    def load(self, weights: Arrays, optimizer: Arrays) -> None:
+    def restore(self, weights: Arrays, optimizer_state: Arrays) -> None:
         """Restore the weights and the optimiser state; raise UserError if they do not fit."""
         if self._average:
-            self._average.load(weights, optimizer)
+            self._average.restore(weights, optimizer_state)
         else:
-            load_weights(self.network, weights)
+            set_weights(self.network, weights)
         self.optimizer.state.clear()
         for name, parameter in self.network.named_parameters():
             state = {
                 key.rpartition("/")[2]: torch.from_numpy(value.copy())
-                for key, value in optimizer.items()
+                for key, value in optimizer_state.items()
                 if key.rpartition("/")[0] == name
             }
             for quantity, value in state.items():
-                # The parameter's memory layout makes sums round as in an uninterrupted run.
+                # With the parameter's memory layout, sums round as in an uninterrupted run.
                 self.optimizer.state[parameter][quantity] = (
                     torch.empty_like(parameter).copy_(value) if value.ndim else value
                 )
 
     def weight_arrays(self) -> Arrays:
         """Return the network's weights, or their average, as arrays."""
-        return self._average.arrays() if self._average else weights_to_arrays(self.network)
+        return self._average.mean_arrays() if self._average else weights_to_arrays(self.network)

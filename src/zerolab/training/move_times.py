@@ -1,6 +1,6 @@
 """Self-play move times, measured on a reference machine.
 
-A network continues earlier games from random plies under the conditions of its run's self-play,
+A network continues earlier games from random plies under the conditions of its run's self-play:
 with the same number of parallel games, root noise, deduplication and tree reuse. Every move is
 fully searched, regardless of the run's budget.
 """
@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from zerolab.agents.kinds.run import load_evaluator
+from zerolab.agents.kinds.run import load_run_evaluator
 from zerolab.core import streams
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import write_text
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import NetworkEvaluator, best_device, best_precision
+from zerolab.networks.inference import NetworkEvaluator, default_device, default_precision
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.play.pairings import Pairing, random_opening
 from zerolab.play.selfplay import SelfPlayResult, play_batches
@@ -34,24 +34,24 @@ from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import MAX_PLIES
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.checks import check_schema, damaged, read_bytes, reading
+from zerolab.store.checks import check_schema_version, damaged_file_error, guarded_read, read_bytes
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import processor_model
-from zerolab.training.settings import TrainSettings
 from zerolab.training.stages import SelfPlayStage
+from zerolab.training.train_settings import TrainSettings
 
-_STEERING = frozenset({"tie_break", "discount", "draw_value"})
+_COST_FREE = frozenset({"tie_break", "discount", "draw_value"})
 """Settings that affect the moves chosen by a search but not its cost."""
-_RULES = "selection", "fpu", "root"
-"""Variants whose name affects the cost but whose parameters do not."""
+_SEARCH_RULES = "selection", "fpu", "root"
+"""Search rules whose names affect the cost of a search, but whose parameters do not."""
 
 
 class MoveKind(Settings):
-    """A class of moves with equal cost, defined by game, network size and amount of search.
+    """A kind of moves with equal cost, defined by game, network and search.
 
-    References identify measurements by it. Settings that affect only the choice of moves, such as
-    PUCT's c, are excluded, and so is the number of parallel games.
+    Cost references identify measurements by the kind of move. Settings that affect only the choice
+    of moves, such as PUCT's c, are excluded, and so is the number of parallel games.
     """
 
     game: str
@@ -69,27 +69,27 @@ class MoveKind(Settings):
 
 
 def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
-    """Return the kind of moves made by a run's network in an iteration."""
+    """Return the kind of move that a run's network of an iteration makes."""
     return MoveKind(
         game=settings.game,
-        network=_json_round_trip(_network_cost_settings(settings.network_of(iteration))),
+        network=_json_round_trip(_network_cost_settings(settings.network_at(iteration))),
         search=_json_round_trip(_search_cost_settings(settings.search)),
     )
 
 
 def _network_cost_settings(network: NetworkSettings) -> dict[str, Any]:
-    """Return the network settings that affect its speed.
+    """Return the network settings that affect the speed of evaluations.
 
-    Self-play computes only the heads used by the search, and their target settings cost nothing.
+    Self-play computes only the heads used by the search. Settings of their targets have no cost.
     """
-    heads = [{"name": head.name} for head in network.heads if head.outputs]
+    heads = [{"name": head.name} for head in network.heads if head.search_outputs]
     return {**network.model_dump(), "heads": heads}
 
 
 def _search_cost_settings(search: SearchSettings) -> dict[str, Any]:
-    """Return the search settings that affect its speed."""
-    costly = {key: value for key, value in search.model_dump().items() if key not in _STEERING}
-    return costly | {rule: costly[rule]["name"] for rule in _RULES}
+    """Return the search settings that affect the speed of searches."""
+    costly = {key: value for key, value in search.model_dump().items() if key not in _COST_FREE}
+    return costly | {rule: costly[rule]["name"] for rule in _SEARCH_RULES}
 
 
 def _json_round_trip(table: dict[str, Any]) -> dict[str, Any]:
@@ -103,14 +103,14 @@ _MAX_BYTES = 1 << 24
 
 
 class Machine(Settings):
-    """The machine of a measurement."""
+    """The machine on which move times were measured."""
 
     processor: str
     """Processor model."""
     device: str
-    """Device that evaluates networks, the name of a GPU or "cpu"."""
+    """Device that evaluates networks: the name of a GPU, or "cpu"."""
     precision: str
-    """Precision of network evaluations, float32 or bfloat16."""
+    """Precision of network evaluations: float32 or bfloat16."""
     cores: int = Field(ge=1)
     """Number of cores available to self-play."""
 
@@ -120,29 +120,30 @@ class MeasuredMove(Settings):
 
     kind: MoveKind
     milliseconds: float = Field(gt=0)
-    """Wall-clock time per move when using the whole machine, the median over all rounds."""
+    """Wall-clock time per move when using the whole machine: the median over all rounds."""
     low: float = Field(gt=0)
     """Lower end of a confidence interval of at least 95 % for the median."""
     high: float = Field(gt=0)
-    """Upper end of that interval."""
+    """Upper end of the confidence interval for the median."""
     rounds: int = Field(ge=1)
+    """Number of measured rounds."""
     moves: int = Field(ge=1)
     """Moves per round."""
     simulations_per_move: float = Field(gt=0)
-    """Mean simulations per move, which is lower than configured if results are proven early."""
+    """Mean simulations per move, which are fewer than configured if results are proven early."""
     parallel_games: int = Field(ge=1)
     """Number of games played in parallel."""
 
     @property
     def milliseconds_per_simulation(self) -> float:
-        """Milliseconds per move divided by simulations per move."""
+        """Milliseconds per move, divided by simulations per move."""
         return self.milliseconds / self.simulations_per_move
 
 
 class MoveTimes(Protocol):
-    """Source of move times on one machine."""
+    """Source of move times measured on one machine."""
 
-    def of(self, kind: MoveKind) -> MeasuredMove | None:
+    def find(self, kind: MoveKind) -> MeasuredMove | None:
         """Return the measurement for a kind of move, if any."""
         ...
 
@@ -153,45 +154,45 @@ class CostReference(Settings):
     machine: Machine
     moves: tuple[MeasuredMove, ...] = ()
 
-    def of(self, kind: MoveKind) -> MeasuredMove | None:
+    def find(self, kind: MoveKind) -> MeasuredMove | None:
         """Return the measurement for a kind of move, if any."""
         return next((move for move in self.moves if move.kind == kind), None)
 
-    def extended(self, measured: MeasuredMove) -> CostReference:
-        """Return a reference with this measurement added or replaced."""
+    def with_measurement(self, measured: MeasuredMove) -> CostReference:
+        """Return a reference with this measurement, which replaces any of the same kind of move."""
         others = tuple(move for move in self.moves if move.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
 
 
-def read_reference(path: Path) -> CostReference:
+def read_cost_reference(path: Path) -> CostReference:
     """Return the reference in a file; raise UserError if it is missing, damaged or newer."""
     if not path.exists():
         raise UserError(
             f"{quoted(path)} does not exist: expected a file written by zerolab cost --measure"
         )
     content = read_bytes(path, _MAX_BYTES)
-    with reading(path):
+    with guarded_read(path):
         table: Any = json.loads(content.decode())
     if not isinstance(table, dict):
-        raise damaged(path, "it is no table")
-    check_schema(path, table.pop("schema_version", None), SCHEMA)
+        raise damaged_file_error(path, "it is not a table")
+    check_schema_version(path, table.pop("schema_version", None), SCHEMA)
     return validate(CostReference, table, source=str(path))
 
 
-def write_reference(path: Path, reference: CostReference) -> None:
-    """Replace a reference's file atomically; raise UserError if it cannot be written."""
+def write_cost_reference(path: Path, reference: CostReference) -> None:
+    """Write a reference to a file atomically; raise UserError if it cannot be written."""
     table = {"schema_version": SCHEMA, **reference.model_dump(mode="json")}
     write_text(path, json.dumps(table, indent=1) + "\n")
 
 
-def reference_to_extend(path: Path, machine: Machine) -> CostReference:
-    """Return the reference in a file for adding measurements, or a new one if there is no file.
+def cost_reference_to_extend(path: Path, machine: Machine) -> CostReference:
+    """Return the reference in a file, or a new one if there is no file, to add measurements.
 
     Raises UserError if the file belongs to another machine.
     """
     if not path.exists():
         return CostReference(machine=machine)
-    reference = read_reference(path)
+    reference = read_cost_reference(path)
     for name, value in machine.model_dump().items():
         if (reference_value := getattr(reference.machine, name)) != value:
             raise UserError(
@@ -208,20 +209,20 @@ _RANDOM_GAMES = 64
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A network whose move times are measured."""
+class MeasurementSubject:
+    """A network whose move times are measured, and the games that it continues."""
 
     settings: TrainSettings
-    """Settings of its run."""
+    """Settings of the network's run."""
     iteration: int
     """Iteration of the network."""
     evaluator: NetworkEvaluator
     games: Sequence[Sequence[int]]
-    """Moves of the games whose positions are searched."""
+    """Moves of the games from whose positions play continues."""
 
     @classmethod
-    def of(cls, run: RunFolder, network: int) -> Subject:
-        """Return a network of a run with the run's latest self-play games.
+    def from_run(cls, run: RunFolder, iteration: int) -> MeasurementSubject:
+        """Return a run's network of an iteration, with the run's latest self-play games.
 
         Raises UserError if the run has no such network or no self-play games.
         """
@@ -230,44 +231,44 @@ class Subject:
         games = [
             game.actions
             for iteration in iterations[-1:]
-            for game in run.games.games(iteration, SelfPlayStage.name)
+            for game in run.games.stage_games(iteration, SelfPlayStage.name)
         ]
         if not games:
             raise UserError(
                 f"{run.path} has no self-play games: expected a run with games whose positions can"
                 " be searched"
             )
-        return cls(saved_settings(run), network, load_evaluator(run, network), games)
+        return cls(saved_settings(run), iteration, load_run_evaluator(run, iteration), games)
 
     @classmethod
-    def untrained(cls, settings: TrainSettings, iteration: int) -> Subject:
-        """Return an untrained network, as large as that of an iteration, with random games."""
+    def untrained(cls, settings: TrainSettings, iteration: int) -> MeasurementSubject:
+        """Return an untrained network, as large as that of an iteration, and random games."""
         game, numbers = parse_game(settings.game), np.arange(_RANDOM_GAMES)
-        network = build_network(settings.network_of(iteration), game, settings.seed)
-        keys = streams.streams(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
+        network = build_network(settings.network_at(iteration), game, settings.seed)
+        keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
         games = [random_opening(game, MAX_PLIES, key) for key in keys]
         return cls(settings, iteration, NetworkEvaluator(network, game), games)
 
 
-def this_machine() -> Machine:
-    """Return the machine of this process."""
-    device = best_device()
+def current_machine() -> Machine:
+    """Return the machine on which this process runs."""
+    device = default_device()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    precision = str(best_precision(device)).removeprefix("torch.")
+    precision = str(default_precision(device)).removeprefix("torch.")
     return Machine(
         processor=processor_model(), device=name, precision=precision, cores=available_cores()
     )
 
 
-def measure_moves(
-    subjects: Sequence[Subject],
+def measure_move_times(
+    subjects: Sequence[MeasurementSubject],
     plies: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> list[MeasuredMove]:
     """Measure the move times of several networks in turn, so that noise affects all of them.
 
-    A round plays `plies` moves in every game. Each subject has one warm-up round and `ROUNDS`
-    measured rounds. `report` is called with the number of finished rounds.
+    A round plays `plies` moves in every game. Each subject plays a warm-up round and `ROUNDS`
+    measured rounds. `report` is called with the number of finished rounds, over all subjects.
     """
     players = [_Player(subject) for subject in subjects]
     for number, player in enumerate(players):
@@ -285,49 +286,50 @@ def measure_moves(
 @dataclass(frozen=True)
 class _Round:
     milliseconds: float
-    episodes: SelfPlayResult
+    selfplay: SelfPlayResult
 
 
 class _Player:
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: MeasurementSubject) -> None:
         settings = subject.settings
         self._games = subject.games
         self._game = parse_game(settings.game)
         self._kind = move_kind(settings, subject.iteration)
         self._search = settings.search
-        self._lanes = settings.selfplay.parallel_games
+        self._parallel_games = settings.selfplay.parallel_games
         self._settings = SelfPlaySettings(
-            parallel_games=self._lanes, temperature_plies=settings.selfplay.temperature_plies
+            parallel_games=self._parallel_games,
+            temperature_plies=settings.selfplay.temperature_plies,
         )
         self._evaluator = subject.evaluator
 
     def play(self, plies: int, number: int) -> _Round:
-        """Play moves in all games, from positions determined by the round number."""
+        """Play moves in all games, from positions that depend on the round number."""
         random = np.random.default_rng(number)
-        threads = min(self._settings.threads, self._lanes)
-        pairings = [self._draw_pairing(random, lane, plies) for lane in range(self._lanes)]
+        threads = min(self._settings.threads, self._parallel_games)
+        pairings = [self._draw_pairing(random, lane, plies) for lane in range(self._parallel_games)]
         batches = [pairings[thread::threads] for thread in range(threads)]
         start = perf_counter()
-        episodes = play_batches(
+        selfplay = play_batches(
             self._game, self._settings, self._search, self._evaluator, number, 0, batches,
-            -(-self._lanes // threads), _NAME, lambda _: None,
+            -(-self._parallel_games // threads), _NAME, lambda _: None,
         )  # fmt: skip
         seconds = perf_counter() - start
-        return _Round(1000.0 * seconds / episodes.moves, episodes)
+        return _Round(1000.0 * seconds / selfplay.searched_move_count, selfplay)
 
     def _draw_pairing(self, random: np.random.Generator, lane: int, plies: int) -> Pairing:
         """Return a game that continues from a random ply of an earlier game."""
         actions = self._games[int(random.integers(len(self._games)))]
         opening = tuple(actions[: int(random.integers(len(actions)))])
-        return Pairing(lane, _NAME, _NAME, lane, opening, plies, self._lanes)
+        return Pairing(lane, _NAME, _NAME, lane, opening, plies, self._parallel_games)
 
     def summarise(self, rounds: Sequence[_Round]) -> MeasuredMove:
-        """Return the measurement from these rounds."""
+        """Return the measurement of these rounds."""
         times = [one_round.milliseconds for one_round in rounds]
-        moves = sum(one_round.episodes.moves for one_round in rounds)
-        simulations = sum(one_round.episodes.counts["simulations"] for one_round in rounds)
+        moves = sum(one_round.selfplay.searched_move_count for one_round in rounds)
+        simulations = sum(one_round.selfplay.search_counts["simulations"] for one_round in rounds)
         return MeasuredMove(
             kind=self._kind, milliseconds=statistics.median(times), low=min(times),
             high=max(times), rounds=len(times), moves=moves // len(rounds),
-            simulations_per_move=simulations / moves, parallel_games=self._lanes,
+            simulations_per_move=simulations / moves, parallel_games=self._parallel_games,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules.
 
-The learner saves all optimiser state, so that a resumed run continues bit for bit. A schedule is a
-pure function of the time of a step and needs no saved state.
+The learner saves the whole optimiser state, so that a resumed run continues bit for bit. A schedule
+is a pure function of the time of a step and needs no saved state.
 
 Weight decay applies to every parameter, including biases and batch norms, as in [ClausenCode].
 [Silver2017] likewise adds the squares of all parameters to the loss.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import Field, field_validator, model_validator
 
-from zerolab.core.config import Variant
+from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
-class OptimizerSettings(Variant):
+class OptimizerSettings(VariantSettings):
     """Base class of optimiser settings; torch is imported only to create an optimiser."""
 
-    def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
+    def new_optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         """Return a torch optimiser for these parameters."""
         raise NotImplementedError
 
     def momentum_option(self, momentum: float) -> dict[str, Any]:
-        """Return the torch optimiser option that sets the momentum, in [0, 1)."""
+        """Return the option of the torch optimiser that sets the momentum, in [0, 1)."""
         raise NotImplementedError
 
 
@@ -57,11 +57,11 @@ def _without_compiler(kind: type[Optimizer]) -> Callable[..., Optimizer]:
     return cast("type[Optimizer]", type(kind.__name__, (kind,), methods))
 
 
-class _AdamSettings(OptimizerSettings):
-    """Base class of Adam and AdamW."""
+class _AdamBaseSettings(OptimizerSettings):
+    """Base class of the settings of Adam and AdamW."""
 
     beta1: float = Field(default=0.9, ge=0, lt=1)
-    """Decay rate of the running mean of gradients. A schedule with momentum overrides it.
+    """Decay rate of the running mean of gradients; schedules with momentum override this value.
     [Kingma2015], [Loshchilov2019]: 0.9."""
 
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -72,7 +72,7 @@ class _AdamSettings(OptimizerSettings):
         return {"betas": (momentum, self.beta2)}  # beta1 acts as Adam's momentum
 
 
-class Adam(_AdamSettings):
+class AdamSettings(_AdamBaseSettings):
     """Steps proportional to m / sqrt(v), with running means m of gradients and v of their squares.
 
     This is [Kingma2015, Algorithm 1] without weight decay, as in the papers that use it.
@@ -80,7 +80,7 @@ class Adam(_AdamSettings):
 
     name: Literal["adam"] = "adam"
 
-    def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
+    def new_optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
 
         betas = self.beta1, self.beta2
@@ -89,10 +89,10 @@ class Adam(_AdamSettings):
         )
 
 
-OPTIMIZERS.add("adam", Adam)
+OPTIMIZERS.add("adam", AdamSettings)
 
 
-class AdamW(_AdamSettings):
+class AdamWSettings(_AdamBaseSettings):
     """Adam with decoupled weight decay [Loshchilov2019, Algorithm 2].
 
     Each step also shrinks every parameter by the fraction learning rate * weight decay.
@@ -101,9 +101,9 @@ class AdamW(_AdamSettings):
     name: Literal["adamw"] = "adamw"
 
     weight_decay: float = Field(default=0.01, ge=0, lt=1)
-    """Fraction by which a step with learning rate 1 would shrink every parameter."""
+    """Fraction by which a step with a learning rate of 1 would shrink every parameter."""
 
-    def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
+    def new_optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
 
         return _without_compiler(torch.optim.AdamW)(
@@ -115,10 +115,10 @@ class AdamW(_AdamSettings):
         )
 
 
-OPTIMIZERS.add("adamw", AdamW)
+OPTIMIZERS.add("adamw", AdamWSettings)
 
 
-class Sgd(OptimizerSettings):
+class SgdSettings(OptimizerSettings):
     """Stochastic gradient descent, b <- momentum * b + g and p <- p - learning rate * b.
 
     g is the gradient of the loss plus weight decay * p. Learning rates are much larger than for
@@ -128,13 +128,13 @@ class Sgd(OptimizerSettings):
     name: Literal["sgd"] = "sgd"
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    """Fraction of b carried over to the next step. [Clausen2021], [Silver2017]: 0.9."""
+    """Fraction of b that the next step keeps. [Clausen2021], [Silver2017]: 0.9."""
 
     weight_decay: float = Field(default=1e-4, ge=0, lt=1)
     """Coefficient c of the term c * p added to the gradient, equivalent to c / 2 * p^2 in the loss.
     [Clausen2021]: 1e-4; [Silver2017]: 2e-4, published as 1e-4 * p^2 in the loss."""
 
-    def optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
+    def new_optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch
 
         return _without_compiler(torch.optim.SGD)(
@@ -149,35 +149,35 @@ class Sgd(OptimizerSettings):
         return {"momentum": momentum}
 
 
-OPTIMIZERS.add("sgd", Sgd)
+OPTIMIZERS.add("sgd", SgdSettings)
 
 
-class Moment(NamedTuple):
-    """The time of a training step within a run."""
+class StepTime(NamedTuple):
+    """Time of a training step within a run, in iterations."""
 
     iteration: int
     """Counted from 1."""
-    progress: float
-    """Fraction of the iteration's steps that precede this one, in [0, 1]."""
-    iterations: int
+    fraction: float
+    """Fraction of the iteration's steps that precede the step, in [0, 1)."""
+    total_iterations: int
     """Number of iterations in the run."""
 
 
-class Rates(NamedTuple):
+class StepRates(NamedTuple):
     """Learning rate and momentum of one step."""
 
-    factor: float = 1.0
+    learning_rate_factor: float = 1.0
     """Learning rate in units of `learn.learning_rate`."""
     momentum: float | None = None
-    """Momentum of SGD, or beta1 of Adam and AdamW; None to leave it unchanged."""
+    """Momentum of SGD, or beta1 of Adam and AdamW; None to leave the momentum unchanged."""
 
 
-class RateSchedule(Variant):
+class RateSchedule(VariantSettings):
     """Base class of learning-rate schedules."""
 
     @property
-    def last(self) -> int | None:
-        """The last iteration with a change, which a run must reach; None if there is none."""
+    def last_iteration(self) -> int | None:
+        """Last iteration in which the schedule changes, which a run must reach; None if none."""
         return None
 
     @property
@@ -185,7 +185,7 @@ class RateSchedule(Variant):
         """True if the rates depend on the number of iterations in the run."""
         return False
 
-    def rates(self, moment: Moment) -> Rates:
+    def rates(self, time: StepTime) -> StepRates:
         """Return the learning rate and momentum of a step."""
         raise NotImplementedError
 
@@ -193,23 +193,23 @@ class RateSchedule(Variant):
 RATE_SCHEDULES: Registry[type[RateSchedule]] = Registry("schedule")
 
 
-class Constant(RateSchedule):
+class ConstantSchedule(RateSchedule):
     """Constant learning rate with the optimiser's momentum, as in [Wang2020a]."""
 
     name: Literal["constant"] = "constant"
 
-    def rates(self, moment: Moment) -> Rates:
-        return Rates()
+    def rates(self, time: StepTime) -> StepRates:
+        return StepRates()
 
 
-RATE_SCHEDULES.add("constant", Constant)
+RATE_SCHEDULES.add("constant", ConstantSchedule)
 
 
-class Cosine(RateSchedule):
+class CosineSchedule(RateSchedule):
     """Cosine annealing over the run after a linear warm-up.
 
-    The rate is end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1 [Loshchilov2017, Eq. 5],
-    and changes with every step. The warm-up from 0 follows [Goyal2017, Section 2.2]. A run with
+    The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
+    [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. A run with
     this schedule cannot be extended later.
     """
 
@@ -222,31 +222,32 @@ class Cosine(RateSchedule):
     """Number of warm-up iterations with a rising learning rate."""
 
     @property
-    def last(self) -> int:
+    def last_iteration(self) -> int:
         return self.warm_up
 
     @property
     def spans_run(self) -> bool:
         return True
 
-    def rates(self, moment: Moment) -> Rates:
-        done = moment.iteration - 1 + moment.progress
+    def rates(self, time: StepTime) -> StepRates:
+        done = time.iteration - 1 + time.fraction
         if done < self.warm_up:
-            return Rates(done / self.warm_up)
-        t = min(1.0, (done - self.warm_up) / max(1, moment.iterations - self.warm_up))
-        return Rates(self.end + (1 - self.end) * (1 + math.cos(math.pi * t)) / 2)
+            return StepRates(done / self.warm_up)
+        t = min(1.0, (done - self.warm_up) / max(1, time.total_iterations - self.warm_up))
+        return StepRates(self.end + (1 - self.end) * (1 + math.cos(math.pi * t)) / 2)
 
 
-RATE_SCHEDULES.add("cosine", Cosine)
+RATE_SCHEDULES.add("cosine", CosineSchedule)
 
 
-class Cycle(RateSchedule):
+class CycleSchedule(RateSchedule):
     """One learning-rate cycle per iteration, with opposite changes of the momentum.
 
     The learning rate changes linearly from `low` to its peak, back to `low` and down to `end`. The
-    amplitude of the cycle shrinks over the first iterations. The momentum is highest when the rate
-    is low. This is the extended baseline of [Clausen2021], after [Smith2018]: with
-    learn.learning_rate = 0.2, the defaults give its rates 0.02, 0.2, 0.02 and 0.003.
+    amplitude of the cycle shrinks over the first iterations. The momentum is high where the
+    learning rate is low. This is the schedule of the extended baseline of [Clausen2021], after
+    [Smith2018]: with learn.learning_rate = 0.2, the defaults give the published rates 0.02, 0.2,
+    0.02 and 0.003.
     """
 
     name: Literal["cycle"] = "cycle"
@@ -271,14 +272,14 @@ class Cycle(RateSchedule):
     """Momentum at the peak of the learning rate. [Clausen2021]: 0.85."""
 
     annealed: float = Field(default=0.4, gt=0, le=1)
-    """Final factor of the learning rate. The factor changes linearly from 1 in iteration 1 to this
-    value in iteration `anneal_iterations`. [Clausen2021]: 0.4."""
+    """Final factor of the learning rate. The factor changes linearly from 1 in iteration 1 to
+    `annealed` in iteration `anneal_iterations`. [Clausen2021]: 0.4."""
 
     anneal_iterations: int = Field(default=20, ge=2)
     """First iteration with the factor `annealed`. [Clausen2021]: 20; [ClausenCode]: 21."""
 
     @model_validator(mode="after")
-    def _require_order(self) -> Cycle:
+    def _require_order(self) -> CycleSchedule:
         if self.low_at <= self.peak_at:
             raise ValueError(
                 f"low_at = {self.low_at} is not after peak_at = {self.peak_at}: expected a larger"
@@ -287,35 +288,35 @@ class Cycle(RateSchedule):
         return self
 
     @property
-    def last(self) -> int | None:
+    def last_iteration(self) -> int | None:
         return self.anneal_iterations if self.annealed < 1 else None
 
-    def rates(self, moment: Moment) -> Rates:
-        factor = self._in_cycle(moment.progress, self.low, 1.0, self.end)
+    def rates(self, time: StepTime) -> StepRates:
+        factor = self._in_cycle(time.fraction, self.low, 1.0, self.end)
         momentum = self._in_cycle(
-            moment.progress, self.momentum, self.momentum_at_peak, self.momentum
+            time.fraction, self.momentum, self.momentum_at_peak, self.momentum
         )
-        fraction = min(1.0, (moment.iteration - 1) / (self.anneal_iterations - 1))
-        return Rates(factor * _interpolate(1.0, self.annealed, fraction), momentum)
+        fraction = min(1.0, (time.iteration - 1) / (self.anneal_iterations - 1))
+        return StepRates(factor * _interpolate(1.0, self.annealed, fraction), momentum)
 
-    def _in_cycle(self, progress: float, low: float, peak: float, end: float) -> float:
-        """Return the value on the line segments from `low` to `peak`, `low` and `end`."""
-        if progress < self.peak_at:
-            return _interpolate(low, peak, progress / self.peak_at)
-        if progress < self.low_at:
-            return _interpolate(peak, low, (progress - self.peak_at) / (self.low_at - self.peak_at))
-        return _interpolate(low, end, (progress - self.low_at) / (1 - self.low_at))
+    def _in_cycle(self, position: float, low: float, peak: float, end: float) -> float:
+        """Return the value on line segments from `low` to `peak`, back to `low`, and to `end`."""
+        if position < self.peak_at:
+            return _interpolate(low, peak, position / self.peak_at)
+        if position < self.low_at:
+            return _interpolate(peak, low, (position - self.peak_at) / (self.low_at - self.peak_at))
+        return _interpolate(low, end, (position - self.low_at) / (1 - self.low_at))
 
 
 def _interpolate(start: float, end: float, fraction: float) -> float:
     return start + (end - start) * fraction
 
 
-RATE_SCHEDULES.add("cycle", Cycle)
+RATE_SCHEDULES.add("cycle", CycleSchedule)
 
 
-class Steps(RateSchedule):
-    """Stepwise decay, which multiplies the learning rate by a factor in certain iterations.
+class StepsSchedule(RateSchedule):
+    """Stepwise decay: multiplication of the learning rate by a factor in certain iterations.
 
     With learn.learning_rate = 0.2, the defaults are those of the baseline of [Clausen2021]: 0.2,
     then 0.02 from iteration 7 and 0.002 from iteration 14.
@@ -340,12 +341,12 @@ class Steps(RateSchedule):
         return iterations
 
     @property
-    def last(self) -> int:
+    def last_iteration(self) -> int:
         return self.iterations[-1]
 
-    def rates(self, moment: Moment) -> Rates:
-        drops = sum(moment.iteration >= first for first in self.iterations)
-        return Rates(self.factor**drops)
+    def rates(self, time: StepTime) -> StepRates:
+        drops = sum(time.iteration >= first for first in self.iterations)
+        return StepRates(self.factor**drops)
 
 
-RATE_SCHEDULES.add("steps", Steps)
+RATE_SCHEDULES.add("steps", StepsSchedule)

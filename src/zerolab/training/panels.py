@@ -1,6 +1,6 @@
 """Training curves from a run's metrics, with one panel per quantity.
 
-`training.curves` draws some of the panels as a figure; the web pages show all of them.
+`training.curves` draws some of the panels as a figure; the web pages show all panels.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ XAxis = Literal["iterations", "games", "hours"]
 BEST_NETWORK = "best network"
 """Name of the series of accepted networks in the panel of training Elo."""
 
-_SHORTEST = 1e-9  # seconds
+_MIN_SECONDS = 1e-9
 _Placed = tuple[float, Record]  # a record with its x coordinate
 _Point = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
 class Series:
-    """Curve in a panel."""
+    """A curve in a panel."""
 
     name: str
     points: list[tuple[float, float | None]]
-    """[x, y] in order; y is None for a missing measurement."""
+    """[x, y] in order of x; y is None for a missing measurement."""
     band: list[tuple[float, float, float]] | None = None
-    """[x, low, high] with the limits of 95 % intervals."""
+    """[x, low, high]: ends of 95 % confidence intervals."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share a vertical axis."""
+    """Curves with a common vertical axis."""
 
     key: str
-    """Identifier of the quantity, which is the same in all runs."""
+    """Identifier of the quantity, the same in all runs."""
     title: str
     unit: str
     series: list[Series]
 
 
 def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
-    """Return all panels that have at least one measurement."""
-    placed = list(zip(x_positions(records, x), records, strict=True))
+    """Return all panels with at least one measurement."""
+    placed = list(zip(x_coordinates(records, x), records, strict=True))
     panels = [
         _losses(placed),
         _elo(placed),
@@ -71,8 +71,8 @@ def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]
     return [each for each in map(_without_empty_series, panels) if each.series]
 
 
-def x_positions(records: Sequence[Record], x: XAxis) -> list[float]:
-    """Return the position of each record on the x axis."""
+def x_coordinates(records: Sequence[Record], x: XAxis) -> list[float]:
+    """Return the x coordinate of each record."""
     if x == "hours":
         return [seconds / 3600 for seconds in accumulate(each.wall_seconds for each in records)]
     if x == "games":
@@ -169,23 +169,29 @@ def _with_interval(placed: Sequence[_Placed], kind: type[Record], field: str, na
 def _speed(placed: Sequence[_Placed]) -> Panel:
     def rate(record: SelfPlayRecord) -> float:
         moves = record.positions if record.plies is None else record.plies
-        return moves / max(record.wall_seconds, _SHORTEST)
+        return moves / max(record.wall_seconds, _MIN_SECONDS)
 
-    return _one(placed, SelfPlayRecord, rate, "speed", "Self-play positions per second", "1/s")
+    return _single_curve(
+        placed, SelfPlayRecord, rate, "speed", "Self-play positions per second", "1/s"
+    )
 
 
 def _simulations(placed: Sequence[_Placed]) -> Panel:
     def rate(record: SelfPlayRecord) -> float:
-        return record.simulations / max(record.wall_seconds, _SHORTEST)
+        return record.simulations / max(record.wall_seconds, _MIN_SECONDS)
 
-    return _one(placed, SelfPlayRecord, rate, "simulations", "Simulations per second", "1/s")
+    return _single_curve(
+        placed, SelfPlayRecord, rate, "simulations", "Simulations per second", "1/s"
+    )
 
 
 def _samples(placed: Sequence[_Placed]) -> Panel:
     def rate(record: LearnRecord) -> float:
-        return record.examples_seen / max(record.wall_seconds, _SHORTEST)
+        return record.examples_seen / max(record.wall_seconds, _MIN_SECONDS)
 
-    return _one(placed, LearnRecord, rate, "samples", "Training examples per second", "1/s")
+    return _single_curve(
+        placed, LearnRecord, rate, "samples", "Training examples per second", "1/s"
+    )
 
 
 def _seconds(placed: Sequence[_Placed]) -> Panel:
@@ -201,7 +207,7 @@ def _seconds(placed: Sequence[_Placed]) -> Panel:
 
 
 def _length(placed: Sequence[_Placed]) -> Panel:
-    return _one(
+    return _single_curve(
         placed, SelfPlayRecord, lambda r: r.plies_per_game, "length", "Game length", "plies"
     )
 
@@ -210,18 +216,20 @@ def _distinct(placed: Sequence[_Placed]) -> Panel:
     def share(record: SelfPlayRecord) -> float | None:
         return record.distinct_games / record.games if record.games else None
 
-    return _one(placed, SelfPlayRecord, share, "distinct", "Distinct self-play games", "share")
+    return _single_curve(
+        placed, SelfPlayRecord, share, "distinct", "Distinct self-play games", "share"
+    )
 
 
 def _memory(placed: Sequence[_Placed]) -> Panel:
-    """Return the peak memory so far at each iteration's last stage."""
+    """Return the peak memory so far, after the last stage of each iteration."""
     last = {x: record.wall_memory for x, record in placed}
     title = "Peak memory so far"
     series = [Series(name=title.lower(), points=list(last.items()))]
     return Panel(key="memory", title=title, unit="MiB", series=series)
 
 
-def _one(
+def _single_curve(
     placed: Sequence[_Placed],
     kind: type[Record],
     value: Callable[..., float | None],

@@ -1,9 +1,9 @@
 """Reproductions of bugs in published code that may have affected published results.
 
-They serve studies of those results, are off by default, and are confined to this module. Each one
-acts on data passed between the parts of a run. Games, examples and networks are stored as usual, so
-that a resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and explains their
-effects. Bug 2 concerns the selection of tournament participants and is left to studies.
+The bugs are reproduced only in studies of those results, and all in this module. Each bug changes
+data passed between the parts of a run. Games, examples and networks are stored as usual, so that a
+resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and explains their effects.
+Bug 2, which concerns the selection of tournament participants, is left to studies.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _DEFAULT_RATE = 0.001
 
 
 @dataclass(frozen=True)
-class PublishedBugs:
-    """Effects of the enabled bugs on a run's data; without bugs, all methods are correct."""
+class EnabledBugs:
+    """Enabled bugs and their effects on a run's data; without bugs, all methods are correct."""
 
     names: Sequence[BugName] = ()
 
-    def window(self, game: Game, learn: LearnSettings) -> Window:
-        """Return the empty window of a run.
+    def new_window(self, game: Game, learn: LearnSettings) -> Window:
+        """Return an empty replay window.
 
         With ``mirrored_policy``, bug 1, the images of a board have the policy of the original board
         instead of its image. [WangCode] has this bug in Connect Four, where the only other image is
@@ -46,15 +46,15 @@ class PublishedBugs:
         kind = _OriginalPolicyWindow if "mirrored_policy" in self.names else Window
         return kind(game, learn.window, learn.merging)
 
-    def labelled(self, examples: Examples) -> Examples:
+    def relabelled_examples(self, examples: Examples) -> Examples:
         """Return examples with the outcomes to learn.
 
-        ``absolute_winner`` is bug 3. At the end of a game, [AZG] requests the result from the view
-        of the player to move next, and negates it for positions of the other player. In 2019, its
-        Gobang returned the colour of the winner instead, with 1 for the first player. All outcomes
-        of a game are therefore negated if the second player is to move at its end. In games that
-        only the last mover can win, this labels all positions of the first player -1 and all
-        positions of the second player 1. Draws and search values were correct.
+        ``absolute_winner`` is bug 3. At the end of a game, [AZG] requests the result from the point
+        of view of the player to move next, and negates it for positions of the other player. In
+        2019, its Gobang returned the colour of the winner instead, with 1 for the first player. All
+        outcomes of a game are therefore negated if the second player is to move at the end. In
+        games that only the last mover can win, all positions of the first player are then labelled
+        -1, and all positions of the second player 1. Draws and search values were correct.
         """
         if "absolute_winner" not in self.names:
             return examples
@@ -63,34 +63,36 @@ class PublishedBugs:
             examples, outcomes=np.where(first_is_next, examples.outcomes, -examples.outcomes)
         )
 
-    def learn_settings(self, learn: LearnSettings) -> LearnSettings:
+    def learner_settings(self, learn: LearnSettings) -> LearnSettings:
         """Return the settings for the learner.
 
-        With ``fresh_optimizer``, bug 5, the learning rate is the default of Adam, because the
-        PyTorch networks of [AZG] do not pass theirs.
+        With ``fresh_optimizer``, bug 5, the learning rate is Adam's default, because the PyTorch
+        networks of [AZG] do not pass the configured rate to Adam.
         """
         changes = {"learning_rate": _DEFAULT_RATE} if "fresh_optimizer" in self.names else {}
         return learn.model_copy(update=changes)
 
-    def carried_optimizer(self, optimizer: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the optimiser state at the start of training.
+    def carried_optimizer_state(
+        self, optimizer: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the optimiser state with which the next iteration begins training.
 
         With ``fresh_optimizer``, bug 5, it is empty, because the PyTorch networks of [AZG] create a
         new Adam in every iteration.
         """
         return {} if "fresh_optimizer" in self.names else dict(optimizer)
 
-    def solved_outcomes(
+    def relabelled_outcomes(
         self, outcomes: NDArray[np.int8], first_to_move: NDArray[np.bool_]
     ) -> NDArray[np.int8]:
-        """Return the outcomes to learn for solved positions (`losses_as_draws`)."""
+        """Return the outcomes to learn for solved positions (``losses_as_draws``, bug 4)."""
         if "losses_as_draws" not in self.names:
             return outcomes
-        return losses_as_draws(outcomes, first_to_move)
+        return label_losses_as_draws(outcomes, first_to_move)
 
 
 class _OriginalPolicyWindow(Window):
-    """A window that pairs images of boards with the per-action facts of the original boards."""
+    """Window that pairs images of boards with the original boards' facts per action."""
 
     def _transformed_vectors(
         self, name: str, numbers: RowNumbers, symmetries: NDArray[np.int64]
@@ -102,14 +104,14 @@ class _OriginalPolicyWindow(Window):
 def check_published_bugs(
     names: Sequence[BugName], learn: LearnSettings, is_supervised: bool = False
 ) -> None:
-    """Raise ValueError for settings that contradict a bug or make it ineffective."""
+    """Raise ValueError for settings that contradict a bug or leave it without effect."""
     for name in names:
         if (name == "losses_as_draws") != is_supervised and name in _LABEL_BUGS:
             source = "solved positions" if name == "losses_as_draws" else "self-play games"
             raise ValueError(f"{quoted(name)} affects only {source}, which this run does not use")
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{quoted(name)} is listed twice: expected every bug at most once")
+            raise ValueError(f"{quoted(name)} is listed twice: expected each bug at most once")
     if "mirrored_policy" in names:
         if learn.symmetries == "none":
             raise ValueError(
@@ -119,7 +121,7 @@ def check_published_bugs(
         if learn.merging.is_symmetric:
             raise ValueError(
                 '"mirrored_policy" requires positions as they were played, but'
-                " learn.merging.across_symmetries = true stores images: expected false"
+                " learn.merging.across_symmetries = true stores symmetric images: expected false"
             )
     if "fresh_optimizer" in names:
         required = {
@@ -135,12 +137,12 @@ def check_published_bugs(
                 )
 
 
-def losses_as_draws(
+def label_losses_as_draws(
     outcomes: NDArray[np.int8], first_to_move: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
     """Return the labels of solved positions with bug 4, found in [ClausenCode].
 
-    `outcomes`, int8[N], are -1, 0 or 1 for the side to move under perfect play. Losses are labelled
-    as draws where `first_to_move`, bool[N], is True.
+    `outcomes`, int8[N], are the exact outcomes for the side to move: -1, 0 or 1. Losses are
+    labelled as draws where `first_to_move`, bool[N], is True.
     """
     return np.where(first_to_move & (outcomes < 0), np.int8(0), outcomes)

@@ -1,9 +1,9 @@
 """Records of finished stages, which define the schema and units of metrics.jsonl.
 
-Each record class describes one kind of line, named by the default of `stage`. Fields named
-``wall_...`` are measurements of time or memory; all others are reproducible from the settings.
-docs/metrics.md and the TensorBoard events are generated from these classes, so a new metric needs
-only a field here and a value in its stage. The console shows `Record.summary`, and
+Each record class describes one kind of line, named by the default of its field `stage`. Fields
+named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
+settings. docs/metrics.md and the TensorBoard events are generated from these classes, so a new
+metric needs only a field here and a value in its stage. The console shows `Record.summary`, and
 training/panels.py draws some of the fields.
 """
 
@@ -18,18 +18,18 @@ from zerolab.store.games import SELF_PLAY
 
 
 class Unit(NamedTuple):
-    """The unit of a number."""
+    """Unit of a number in a record."""
 
     name: str
 
 
 Seconds = Annotated[float, Unit("s")]
-Games = Annotated[int, Unit("games")]
-Positions = Annotated[int, Unit("positions")]
+GameCount = Annotated[int, Unit("games")]
+PositionCount = Annotated[int, Unit("positions")]
 Elo = Annotated[float, Unit("Elo, BayesElo's scale")]
 Probability = Annotated[float, Unit("0 to 1")]
 Share = Annotated[float, Unit("0 to 1")]
-Network = Annotated[int, Unit("iteration")]
+NetworkIteration = Annotated[int, Unit("iteration")]
 
 
 class Record(BaseModel):
@@ -38,8 +38,8 @@ class Record(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
-    types: ClassVar[dict[str, type[Record]]] = {}
-    """Record classes by stage."""
+    class_by_stage: ClassVar[dict[str, type[Record]]] = {}
+    """Record class by stage name."""
 
     stage: str
     """The stage that wrote the record."""
@@ -48,21 +48,21 @@ class Record(BaseModel):
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """Peak memory of the process since it began or resumed the run. Like durations, it varies
-    between identical runs. Absent from runs of earlier versions."""
+    """Peak memory of the process since it began or resumed the run. Like durations, peak memory
+    varies between identical runs. Absent from runs of earlier versions."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         stage = cls.model_fields["stage"].default
         if isinstance(stage, str):
-            cls.types[stage] = cls
+            cls.class_by_stage[stage] = cls
 
     def line(self) -> dict[str, Any]:
         """Return the record as a line of metrics.jsonl, omitting fields that are None."""
         return self.model_dump(exclude_none=True)
 
     def numbers(self) -> Iterator[tuple[str, float]]:
-        """Yield name and value of every number except the iteration, such as ``loss/policy``."""
+        """Yield name, such as ``loss/policy``, and value of every number except the iteration."""
         for name, value in self.line().items():
             if isinstance(value, dict):
                 yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
@@ -71,63 +71,65 @@ class Record(BaseModel):
 
     @property
     def tag(self) -> str:
-        """Group of these numbers in TensorBoard."""
+        """Group of the record's numbers in TensorBoard."""
         return self.stage
 
     def summary(self) -> str:
-        """Return a line for the console."""
+        """Return a summary for the console, in one line."""
         return ", ".join(f"{name} {value:g}" for name, value in self.numbers())
 
 
 class SelfPlayRecord(Record):
-    """The self-play games of an iteration and the work of their searches."""
+    """The self-play games of an iteration, and the work of the searches."""
 
     stage: str = SELF_PLAY
-    games: Games
+    games: GameCount
     """Finished games."""
-    distinct_games: Games
-    """Distinct move sequences among them."""
-    positions: Positions
-    """Examples, one per move of these games."""
+    distinct_games: GameCount
+    """Distinct move sequences among the finished games."""
+    positions: PositionCount
+    """Examples, one per move of the finished games."""
     plies_per_game: Annotated[float, Unit("plies")] | None = None
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
     """Searched moves in this iteration, including the random plies of episodic self-play, which
     have one simulation each. Present in modes where this number can differ from the number of
-    examples: games of continuous self-play span iterations, and retries begin with random moves or
-    with the moves of another game."""
-    unfinished: Games | None = None
+    examples: games of continuous self-play span iterations, and retried games begin with random
+    moves or with the moves of another game."""
+    unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
-    full: Positions | None = None
-    """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
+    full: PositionCount | None = None
+    """Fully searched examples; absent with a fixed budget, with which all examples are fully
+    searched."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Mean simulations per move; absent with a fixed budget. With a search service it is lower than
-    the simulations per search, because one search can decide several moves."""
-    asked: Positions | None = None
-    """Requests to the search service: one per move, or with a big tree one per new position. Absent
-    without a service."""
-    merged: Positions | None = None
+    """Mean simulations per move; absent with a fixed budget. With a search service, this is lower
+    than the mean per search, because one search can decide several moves."""
+    asked: PositionCount | None = None
+    """Requests to the search service: one per move or, with a big tree, one per new position.
+    Absent without a service."""
+    merged: PositionCount | None = None
     """Requests identical to another request in the same call."""
-    remembered: Positions | None = None
-    """Requests answered from the cache of the service."""
-    searched: Positions | None = None
-    """Positions searched by the service for the remaining requests."""
+    remembered: PositionCount | None = None
+    """Requests answered from the cache of the search service."""
+    searched: PositionCount | None = None
+    """Positions searched by the search service for the remaining requests."""
     warm_start_weight: Share | None = None
     """Weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
     """League generation of the last game, counted from 0; absent without a league."""
     simulations: Annotated[int, Unit("simulations")]
     """Simulations of all searches."""
-    evaluated: Positions
+    evaluated: PositionCount
     """Leaves evaluated by the network, including roots without children."""
-    deduplicated: Positions
+    deduplicated: PositionCount
     """Leaves identical to another leaf of the same step, evaluated only once."""
-    cached: Positions
+    cached: PositionCount
     """Leaves with a cached evaluation."""
-    terminal: Positions
+    terminal: PositionCount
     """Leaves with a finished game or a proven result."""
-    proven: Positions | None = None
-    """Positions proven by searches, excluding finished games; absent without the solver."""
+    proven: PositionCount | None = None
+    """Positions with a result proven by a search, excluding finished games; absent without
+    `search.proven_values`."""
     wall_select_seconds: Seconds
     """Time spent selecting leaves, summed over the self-play threads."""
     wall_evaluate_seconds: Seconds
@@ -156,17 +158,17 @@ class LearnRecord(Record):
     stage: str = "learn"
     examples_seen: Annotated[int, Unit("examples")]
     """Training examples, including repetitions and symmetries."""
-    window: Positions
+    window: PositionCount
     """Examples in the window, excluding symmetries; merged positions count once."""
-    merged: Positions | None = None
+    merged: PositionCount | None = None
     """Positions of this iteration's games that were merged with equal positions; absent without
     merging."""
     parameters: Annotated[int, Unit("weights")] | None = None
-    """Trainable weights and biases of the network; absent if it never grows."""
+    """Trainable weights and biases of the network; absent if the network never grows."""
     loss: dict[str, float]
-    """Means over the last epoch by name: the error of every head, the losses of policy and value
+    """Means over the last epoch, by name: the error of every head, the losses of policy and value
     (`sum`, `product`, `weighted`) and, with further heads, the `total`. An epoch is a pass over the
-    window; with `learn.replay_ratio` the last one can end early."""
+    window; with `learn.replay_ratio`, the last pass can be incomplete."""
     epoch_losses: list[dict[str, float]] | None = None
     """The same means for every epoch, in order; absent if there is only one epoch."""
     learning_rate: float | None = None
@@ -199,20 +201,21 @@ class GateRecord(Record):
     """True if the candidate replaced the best network."""
     elo: Elo
     """Training Elo of the best network after the gate; the untrained network has Elo 0."""
-    wins: Games | None = None
+    wins: GameCount | None = None
     """Wins. This field and those below are absent if the gate plays no games."""
-    draws: Games | None = None
+    draws: GameCount | None = None
     """Draws."""
-    losses: Games | None = None
+    losses: GameCount | None = None
     """Losses."""
-    distinct_games: Games | None = None
+    distinct_games: GameCount | None = None
     """Distinct games; the same moves with colours swapped count separately."""
     candidate_elo: Elo | None = None
-    """Training Elo of the candidate, the best network's Elo plus the estimated difference."""
+    """Training Elo of the candidate: the best network's Elo plus the estimated difference."""
     candidate_elo_low: Elo | None = None
-    """Lower end of its 95 % confidence interval, treating the best network's Elo as exact."""
+    """Lower end of the 95 % confidence interval of the candidate's Elo, which treats the best
+    network's Elo as exact."""
     candidate_elo_high: Elo | None = None
-    """Upper end of that interval."""
+    """Upper end of the 95 % confidence interval of the candidate's Elo."""
     los: Probability | None = None
     """Likelihood that the candidate is stronger than the best network before the gate."""
 
@@ -231,13 +234,13 @@ class WarmStartMatchRecord(Record):
     """
 
     stage: str = "warm_start_match"
-    wins: Games
+    wins: GameCount
     """Wins."""
-    draws: Games
+    draws: GameCount
     """Draws."""
-    losses: Games
+    losses: GameCount
     """Losses."""
-    distinct_games: Games
+    distinct_games: GameCount
     """Distinct games; the same moves with colours swapped count separately."""
     los: Probability
     """Likelihood that plain search is stronger, estimated from distinct games."""
@@ -255,14 +258,15 @@ class WarmStartMatchRecord(Record):
 class AccuracyRecord(Record):
     """Accuracy of the best network and its search on solved positions.
 
-    A *strong* choice preserves the exact score, a *weak* choice only the game value (win, draw or
-    loss). ``_low`` and ``_high`` are the ends of 95 % confidence intervals.
+    Strong accuracy is the share of positions where the chosen move preserves the exact score. Weak
+    accuracy is the share where it preserves the game value (win, draw or loss). ``_low`` and
+    ``_high`` are the ends of 95 % confidence intervals.
     """
 
     stage: str = "accuracy"
-    network: Network
+    network: NetworkIteration
     """Iteration of the measured network."""
-    positions: Positions
+    positions: PositionCount
     """Solved positions."""
     network_strong: Share
     """Strong accuracy of the policy alone."""
@@ -302,7 +306,7 @@ class SupervisedRecord(Record):
     stage: str = "supervised"
     part: Literal["validation", "test"]
     """Part of the file; all positions of a game are in the same part."""
-    positions: Positions
+    positions: PositionCount
     """Positions in this part."""
     policy_error: float
     """Mean cross-entropy between the priors and the uniform policy over the best moves."""
@@ -313,7 +317,8 @@ class SupervisedRecord(Record):
     strong_low: Share
     strong_high: Share
     weak: Share
-    """Share of positions where this move preserves the game value (win, draw or loss)."""
+    """Share of positions where the move with the highest prior preserves the game value (win, draw
+    or loss)."""
     weak_low: Share
     weak_high: Share
     label: Share
@@ -342,27 +347,27 @@ class BaselineRecord(Record):
     """Games of the best network against one baseline opponent after training."""
 
     stage: str = "final_evaluation"
-    network: Network
+    network: NetworkIteration
     """Iteration of the best network."""
     opponent: str
     """Spec of the baseline; ``@0`` is the untrained network 0 of this run."""
     asked: str | None = None
-    """Spec in the settings if it differs: ``@12`` is the best network after iteration 12, which
-    comes from an earlier iteration if candidate 12 was rejected."""
-    wins: Games
+    """Spec in the settings, if it differs from `opponent`: ``@12`` is the best network after
+    iteration 12, which comes from an earlier iteration if candidate 12 was rejected."""
+    wins: GameCount
     """Wins of the network."""
-    draws: Games
+    draws: GameCount
     """Draws."""
-    losses: Games
+    losses: GameCount
     """Losses of the network."""
-    distinct_games: Games
+    distinct_games: GameCount
     """Distinct games; the same moves with colours swapped count separately."""
     score_rate: Share
     """Points per game; a draw is half a point."""
     low: Share
     """Lower end of the Wilson 95 % confidence interval of the score rate."""
     high: Share
-    """Upper end of that interval."""
+    """Upper end of the Wilson 95 % confidence interval of the score rate."""
 
     @property
     def tag(self) -> str:
@@ -377,16 +382,16 @@ class BaselineRecord(Record):
         )
 
 
-class UnplayedRecord(Record):
-    """A baseline opponent whose games cannot be finished, even if repeated."""
+class UnplayedBaselineRecord(Record):
+    """A baseline opponent against which games cannot be finished, even if they are repeated."""
 
     stage: str = "unplayed_baseline"
-    network: Network
+    network: NetworkIteration
     """Iteration of the best network."""
     opponent: str
     """Spec of the baseline."""
     reason: str
-    """The reason, such as a position that the solver could not solve."""
+    """Cause of the failure, such as a position that the solver could not solve."""
 
     @property
     def tag(self) -> str:
@@ -396,5 +401,5 @@ class UnplayedRecord(Record):
         return f"against {self.opponent}: not played, {self.reason}"
 
 
-FINAL_RECORDS = (BaselineRecord, UnplayedRecord)
-"""Records of games in the final evaluation."""
+FINAL_RECORDS = (BaselineRecord, UnplayedBaselineRecord)
+"""Record classes of the baseline games in the final evaluation."""

@@ -1,4 +1,4 @@
-"""Reading of stage records, reporters, and TensorBoard events."""
+"""Reading of records, reporters of progress, and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from zerolab.core.config import settings_error
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import atomic_replace, make_folder
-from zerolab.store.checks import require_file, writing
+from zerolab.store.checks import guarded_write, require_regular_file
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.records import GateRecord, Record, SupervisedRecord
 
@@ -22,7 +22,7 @@ def read_records(run: RunFolder) -> list[Record]:
     return [_record(run, line) for line in run.metrics()]
 
 
-def best_after(records: Iterable[Record], iteration: int) -> int:
+def best_network_after(records: Iterable[Record], iteration: int) -> int:
     """Return the iteration of the best network after `iteration`; 0 is the untrained network."""
     accepted = (
         record.iteration
@@ -35,10 +35,10 @@ def best_after(records: Iterable[Record], iteration: int) -> int:
 
 def _record(run: RunFolder, line: dict[str, Any]) -> Record:
     path, stage = run.path / "metrics.jsonl", line.get("stage")
-    if not isinstance(stage, str) or stage not in Record.types:
-        stages = ", ".join(Record.types)
+    if not isinstance(stage, str) or stage not in Record.class_by_stage:
+        stages = ", ".join(Record.class_by_stage)
         raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {stages}")
-    kind = Record.types[stage]
+    kind = Record.class_by_stage[stage]
     try:
         return kind.model_validate(line)
     except ValidationError as error:
@@ -46,14 +46,14 @@ def _record(run: RunFolder, line: dict[str, Any]) -> Record:
 
 
 class Reporter(Protocol):
-    """Display of a run's progress, called in the trainer's thread."""
+    """Display of a run's progress, called by the trainer in its thread."""
 
     def message(self, text: str) -> None:
         """Show a line that does not belong to a stage."""
         ...
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
-        """Begin a stage, or part of one, with `total` units of work."""
+        """Report the start of a stage, or of a part of one, with `total` units of work."""
         ...
 
     def progress(self, done: int, note: str = "") -> None:
@@ -61,12 +61,12 @@ class Reporter(Protocol):
         ...
 
     def stage_finished(self, record: Record) -> None:
-        """Report the saved record of a finished stage."""
+        """Report the record of a finished stage after it is saved."""
         ...
 
 
 class NullReporter:
-    """A reporter that shows nothing."""
+    """Reporter that shows nothing."""
 
     def message(self, text: str) -> None:
         pass
@@ -84,11 +84,11 @@ class NullReporter:
 _EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"
 
 
-class EventFile:
-    """The TensorBoard events of a run, in its folder ``tensorboard``.
+class TensorBoardFile:
+    """The file of a run's TensorBoard events, in the run's folder ``tensorboard``.
 
-    Every number in a record is a scalar named STAGE/NAME, with the iteration as its step. The wall
-    time of an event is the cumulative training time in seconds.
+    Every number in a record is a scalar named STAGE/NAME; the iteration is the step. The wall time
+    of an event is the cumulative training time in seconds.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -98,33 +98,33 @@ class EventFile:
     def update(self) -> None:
         """Update the file from the run's metrics; raise UserError if it cannot be written.
 
-        New events are appended, so that a running TensorBoard can follow the file. If its content
-        contradicts the metrics, the file is replaced.
+        New events are appended, so that a running TensorBoard can follow the file. A file that
+        contradicts the metrics is replaced.
         """
         path = self.folder / _EVENT_FILE
         make_folder(self.folder)
         content = _encode_events(read_records(self._run))
         existing = b""
         if path.exists():
-            require_file(path)
+            require_regular_file(path)
             existing = path.read_bytes()
         if path.exists() and content.startswith(existing):
-            with writing(path), open(path, "ab") as file:
+            with guarded_write(path), open(path, "ab") as file:
                 file.write(content[len(existing) :])
         else:
             with atomic_replace(path) as temporary:
                 temporary.write_bytes(content)
 
 
-def export_events(run: RunFolder) -> Path:
-    """Update the event file of a run, and return its folder."""
-    events = EventFile(run)
-    events.update()
-    return events.folder
+def export_tensorboard(run: RunFolder) -> Path:
+    """Update the event file of a run; return the folder of the file."""
+    file = TensorBoardFile(run)
+    file.update()
+    return file.folder
 
 
 def _encode_events(records: Iterable[Record]) -> bytes:
-    """Return the content of the event file."""
+    """Return the content of an event file."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 

@@ -1,12 +1,12 @@
 """Shorthands for settings of runs: presets, and options for starting from a trained network.
 
-A preset is a TOML file in the folder ``presets`` of this package or of a paper, or a file of the
-user. Papers are packages whose module is named in the entry-point group ``zerolab.papers``; they
-are not imported here. A table ``[boards."5x5"]`` has settings for boards of that size only.
+A preset is a TOML file in the folder ``presets`` of this package or of a paper's package, or a file
+of the user. Papers are listed in the entry-point group ``zerolab.papers``; their packages are not
+imported here. In a preset, a table ``[boards."5x5"]`` has settings for boards of that size only.
 
-`learn_settings.StartSettings` has the settings that the options set.
+The options for starting from a network set `learn_settings.StartSettings`.
 
-Imports are kept light so that the help of commands is fast.
+This module imports little, so that the help of commands is fast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 
 _SUFFIX = ".toml"
 
@@ -30,12 +30,12 @@ def preset_names() -> list[str]:
 
 
 def preset_name(preset: str) -> str:
-    """Return the name of a preset, given by name or as a file such as ``my/own.toml``."""
+    """Return the name of a preset, given by name or as a file, such as ``my/own.toml``."""
     return Path(preset).stem if preset.endswith(_SUFFIX) else preset
 
 
 def preset_title(name: str) -> str:
-    """Return the title of an installed preset, the first comment in its file."""
+    """Return the title of an installed preset: the first comment in its file."""
     return _files()[name].read_text("utf-8").partition("\n")[0].strip("# ")
 
 
@@ -52,7 +52,7 @@ def read_preset(preset: str) -> dict[str, Any]:
         known = ", ".join(names)
         raise UserError(
             f"unknown preset {quoted(preset)}: expected one of {known}, or a file such as"
-            f" my.toml{nearest(preset, names)}"
+            f" my.toml{did_you_mean(preset, names)}"
         )
     return {**copy.deepcopy(_installed(preset)), "preset": preset}
 
@@ -64,7 +64,7 @@ def _installed(name: str) -> dict[str, Any]:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Return the files of all installed presets by name; the first of duplicate names wins."""
+    """Return the files of all installed presets by name; of equal names, the first is used."""
     files: dict[str, Path] = {}
     for folder in (Path(__file__).parent / "presets", *_paper_folders()):
         for path in sorted(folder.glob(f"*{_SUFFIX}")):
@@ -85,26 +85,30 @@ def _paper_folders() -> list[Path]:
     return [Path(location) / "presets" for location in locations]
 
 
-START = "start.source"
+START_SOURCE_KEY = "start.source"
 """Key of the setting that names the source network."""
 
-Transfer = Literal["trunk", "heads", "all", "channels"]
-"""Weights that a run can take from another network."""
+TransferMethod = Literal["trunk", "heads", "all", "channels"]
+"""Methods for transferring weights from another network, named by the transferred part."""
 
-TransferOption = Literal[Transfer, "frozen"]
+TransferOption = Literal[TransferMethod, "frozen"]
 """Values of the option ``--transfer``; "frozen" transfers the trunk and freezes it."""
 
 
 def start_assignments(source: str, transfer: TransferOption) -> list[str]:
     """Return the assignments for the options ``--from`` and ``--transfer``."""
-    from zerolab.core.nested_tables import assignment
+    from zerolab.core.nested_tables import string_assignment
 
     if transfer == "frozen":
-        return [assignment(START, source), "start.transfer=trunk", "learn.frozen=trunk"]
-    return [assignment(START, source), f"start.transfer={transfer}"]
+        return [
+            string_assignment(START_SOURCE_KEY, source),
+            "start.transfer=trunk",
+            "learn.frozen=trunk",
+        ]
+    return [string_assignment(START_SOURCE_KEY, source), f"start.transfer={transfer}"]
 
 
-def require_frozen(transfer: TransferOption | None, frozen: str) -> None:
+def require_frozen_trunk(transfer: TransferOption | None, frozen: str) -> None:
     """Raise UserError if `learn.frozen` contradicts the option ``--transfer frozen``."""
     if transfer == "frozen" and frozen != "trunk":
         raise UserError(

@@ -1,6 +1,6 @@
 """Training stages of an iteration: self-play, learning, gate and warm-start match.
 
-The trainer runs them in this order. `evaluation_stages` has the stages that only measure.
+The trainer runs them in this order. The stages that only measure are in `evaluation_stages`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from zerolab.agents.options import NetworkOptions
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import torch_threads
-from zerolab.play.search_service import NetworkSpec
+from zerolab.networks.inference import limit_torch_threads
+from zerolab.play.search_service import NetworkEvaluatorFactory
 from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, play_episodes
-from zerolab.play.selfplay_modes import play_by_service, play_continuous
+from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
 from zerolab.store.games import SELF_PLAY
 from zerolab.training.context import Stage, TrainingContext
-from zerolab.training.league import play_league
+from zerolab.training.league import play_league_iteration
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.learner import Learned, Learner
+from zerolab.training.learner import Learner, LearningResult
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,
@@ -38,9 +38,9 @@ class SelfPlayStage(Stage):
 
     name = SELF_PLAY
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Play games, save them with their examples, and add the examples to the window."""
-        elapsed = context.begin("self-play", *_planned_work(context.settings.selfplay))
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
+        """Play games, save them with their examples, and add the examples to the replay window."""
+        elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
         result, generation = _play_games(context)
         seconds = elapsed()  # excludes computing the features of the examples
         _save_games(context, result)
@@ -56,18 +56,18 @@ def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
 
 
 def _play_games(context: TrainingContext) -> tuple[SelfPlayResult, int | None]:
-    """Play with the best network; in a league, also return its generation."""
+    """Play with the best network; in a league, also return the generation of the last game."""
     settings, progress = context.settings, context.progress
     if context.league is None:
         return _play_alone(context), None
-    return play_league(
+    return play_league_iteration(
         context.league, settings.selfplay.episodes, context.evaluator(progress.best),
         progress.iteration, _progress_callback(context),
     )  # fmt: skip
 
 
 def _play_alone(context: TrainingContext) -> SelfPlayResult:
-    """Play the best network against itself, resuming unfinished games in continuous self-play."""
+    """Play the best network against itself; in continuous mode, resume unfinished games first."""
     settings, progress, run = context.settings, context.progress, context.run
     weight = warm_start_weight(settings.warm_start, progress)
     search = warm_start_search(settings.search, settings.warm_start, weight)
@@ -78,30 +78,34 @@ def _play_alone(context: TrainingContext) -> SelfPlayResult:
             _progress_callback(context),
         )  # fmt: skip
         if isinstance(settings.selfplay.mode, ServiceMode):
-            return play_by_service(*arguments, name=name, spec=lambda: _network_spec(context))
+            return play_with_service(
+                *arguments, name=name, evaluator_factory=lambda: _network_evaluator_factory(context)
+            )
         return play_episodes(*arguments, name=name)
-    unfinished = run.load_unfinished(progress.iteration - 1) if progress.iteration > 1 else None
+    unfinished = (
+        run.load_unfinished_games(progress.iteration - 1) if progress.iteration > 1 else None
+    )
     return play_continuous(
         context.game, settings.selfplay, search, evaluator, settings.seed, unfinished,
         _progress_callback(context), name=name,
     )  # fmt: skip
 
 
-def _network_spec(context: TrainingContext) -> NetworkSpec:
-    """Return the best network in a form that other processes can build an evaluator from."""
+def _network_evaluator_factory(context: TrainingContext) -> NetworkEvaluatorFactory:
+    """Return the best network in a form from which other processes can build an evaluator."""
     settings, best = context.settings, context.progress.best
     weights = context.run.load_weights(best)
-    return NetworkSpec(settings.game, settings.network_of(best).model_dump(), weights)
+    return NetworkEvaluatorFactory(settings.game, settings.network_at(best).model_dump(), weights)
 
 
 def _record_fields(
     context: TrainingContext, result: SelfPlayResult, seconds: float
 ) -> dict[str, Any]:
-    """Return the fields of the record, with None for those that carry no information.
+    """Return the fields of the record; fields without information are None.
 
-    For example, the simulations per move are constant with a fixed budget.
+    For example, the number of simulations per move is constant with a fixed budget.
     """
-    settings, games, unfinished = context.settings, result.games, result.unfinished
+    settings, games, unfinished = context.settings, result.games, result.unfinished_games
     weight = warm_start_weight(settings.warm_start, context.progress)
     plies = len(result.examples.plies)
     play = settings.selfplay
@@ -115,26 +119,28 @@ def _record_fields(
         "distinct_games": len({game.actions for game in games}),
         "positions": plies,
         "plies_per_game": plies / len(games) if games else None,
-        "plies": result.moves if has_service or unfinished is not None else None,
+        "plies": result.searched_move_count if has_service or unfinished is not None else None,
         "unfinished": None if unfinished is None else len(unfinished.games),
         "full": int(result.examples.full.sum()) if budget_varies else None,
         "simulations_per_move": (
-            result.counts["simulations"] / result.moves if budget_varies and result.moves else None
+            result.search_counts["simulations"] / result.searched_move_count
+            if budget_varies and result.searched_move_count
+            else None
         ),
         "warm_start_weight": weight if settings.warm_start.is_on else None,
-        **result.counts,
-        **{f"wall_{part}_seconds": duration for part, duration in result.seconds.items()},
+        **result.search_counts,
+        **{f"wall_{part}_seconds": duration for part, duration in result.seconds_by_part.items()},
     }
 
 
 def _progress_callback(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
-    """Return a callback that reports finished games or plies, and positions per second."""
+    """Return a callback that reports the number of games or plies, and positions per second."""
     start = perf_counter()
     counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
 
     def report(progress: SelfPlayProgress) -> None:
-        rate = progress.plies / max(perf_counter() - start, 1e-9)
-        done = progress.plies if counts_plies else progress.games
+        rate = progress.ply_count / max(perf_counter() - start, 1e-9)
+        done = progress.ply_count if counts_plies else progress.game_count
         context.reporter.progress(done, f"{rate:,.0f} positions/s")
 
     return report
@@ -142,10 +148,10 @@ def _progress_callback(context: TrainingContext) -> Callable[[SelfPlayProgress],
 
 def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
     context.save_examples(result.examples)
-    if result.unfinished is not None:
-        context.run.save_unfinished(context.progress.iteration, result.unfinished)
+    if result.unfinished_games is not None:
+        context.run.save_unfinished_games(context.progress.iteration, result.unfinished_games)
     context.save_games(SelfPlayStage.name, result.games)
-    context.update(positions=context.window.total)
+    context.update_progress(positions=context.window.added_count)
 
 
 class LearnStage(Stage):
@@ -158,17 +164,17 @@ class LearnStage(Stage):
     name = "learn"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return False if the window has too few examples for batch norm."""
+        """Return False if the replay window has too few examples for batch norm."""
         return len(context.window) > 1
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Train and save the candidate."""
         progress = context.progress
-        load_best(context)
-        batches = context.learner.steps(context.window)
-        elapsed = context.begin("learn", batches, "batches")
-        with torch_threads(available_cores()):
-            learned = context.learner.learn(
+        load_best_network(context)
+        steps = context.learner.steps_for(context.window)
+        elapsed = context.start_task("learn", steps, "batches")
+        with limit_torch_threads(available_cores()):
+            result = context.learner.learn(
                 context.window,
                 context.settings.seed,
                 progress.iteration,
@@ -180,18 +186,20 @@ class LearnStage(Stage):
             LearnRecord(
                 iteration=context.iteration,
                 wall_seconds=elapsed(),
-                examples_seen=learned.examples_seen,
+                examples_seen=result.examples_seen,
                 window=len(context.window),
-                merged=context.window.merged,
-                parameters=context.learner.parameters if context.settings.growth.last else None,
-                loss=learned.losses,
-                **_optional_fields(context.settings.learn, learned),
+                merged=context.window.merged_count,
+                parameters=context.learner.parameter_count
+                if context.settings.growth.last_iteration
+                else None,
+                loss=result.last_epoch_losses,
+                **_optional_fields(context.settings.learn, result),
             )
         ]
 
 
-def load_best(context: TrainingContext) -> None:
-    """Load the best network into the learner, and grow it if this iteration has a larger network.
+def load_best_network(context: TrainingContext) -> None:
+    """Load the best network into the learner; grow it if this iteration's network is larger.
 
     The result depends only on the best network and the iteration. If a grown candidate is rejected,
     the next candidate grows again from the best network (docs/decisions/0045). A grown network
@@ -199,17 +207,19 @@ def load_best(context: TrainingContext) -> None:
     """
     run, settings, best = context.run, context.settings, context.progress.best
     weights = run.load_weights(best)
-    former, network = settings.network_of(best), settings.network_of(context.iteration)
+    former, network = settings.network_at(best), settings.network_at(context.iteration)
     is_larger = network != former
-    if settings.growth.last is not None:
-        epochs = settings.growth.epochs_when_new if is_larger else None
+    if settings.growth.last_iteration is not None:
+        epochs = settings.growth.epochs_after_growth if is_larger else None
         context.learner = _new_learner(context, epochs)
     if not is_larger:
-        context.learner.load(weights, context.bugs.carried_optimizer(run.load_optimizer(best)))
+        context.learner.restore(
+            weights, context.enabled_bugs.carried_optimizer_state(run.load_optimizer(best))
+        )
         return
-    random = streams.generator(settings.seed, context.iteration, streams.GROWTH)
+    random = streams.numpy_generator(settings.seed, context.iteration, streams.GROWTH)
     fresh = context.learner.weight_arrays()
-    context.learner.load(settings.growth.weights(network, fresh, weights, random), {})
+    context.learner.restore(settings.growth.initial_weights(network, fresh, weights, random), {})
 
 
 def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
@@ -218,46 +228,46 @@ def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
     `epochs`, unless None, overrides the number of passes over the window in the settings.
     """
     settings, iteration = context.settings, context.iteration
-    network = build_network(settings.network_of(iteration), context.game, settings.seed, iteration)
-    learn = context.bugs.learn_settings(settings.learn)
+    network = build_network(settings.network_at(iteration), context.game, settings.seed, iteration)
+    learn = context.enabled_bugs.learner_settings(settings.learn)
     if epochs is not None:
         learn = learn.model_copy(update={"epochs": epochs, "replay_ratio": None})
-    return Learner(network, learn, settings.targets, context.learner.device)
+    return Learner(network, learn, settings.target_options, context.learner.device)
 
 
-def _optional_fields(settings: LearnSettings, learned: Learned) -> dict[str, Any]:
-    """Return the fields of the record that are omitted under settings that make them redundant."""
-    fields: dict[str, Any] = {"gradient_norm": learned.gradient_norm}
-    if len(learned.epoch_losses) > 1:
-        fields["epoch_losses"] = learned.epoch_losses
+def _optional_fields(settings: LearnSettings, result: LearningResult) -> dict[str, Any]:
+    """Return the fields of the record that some settings make redundant."""
+    fields: dict[str, Any] = {"gradient_norm": result.gradient_norm}
+    if len(result.epoch_losses) > 1:
+        fields["epoch_losses"] = result.epoch_losses
     if settings.schedule.name != "constant":
-        rates = learned.learning_rates
+        rates = result.learning_rates
         fields |= {"learning_rate": rates[-1], "peak_learning_rate": max(rates)}
     return fields
 
 
 class GateStage(Stage):
-    """Acceptance or rejection of this iteration's candidate (`training.criteria`)."""
+    """Acceptance or rejection of the iteration's candidate by a gate (`training.criteria`)."""
 
     name = "gate"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return False in an iteration without training."""
+        """Return False if the iteration trained no candidate."""
         return len(context.window) > 1
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
-        """Play the candidate against the best network, and update the best network."""
-        elapsed = context.begin("gate", context.settings.gate.games, "games")
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
+        """Play the candidate against the best network; an accepted candidate replaces it."""
+        elapsed = context.start_task("gate", context.settings.gate.games, "games")
         verdict = _play_gate(context) if context.settings.gate.games else {"accepted": True}
         accepted, progress = verdict["accepted"], context.progress
         elo = verdict.get("candidate_elo", progress.elo) if accepted else progress.elo
-        context.update(best=progress.iteration if accepted else progress.best, elo=elo)
+        context.update_progress(best=progress.iteration if accepted else progress.best, elo=elo)
         fields = {"iteration": context.iteration, "wall_seconds": elapsed(), "elo": elo, **verdict}
         return [GateRecord.model_validate(fields)]
 
 
 def _play_gate(context: TrainingContext) -> dict[str, float]:
-    """Return the verdict and the match results as fields of the record."""
+    """Return the verdict and the results of the match as fields of the record."""
     gate, progress = context.settings.gate, context.progress
     candidate, best = (context.network_agent(n) for n in (progress.iteration, progress.best))
     match = context.play_match(candidate, best, gate.games, GateStage.name, openings=gate.openings)
@@ -282,28 +292,28 @@ class WarmStartMatchStage(Stage):
         """Return True during a warm start whose ramp is ended by a match."""
         warm_start = context.settings.warm_start
         weight = warm_start_weight(warm_start, context.progress)
-        return warm_start.is_on and weight > 0 and warm_start.ramp.match is not None
+        return warm_start.is_on and weight > 0 and warm_start.ramp.match_size is not None
 
-    def run(self, context: TrainingContext) -> Sequence[Record]:
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play the match, and end the warm start if plain search is stronger."""
         settings, progress = context.settings, context.progress
         ramp = settings.warm_start.ramp
-        assert ramp.match is not None  # is_due() checks this
-        games, openings = ramp.match
-        elapsed = context.begin("warm-start match", games, "games")
+        assert ramp.match_size is not None  # is_due() checks this
+        games, openings = ramp.match_size
+        elapsed = context.start_task("warm-start match", games, "games")
         weight = warm_start_weight(settings.warm_start, progress)
         search = warm_start_search(settings.search, settings.warm_start, weight)
         plain = context.network_agent(progress.best)
         warm = context.network_agent(
             progress.best, NetworkOptions.model_validate(search.model_dump())
         )
-        # Numbers continue after the gate's games, so that the random streams differ.
+        # Game numbers continue after those of the gate, so that the random streams differ.
         match = context.play_match(
             plain, warm, games, self.name, openings=openings, begin=settings.gate.games
         )
         los = match.difference().los
         over = ramp.is_over(los)
-        context.update(warm_start_over=over)
+        context.update_progress(warm_start_over=over)
         return [
             WarmStartMatchRecord(
                 iteration=context.iteration,

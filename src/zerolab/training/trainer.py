@@ -1,4 +1,4 @@
-"""The iteration loop, which runs the stages in order and commits each before the next.
+"""The iteration loop, which runs the stages in order and commits each stage before the next.
 
 The results of a stage depend only on the settings, the iteration and the files of earlier stages.
 If a run is killed at any moment and resumed, it repeats the interrupted stage and ends with the
@@ -13,8 +13,8 @@ from functools import cache
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import peak_memory
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import best_device
-from zerolab.play.pairings import check_openings
+from zerolab.networks.inference import default_device
+from zerolab.play.pairings import check_opening_length
 from zerolab.play.selfplay_modes import require_ray_if_needed
 from zerolab.rules.rules import Game
 from zerolab.store.run_folder import RunFolder
@@ -28,38 +28,38 @@ from zerolab.training.evaluation_stages import (
     SupervisedStage,
     check_baselines,
 )
-from zerolab.training.facts import check_heads, solved_window
-from zerolab.training.inputs import FEATURES_COPY, RunInputs, find_inputs, with_feature_source
-from zerolab.training.league import run_league
+from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
+from zerolab.training.league import reconstruct_league
 from zerolab.training.learner import Learner
-from zerolab.training.published_bugs import PublishedBugs
+from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import FINAL_RECORDS, Record
-from zerolab.training.reporting import EventFile, NullReporter, Reporter, read_records
-from zerolab.training.settings import TrainSettings
+from zerolab.training.reporting import NullReporter, Reporter, TensorBoardFile, read_records
 from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
+from zerolab.training.train_settings import TrainSettings
+from zerolab.training.window_facts import require_solved_targets, solved_window
 
-ITERATION: tuple[Stage, ...] = (
+ITERATION_STAGES: tuple[Stage, ...] = (
     SelfPlayStage(),  # the best network plays against itself and produces examples
     LearnStage(),  # a candidate is trained from the best network on the window of examples
     GateStage(),  # the candidate can replace the best network
     WarmStartMatchStage(),  # an adaptive warm start ends if plain search is stronger
     AccuracyStage(),  # every few iterations, the best network is measured on solved positions
 )
-"""Stages of an iteration, in the order of [Wang2020b, Algorithm 1]; those not due are skipped."""
+"""Stages of an iteration, as in [Wang2020b, Algorithm 1]; stages that are not due are skipped."""
 
-SUPERVISED: tuple[Stage, ...] = (LearnStage(), SupervisedStage(), AccuracyStage())
+SUPERVISED_STAGES: tuple[Stage, ...] = (LearnStage(), SupervisedStage(), AccuracyStage())
 """Stages of an iteration of supervised learning from solved positions."""
 
-FINAL = FinalEvaluationStage()
+FINAL_STAGE = FinalEvaluationStage()
 """The stage after the last iteration."""
 
 
 class Trainer:
-    """Trainer of one run; the caller must lock `run` while `train` is running.
+    """Trainer of one run; the caller must lock `run` during `train`.
 
-    `on_record` is called with every record of a finished stage after it is saved. If it raises an
-    exception, training stops after that stage. `inputs` can be passed if they were already read by
-    `check_new_run`.
+    `on_record` is called with every record of a finished stage after the record is saved. If the
+    call raises an exception, training stops after that stage. `inputs` can be passed if
+    `check_new_run` has already read them.
     """
 
     def __init__(
@@ -73,32 +73,34 @@ class Trainer:
         stages: Sequence[Stage] | None = None,
     ) -> None:
         """Prepare training; raise UserError if an input is missing or does not fit."""
-        inputs = find_inputs(settings, run) if inputs is None else inputs
+        inputs = read_inputs(settings, run) if inputs is None else inputs
         settings = with_feature_source(settings, inputs.feature_source)
-        bugs = PublishedBugs(settings.published_bugs)
-        learn = bugs.learn_settings(settings.learn)
+        bugs = EnabledBugs(settings.published_bugs)
+        learn = bugs.learner_settings(settings.learn)
         network = build_network(settings.network, inputs.game, settings.seed)
-        self.stages = stages or (ITERATION if inputs.split is None else SUPERVISED)
+        self.stages = stages or (
+            ITERATION_STAGES if inputs.solved_split is None else SUPERVISED_STAGES
+        )
         self.context = TrainingContext(
             run=run,
             settings=settings,
             inputs=inputs,
-            learner=Learner(network, learn, settings.targets, best_device()),
-            window=bugs.window(inputs.game, learn),
+            learner=Learner(network, learn, settings.target_options, default_device()),
+            window=bugs.new_window(inputs.game, learn),
             reporter=reporter or NullReporter(),
             progress=run.progress,
-            bugs=bugs,
-            league=run_league(run.games, settings),
+            enabled_bugs=bugs,
+            league=reconstruct_league(run.games, settings),
         )
         self._on_record = on_record
-        self._events = EventFile(run)
+        self._events = TensorBoardFile(run)
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
         self.prepare()
         while not self.context.progress.finished:
             stage = self._current_stage()
-            records = stage.run(self.context)
+            records = stage.execute(self.context)
             self._commit(stage, records)
 
     def prepare(self) -> None:
@@ -106,59 +108,67 @@ class Trainer:
         context, run = self.context, self.context.run
         context.progress = run.progress
         if run.progress == RunProgress():
-            context.update(stage=self.stages[0].name)
+            context.update_progress(stage=self.stages[0].name)
             self._save_first_network()
         if context.inputs.feature_source is not None:
-            run.keep_source(FEATURES_COPY, context.inputs.feature_source.stored.content)
+            run.save_source_copy(FEATURES_COPY, context.inputs.feature_source.network_file.content)
         run.prune()
         self._fill_window()
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
         self._events.update()
-        # This comes last so that a finished run with damaged files remains finished.
+        # This is last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
             run.save_config(context.settings.model_dump())
-        if self._current_stage() is FINAL and not self._is_over():
-            context.update(stage=self.stages[0].name, finished=False)
+        if self._current_stage() is FINAL_STAGE and not self._is_over():
+            context.update_progress(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
 
     def _save_first_network(self) -> None:
         """Save network 0, untrained or with the weights from which the run starts."""
         context, run = self.context, self.context.run
-        if 0 in run.networks() and context.settings.start is not None:
-            return  # it was saved before the run was killed
-        if (start := context.inputs.start) is not None:
-            context.settings = context.settings.model_copy(update={"start": start.settings})
+        if 0 in run.network_iterations() and context.settings.start is not None:
+            return  # network 0 was saved before the run was killed
+        if (initial := context.inputs.initial_weights) is not None:
+            context.settings = context.settings.model_copy(update={"start": initial.start_settings})
             run.save_config(context.settings.model_dump())
-            context.learner.load(start.transferred.weights, start.optimizer)
-            context.reporter.message(start.describe())
+            context.learner.restore(initial.transferred.weights, initial.optimizer_state)
+            context.reporter.message(initial.describe())
         context.save_network(0)
 
     def _fill_window(self) -> None:
         """Restore the window from stored examples."""
         context, run = self.context, self.context.run
-        if context.inputs.split is not None:
+        if context.inputs.solved_split is not None:
             context.window = solved_window(
-                context.inputs.split.training,
-                context.bugs,
+                context.inputs.solved_split.training,
+                context.enabled_bugs,
                 context.settings.learn,
-                context.learner.columns,
+                context.learner.vector_columns,
             )
             return
-        learn, latest, total = context.settings.learn, run.latest_examples, run.progress.positions
-        count = cache(run.count_full_examples)
+        learn, latest, total = (
+            context.settings.learn,
+            run.latest_example_iteration,
+            run.progress.positions,
+        )
+        count = cache(run.count_fully_searched)
         # Merged examples can include contributions from all iterations.
-        first = 1 if learn.merging.is_on else learn.window.first_needed(latest, total, count)
+        first = (
+            1
+            if learn.merging.is_active
+            else learn.window.first_needed_iteration(latest, total, count)
+        )
         iterations = range(first, latest + 1)
         skipped = 0 if first == 1 else total - sum(map(count, iterations))
-        context.window.skip(first - 1, skipped)
+        context.window.resume_after(first - 1, skipped)
         for iteration in iterations:
             context.restore_examples(iteration)
 
     def _current_stage(self) -> Stage:
         """Return the next stage to run, as named in state.json."""
         name = self.context.progress.stage
-        for stage in (*self.stages, FINAL):
+        for stage in (*self.stages, FINAL_STAGE):
             if stage.name == name:
                 return stage
         names = ", ".join(stage.name for stage in self.stages)
@@ -172,7 +182,7 @@ class Trainer:
         records = [record.model_copy(update=memory) for record in records]
         self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
-        if context.progress.stage in (self.stages[0].name, FINAL.name):
+        if context.progress.stage in (self.stages[0].name, FINAL_STAGE.name):
             context.run.prune()
         self._events.update()
         for record in records:
@@ -182,16 +192,18 @@ class Trainer:
     def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
         """Advance to the next stage due in this iteration, or to the next iteration."""
         context = self.context
-        if stage is FINAL:
-            context.update(finished=True)
+        if stage is FINAL_STAGE:
+            context.update_progress(finished=True)
             return
         following = self.stages[self.stages.index(stage) + 1 :]
         next_stage = next((each for each in following if each.is_due(context)), None)
         if next_stage is not None:
-            context.update(stage=next_stage.name)
+            context.update_progress(stage=next_stage.name)
             return
-        context.update(iteration=context.progress.iteration + 1)
-        context.update(stage=FINAL.name if self._is_over(records) else self.stages[0].name)
+        context.update_progress(iteration=context.progress.iteration + 1)
+        context.update_progress(
+            stage=FINAL_STAGE.name if self._is_over(records) else self.stages[0].name
+        )
 
     def _is_over(self, uncommitted: Sequence[Record] = ()) -> bool:
         """Return True after the last iteration or when the stop rule is met.
@@ -207,14 +219,14 @@ class Trainer:
 
 
 def check_new_run(settings: TrainSettings) -> RunInputs:
-    """Return the inputs of a run that has no folder yet.
+    """Check the settings of a run that has no folder yet, and return its inputs.
 
     Raises UserError for settings with which a stage would fail, such as missing files or openings
     that are too long for the game.
     """
-    inputs = find_inputs(settings)
-    if inputs.split is not None:
-        check_heads(settings.network, inputs.split.training)
+    inputs = read_inputs(settings)
+    if inputs.solved_split is not None:
+        require_solved_targets(settings.network, inputs.solved_split.training)
     require_ray_if_needed(settings.selfplay.mode)
     _check_openings(settings, inputs.game)
     check_baselines(settings, inputs.game)
@@ -227,10 +239,10 @@ def _check_openings(settings: TrainSettings, game: Game) -> None:
     openings = {"final_evaluation": final.openings if final.games else 0}
     if not settings.supervised.positions:
         openings["gate"] = settings.gate.openings if settings.gate.games else 0
-        if warm_start.is_on and warm_start.ramp.match is not None:
-            openings["warm_start.ramp"] = warm_start.ramp.match.openings
+        if warm_start.is_on and warm_start.ramp.match_size is not None:
+            openings["warm_start.ramp"] = warm_start.ramp.match_size.openings
     for section, plies in openings.items():
         try:
-            check_openings(game, plies)
+            check_opening_length(game, plies)
         except UserError as error:
             raise UserError(f"{section}.openings = {plies}: {error}") from None

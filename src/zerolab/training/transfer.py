@@ -16,7 +16,7 @@ from zerolab.rules import encoding
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.encoding import action_layout, plane_names
 from zerolab.rules.rules import Game
-from zerolab.training.shorthands import Transfer
+from zerolab.training.shorthands import TransferMethod
 
 Weights = Mapping[str, NDArray[Any]]
 
@@ -28,58 +28,61 @@ _HEAD_SETTINGS = ("heads", "head_filters", "head_kernel", "hidden")
 """Settings that do not affect the trunk."""
 
 
-class Side(NamedTuple):
-    """A network and its game."""
+class TransferSide(NamedTuple):
+    """The source or the target of a transfer: a network and its game."""
 
     game: Game
     network: NetworkSettings
+    """Settings of the network."""
     weights: Weights
 
 
-class Transferred(NamedTuple):
-    """Initial weights of a target network, partly taken from a source network."""
+class TransferredWeights(NamedTuple):
+    """Initial weights of a target network, some of them taken from a source network."""
 
     weights: dict[str, NDArray[Any]]
-    new: tuple[str, ...]
-    """Parts of the target with new weights, such as "heads.policy"."""
-    unused: tuple[str, ...] = ()
-    """Parts of the source that were not used."""
+    new_parts: tuple[str, ...]
+    """Parts of the target with untrained weights, such as "heads.policy"."""
+    unused_parts: tuple[str, ...] = ()
+    """Parts of the source that are not transferred."""
 
 
-def new_network(network: NetworkSettings, game: Game, seed: int) -> Side:
-    """Return an untrained network."""
-    return Side(game, network, weights_to_arrays(build_network(network, game, seed)))
+def untrained_side(network: NetworkSettings, game: Game, seed: int) -> TransferSide:
+    """Return an untrained network and its game."""
+    return TransferSide(game, network, weights_to_arrays(build_network(network, game, seed)))
 
 
-def transfer_weights(transfer: Transfer, source: Side, target: Side) -> Transferred:
+def transfer_weights(
+    method: TransferMethod, source: TransferSide, target: TransferSide
+) -> TransferredWeights:
     """Return the initial weights of the network `target`, taken from `source`.
 
-    Source heads whose settings depend on their run are dropped, unless the target has them too.
-    Raises UserError for the first layer that does not fit, with both shapes.
+    Source heads whose settings depend on their run are dropped, unless the target has them too. If
+    layers do not fit, raises UserError with both shapes of the first of these layers.
     """
-    transferred = _METHODS[transfer](_without_run_heads(source, target), target)
+    transferred = _METHODS[method](_without_run_heads(source, target), target)
     layers = (name.rpartition(".")[0] for name in source.weights if name not in target.weights)
-    unused = (*transferred.unused, *_shortened(layers, target.weights))
-    return transferred._replace(unused=unused)
+    unused_parts = (*transferred.unused_parts, *_shortened(layers, target.weights))
+    return transferred._replace(unused_parts=unused_parts)
 
 
-def _without_run_heads(source: Side, target: Side) -> Side:
+def _without_run_heads(source: TransferSide, target: TransferSide) -> TransferSide:
     """Return the source without the heads that only its own run can train."""
     names = {head.name for head in target.network.heads}
     heads = tuple(
-        head for head in source.network.heads if not head.set_by_run or head.name in names
+        head for head in source.network.heads if not head.fields_set_by_run or head.name in names
     )
     dropped = tuple(f"{_HEADS}{head.name}." for head in source.network.heads if head not in heads)
     weights = {
         name: array for name, array in source.weights.items() if not name.startswith(dropped)
     }
-    return Side(source.game, source.network.model_copy(update={"heads": heads}), weights)
+    return TransferSide(source.game, source.network.model_copy(update={"heads": heads}), weights)
 
 
-def _transfer_prefix(prefix: str) -> Callable[[Side, Side], Transferred]:
+def _transfer_prefix(prefix: str) -> Callable[[TransferSide, TransferSide], TransferredWeights]:
     """Return a function that transfers all weights whose names begin with `prefix`."""
 
-    def transfer(source: Side, target: Side) -> Transferred:
+    def transfer(source: TransferSide, target: TransferSide) -> TransferredWeights:
         names = [
             name
             for name in dict.fromkeys((*source.weights, *target.weights))
@@ -92,13 +95,13 @@ def _transfer_prefix(prefix: str) -> Callable[[Side, Side], Transferred]:
     return transfer
 
 
-def _transfer_channels(source: Side, target: Side) -> Transferred:
+def _transfer_channels(source: TransferSide, target: TransferSide) -> TransferredWeights:
     """Transfer planes matched by name, and actions with the same layout on the board.
 
-    Planes that the source lacks start with weights of 0, so that they have no effect at first.
+    Planes that the source lacks begin with weights of 0, so that they have no effect at first.
     """
     for side in (source, target):
-        if not side.network.any_size:
+        if not side.network.fits_any_board:
             raise UserError(
                 f"network = {quoted(side.network.name)} has heads for one board size: expected"
                 ' "fully_convolutional" for both networks'
@@ -115,15 +118,17 @@ def _transfer_channels(source: Side, target: Side) -> Transferred:
     for name in shared:
         _require_equal_shapes(name, adapted, target)
     transferred = _completed(shared, target)
-    return transferred._replace(new=(*new_planes, *transferred.new), unused=unused_planes)
+    return transferred._replace(
+        new_parts=(*new_planes, *transferred.new_parts), unused_parts=unused_planes
+    )
 
 
 def _match_planes(
-    source: Side, target: Side
+    source: TransferSide, target: TransferSide
 ) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the first layer for the target's planes, with weights 0 for new planes.
+    """Return the first layer for the target's planes, with weights of 0 for new planes.
 
-    Also returns the names of the new planes and those of unused source planes.
+    Also return the names of the new planes and of the unused source planes.
     """
     source_layer = source.weights[_FIRST_LAYER]
     names, source_names = _all_planes(target.game), _all_planes(source.game)
@@ -140,31 +145,31 @@ def _match_planes(
 def _all_planes(game: Game) -> list[str]:
     """Return the names of a game's planes, using numbers for unnamed planes."""
     names = plane_names(game)
-    return [*names, *(str(number) for number in range(len(names), encoding.planes(game)))]
+    return [*names, *(str(number) for number in range(len(names), encoding.plane_count(game)))]
 
 
-def _mismatched_actions(source: Side, target: Side) -> list[str]:
-    """Return the output layers for actions whose layout on the board differs."""
+def _mismatched_actions(source: TransferSide, target: TransferSide) -> list[str]:
+    """Return the output layers of heads for actions with another layout on the board."""
     source_layout, layout = action_layout(source.game), action_layout(target.game)
     prefixes = []
     for head in target.network.heads:
-        if not head.per_action:
+        if not head.is_per_action:
             continue
-        if source_layout.over != layout.over:
+        if source_layout.places != layout.places:
             prefixes.append(f"{_HEADS}{head.name}.head.output.")
-        if source_layout.others != layout.others:
+        if source_layout.placeless_count != layout.placeless_count:
             prefixes.append(f"{_HEADS}{head.name}.head.others.")
     return [name for name in source.weights if name.startswith(tuple(prefixes))]
 
 
-def _completed(weights: Weights, target: Side) -> Transferred:
+def _completed(weights: Weights, target: TransferSide) -> TransferredWeights:
     """Return transferred weights completed with new weights of the target."""
     missing = [name for name in target.weights if name not in weights]
     layers = (name.rpartition(".")[0] for name in missing)
-    return Transferred({**target.weights, **weights}, _shortened(layers, weights))
+    return TransferredWeights({**target.weights, **weights}, _shortened(layers, weights))
 
 
-def _require_equal_shapes(name: str, source: Side, target: Side) -> None:
+def _require_equal_shapes(name: str, source: TransferSide, target: TransferSide) -> None:
     source_shape, shape = (
         list(side.weights[name].shape) if name in side.weights else "missing"
         for side in (source, target)
@@ -176,15 +181,15 @@ def _require_equal_shapes(name: str, source: Side, target: Side) -> None:
         )
 
 
-def _mismatch_reason(layer: str, source: Side, target: Side) -> str:
-    """Return the reason for the different shapes of a layer, with settings that would fit."""
+def _mismatch_reason(layer: str, source: TransferSide, target: TransferSide) -> str:
+    """Return the reason for a layer's different shapes, with settings that would fit."""
     games = f"{game_name(source.game)} and {game_name(target.game)}"
-    any_size = source.network.any_size and target.network.any_size
-    planes = [encoding.planes(side.game) for side in (source, target)]
+    fits_any_board = source.network.fits_any_board and target.network.fits_any_board
+    planes = [encoding.plane_count(side.game) for side in (source, target)]
     arrays = [side.weights.get(layer) for side in (source, target)]
     inputs = [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
     if planes[0] != planes[1] and inputs == planes:
-        first = "" if any_size else 'network = "fully_convolutional" for both networks and '
+        first = "" if fits_any_board else 'network = "fully_convolutional" for both networks and '
         return (
             f"{games} have different planes; expected {first}start.transfer ="
             ' "channels", which matches planes by name'
@@ -197,7 +202,7 @@ def _mismatch_reason(layer: str, source: Side, target: Side) -> str:
     ]
     if differences:
         return f"expected {', '.join(differences)}"
-    if any_size:
+    if fits_any_board:
         return (
             f"{games} have different actions; expected start.transfer = "
             '"trunk", or "channels", which matches actions by their layout'
@@ -226,7 +231,7 @@ def _shortened(layers: Iterable[str], weights: Weights) -> tuple[str, ...]:
     return tuple(parts)
 
 
-_METHODS: dict[Transfer, Callable[[Side, Side], Transferred]] = {
+_METHODS: dict[TransferMethod, Callable[[TransferSide, TransferSide], TransferredWeights]] = {
     "trunk": _transfer_prefix(_TRUNK),
     "heads": _transfer_prefix(_HEADS),
     "all": _transfer_prefix(""),

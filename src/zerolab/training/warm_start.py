@@ -9,9 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import (
     Settings,
-    Variant,
+    VariantSettings,
     validate,
-    variant_among,
+    variant_annotation,
 )
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, load_plugins
@@ -44,7 +44,7 @@ WARM_START_VARIANTS.add("wro", WarmStartRules(leaf_evaluator="mixed"))
 WARM_START_VARIANTS.add("wrora", WarmStartRules(selection="rave", leaf_evaluator="mixed"))
 WARM_START_VARIANTS.add("custom", WarmStartRules())
 
-_VARIANTS: Mapping[str, Registry[type[Variant]]] = {
+_RULE_SETTINGS: Mapping[str, Registry[type[VariantSettings]]] = {
     "selection": SELECTION_SETTINGS,
     "fpu": FPU_SETTINGS,
     "leaf_evaluator": LEAF_EVALUATOR_SETTINGS,
@@ -59,9 +59,9 @@ class WarmStartSettings(Settings):
     """A variant of [Wang2020b]: baseline (no warm start), rollout, rave, rora, wro or wrora; or
     custom, which is defined by `search`."""
 
-    ramp: variant_among(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
-    """The weight of playouts in each iteration, and the end of the warm start. [Wang2020b]: linear,
-    I' = 5."""
+    ramp: variant_annotation(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
+    """Ramp of the weight of playouts over the iterations, and the end of the warm start.
+    [Wang2020b]: linear, I' = 5."""
 
     search: Mapping[str, Any] = Field(default_factory=dict)
     """Further changes to plain search during the warm start, such as
@@ -86,7 +86,7 @@ class WarmStartSettings(Settings):
         if self.variant == "baseline" and self.search:
             raise ValueError(
                 f"search.{next(iter(self.search))} has no effect with"
-                ' variant = "baseline": expected another one, such as "custom"'
+                ' variant = "baseline": expected another variant, such as "custom"'
             )
         for part, rule in WARM_START_VARIANTS[self.variant]._asdict().items():
             setting = self.search.get(part)
@@ -123,9 +123,9 @@ def warm_start_search(
 ) -> SearchSettings:
     """Return the self-play search for a warm-start weight; plain search for weight 0.
 
-    A replaced rule passes on the settings that the new rule also has, such as c of PUCT and RAVE.
-    If the warm start has a leaf evaluator of its own, with a setting `weight`, that is set to
-    `weight`. The leaf evaluator of plain search keeps its weight. Raises UserError if
+    Settings that a replaced rule shares with the new one, such as c of PUCT and RAVE, are kept. If
+    the warm start replaces the leaf evaluator with one that has a setting `weight`, that setting
+    becomes `weight`. The leaf evaluator of plain search keeps its weight. Raises UserError if
     `warm_start.search` is invalid.
     """
     if weight == 0 or not warm_start.is_on:
@@ -147,7 +147,7 @@ def warm_start_search(
 
 def _set_option(data: dict[str, Any], key: str, value: Any) -> None:
     """Set one key of search settings; a table updates only its own keys."""
-    if key in _VARIANTS and isinstance(value, str):
+    if key in _RULE_SETTINGS and isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
         data[key] = value
@@ -155,7 +155,7 @@ def _set_option(data: dict[str, Any], key: str, value: Any) -> None:
     previous = data.get(key)
     table = dict(previous) if isinstance(previous, Mapping) else {}
     rule = str(value.get("name"))
-    if key in _VARIANTS and rule in _VARIANTS[key]:  # validation reports unknown rules
-        fields = _VARIANTS[key][rule].model_fields
+    if key in _RULE_SETTINGS and rule in _RULE_SETTINGS[key]:  # validation reports unknown rules
+        fields = _RULE_SETTINGS[key][rule].model_fields
         table = {field: setting for field, setting in table.items() if field in fields}
     data[key] = {**table, **value}

@@ -1,4 +1,4 @@
-"""Plan of a settings search, which is checked before the search begins."""
+"""Plan of a settings search, checked before the search begins."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import tomli_w
 from pydantic import Field, field_validator
 
 from zerolab.agents.specs import parse_agents
-from zerolab.core.config import Settings, require_even
+from zerolab.core.config import Settings, require_even_games
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.nested_tables import Assignment
-from zerolab.play.pairings import check_openings
+from zerolab.play.pairings import check_opening_length
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
-from zerolab.training.configure import no_effect, resolve_settings
-from zerolab.training.settings import TrainSettings
+from zerolab.training.configure import no_effect_message, resolve_settings
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import check_new_run
-from zerolab.tuning.space import SearchSpace, Values
+from zerolab.tuning.space import SearchSpace, TrialValues
 
 Objective = Literal["accuracy", "elo", "loss"]
-"""Quantity that the search optimises."""
+"""Name of the quantity that the search optimises."""
 
-OPENINGS = 4
+OPENING_PLIES = 4
 """Random plies at the start of games that measure the objective ``elo``."""
 
 _CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluation", "iterations")
-"""Settings in which `check_new_run` can find mistakes."""
+"""Settings that `check_new_run` checks."""
 
 
 class TuningSettings(Settings):
@@ -41,10 +41,10 @@ class TuningSettings(Settings):
     """Preset to start from."""
 
     assignments: tuple[str, ...] = ()
-    """Fixed and searched settings, in the syntax of `space`."""
+    """Fixed and searched settings, in the syntax of `zerolab.tuning.space`."""
 
     positions: str = ""
-    """File of solved positions for the objective ``accuracy``, as an alternative to the setting
+    """File of solved positions for the objective ``accuracy``; an alternative to the setting
     `accuracy.positions`."""
 
     objective: Objective = "accuracy"
@@ -65,7 +65,7 @@ class TuningSettings(Settings):
     """Opponent in the match for the objective ``elo``."""
 
     allow_programs: bool = False
-    """True to allow running programs that the preset file names, see `resolve_settings`."""
+    """True to allow running programs that a preset file names; see `resolve_settings`."""
 
     @field_validator("game")
     @classmethod
@@ -75,7 +75,7 @@ class TuningSettings(Settings):
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        return require_even(games)
+        return require_even_games(games)
 
     @property
     def is_maximised(self) -> bool:
@@ -86,30 +86,30 @@ class TuningSettings(Settings):
 class TuningPlan:
     """Checked settings of a search, and the settings of its trials.
 
-    Mistakes that can be detected before the folder is created raise UserError.
+    Raises UserError for every error that can be detected before the folder is created.
     """
 
     def __init__(self, settings: TuningSettings) -> None:
         self.settings = settings
         self.space = SearchSpace.parse(settings.assignments)
         self._assignments = self._accuracy_assignments()
-        self.base = self._first_valid([self.space.corner(end) for end in (0, -1)])
-        check_new_run(self._as_trained(self.base))
-        if not self.space.searched:
+        self.base_settings = self._first_valid([self.space.corner_values(end) for end in (0, -1)])
+        check_new_run(self._as_trained(self.base_settings))
+        if not self.space.searched_domains:
             raise UserError(
                 "nothing to search: expected a --set with a range or alternatives, such as"
                 " search.selection.c=0.5..4 or learn.loss=sum|product"
             )
-        probes = [self._first_valid(trials) for trials in self.space.probes()]
-        self._require_effects([self.base, *probes])
+        probes = [self._first_valid(trials) for trials in self.space.validation_trials()]
+        self._require_effects([self.base_settings, *probes])
         for probe in probes:
-            if any(getattr(probe, key) != getattr(self.base, key) for key in _CHECKED):
+            if any(getattr(probe, key) != getattr(self.base_settings, key) for key in _CHECKED):
                 check_new_run(self._as_trained(probe))
         self._check_accuracy()
         is_elo = settings.objective == "elo"
         self.opponent = parse_agents([settings.opponent], self.game)[0] if is_elo else None
         if is_elo:
-            check_openings(self.game, OPENINGS)
+            check_opening_length(self.game, OPENING_PLIES)
 
     @property
     def game(self) -> Game:
@@ -117,43 +117,47 @@ class TuningPlan:
         return parse_game(self.settings.game)
 
     @property
-    def prunes(self) -> bool:
+    def has_pruning(self) -> bool:
         """True if trials with low accuracy are stopped early.
 
         Optuna cannot prune trials with two objectives.
         """
         return self.settings.objective == "accuracy" and not self.settings.and_time
 
-    def preset(self, values: Values, number: int) -> str:
+    def trial_preset(self, values: TrialValues, number: int) -> str:
         """Return the settings of a trial as a preset in TOML.
 
-        Incompatible values raise UserError.
+        Raises UserError if the values are incompatible.
         """
         tables = explicit_settings(self._resolve(values, number))
         return tomli_w.dumps({key: value for key, value in tables.items() if key != "preset"})
 
-    def trial(self, values: Values, number: int) -> TrainSettings:
+    def trial_settings(self, values: TrialValues, number: int) -> TrainSettings:
         """Return the training settings of a trial.
 
-        Games after training are disabled unless they are set explicitly. Incompatible values raise
-        UserError.
+        Games after training are disabled unless they are set explicitly. Raises UserError if the
+        values are incompatible.
         """
         return self._as_trained(self._resolve(values, number))
 
-    def identity(self) -> dict[str, Any]:
-        """Return the settings that must not change when a search is resumed, as nested tables."""
+    def immutable_settings(self) -> dict[str, Any]:
+        """Return the settings that a resumed search must not change, as nested tables."""
         settings, is_elo = self.settings, self.settings.objective == "elo"
         match = {"games": settings.games, "opponent": settings.opponent} if is_elo else {}
-        space = {item.key: item.text for item in self.space.items if item.domain is not None}
+        space = {
+            setting.key: setting.value_text
+            for setting in self.space.all_settings
+            if setting.domain is not None
+        }
         return {
             "game": settings.game, "objective": settings.objective, "and_time": settings.and_time,
             "seed": settings.seed, **match, "space": space,
-            "settings": explicit_settings(self.base),
+            "settings": explicit_settings(self.base_settings),
         }  # fmt: skip
 
     @property
     def _plays_baselines(self) -> bool:
-        return any(item.key == "final_evaluation.games" for item in self.space.items)
+        return any(setting.key == "final_evaluation.games" for setting in self.space.all_settings)
 
     def _as_trained(self, settings: TrainSettings) -> TrainSettings:
         """Disable games after training unless they are set explicitly."""
@@ -162,29 +166,29 @@ class TuningPlan:
         final = settings.final_evaluation.model_copy(update={"games": 0})
         return settings.model_copy(update={"final_evaluation": final})
 
-    def _resolve(self, values: Values, number: int | None = None) -> TrainSettings:
+    def _resolve(self, values: TrialValues, number: int | None = None) -> TrainSettings:
         """Return the settings for `values`, with the seed of trial `number` unless it is None."""
         seed = [] if number is None else [("seed", self.settings.seed + number)]
         assignments = [*self._assignments, *self.space.assignments(values), *seed]
-        allow = self.settings.allow_programs or not self._plays_baselines
+        allow_programs = self.settings.allow_programs or not self._plays_baselines
         return resolve_settings(
-            self.settings.game, self.settings.preset, assignments, allow_programs=allow
+            self.settings.game, self.settings.preset, assignments, allow_programs=allow_programs
         )
 
     def _accuracy_assignments(self) -> list[Assignment]:
-        """Return the missing settings for measuring accuracy after each iteration."""
+        """Return the settings that are missing to measure accuracy after each iteration."""
         positions = self.settings.positions
         if self.settings.objective != "accuracy":
             if positions:
                 raise UserError(
-                    f"positions = {quoted(positions)} apply only to the objective accuracy, not to"
-                    f" {quoted(self.settings.objective)}"
+                    f"positions = {quoted(positions)} applies only to the objective accuracy, not"
+                    f" to {quoted(self.settings.objective)}"
                 )
             return []
-        keys = {item.key for item in self.space.items}
+        keys = {setting.key for setting in self.space.all_settings}
         if positions and "accuracy.positions" in keys:
             raise UserError(
-                "--positions and accuracy.positions have the same meaning: expected only one"
+                "--positions and accuracy.positions mean the same: expected only one of the two"
             )
         preset = resolve_settings(self.settings.game, self.settings.preset, allow_programs=True)
         accuracy = preset.accuracy
@@ -200,10 +204,10 @@ class TuningPlan:
             assignments["accuracy.every"] = 1
         return list(assignments.items())
 
-    def _first_valid(self, trials: Sequence[Values]) -> TrainSettings:
+    def _first_valid(self, trials: Sequence[TrialValues]) -> TrainSettings:
         """Return the settings of the first trial with compatible values.
 
-        If there is none, raise the UserError of the first trial.
+        Raises the UserError of the first trial if there is none.
         """
         errors = []
         for values in trials:
@@ -215,38 +219,41 @@ class TuningPlan:
 
     def _require_effects(self, trials: Sequence[TrainSettings]) -> None:
         """Raise UserError for a setting that has no effect in any trial."""
-        for item in self.space.items:
-            messages = [no_effect(settings, item.key) for settings in trials]
+        for setting in self.space.all_settings:
+            messages = [no_effect_message(settings, setting.key) for settings in trials]
             if all(messages):
                 raise UserError(messages[0])
 
     def _check_accuracy(self) -> None:
-        every = self.base.accuracy.every
-        if self.settings.objective == "accuracy" and not 1 <= every <= self.base.iterations:
+        every = self.base_settings.accuracy.every
+        if (
+            self.settings.objective == "accuracy"
+            and not 1 <= every <= self.base_settings.iterations
+        ):
             raise UserError(
                 f"accuracy.every = {every}: the objective accuracy needs a value from 1 to"
-                f" {self.base.iterations}, the number of iterations of a trial"
+                f" {self.base_settings.iterations}, the number of iterations of a trial"
             )
 
 
 def explicit_settings(settings: TrainSettings) -> dict[str, Any]:
     """Return the explicitly set settings as nested tables.
 
-    Defaults are omitted because some of them depend on the machine.
+    Defaults are omitted because some defaults depend on the machine.
     """
     return settings.model_dump(mode="json", exclude_unset=True)
 
 
-def preset_path(folder: Path, number: int) -> Path:
-    """Return the path of a trial's preset."""
+def trial_preset_path(folder: Path, number: int) -> Path:
+    """Return the path of the preset of a trial."""
     return folder / "presets" / f"{number:04}.toml"
 
 
-def run_path(folder: Path, number: int) -> Path:
-    """Return the run folder of a trial."""
+def trial_run_path(folder: Path, number: int) -> Path:
+    """Return the path of the run of a trial."""
     return folder / "runs" / f"{number:04}"
 
 
-def joined_error(error: UserError) -> str:
-    """Return the message of an error, which can have several lines, as one line."""
+def one_line_error(error: UserError) -> str:
+    """Return the message of an error, which may have several lines, as one line."""
     return one_line("; ".join(str(error).splitlines()))

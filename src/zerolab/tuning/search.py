@@ -1,4 +1,4 @@
-"""Settings search, which claims, trains and measures trials.
+"""Settings search: claiming, training and measuring of trials.
 
 Each trial is a run with settings proposed by Optuna.
 """
@@ -13,33 +13,39 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.agents.kinds.run import run_agent
+from zerolab.agents.kinds.run import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
-from zerolab.core.processes import ProgressBar, claim_cores, map_in_processes, shares_of_cores
+from zerolab.core.processes import ProgressBar, claim_cores, core_shares, map_in_processes
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.interval import Interval
-from zerolab.report.markdown import titled_table
+from zerolab.report.markdown import titled_markdown_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
-from zerolab.training.configure import complete_settings, saved_settings
+from zerolab.training.configure import saved_settings, with_saved_values
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import FINAL_RECORDS, AccuracyRecord, LearnRecord, Record
 from zerolab.training.reporting import NullReporter, Reporter, read_records
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer
 from zerolab.tuning.plan import (
-    OPENINGS,
+    OPENING_PLIES,
     TuningPlan,
     TuningSettings,
-    joined_error,
-    preset_path,
-    run_path,
+    one_line_error,
+    trial_preset_path,
+    trial_run_path,
 )
 from zerolab.tuning.trials import ClaimedTrial, TrialStore
-from zerolab.tuning.tuning_report import TuningReport, best_of, draw_tuning, results_of, short
+from zerolab.tuning.tuning_report import (
+    TuningReport,
+    best_result,
+    draw_tuning,
+    setting_value_text,
+    trial_results,
+)
 
-_MACHINE = ("selfplay.threads",)  # can differ if a run is resumed with another number of workers
+_MACHINE_KEYS = ("selfplay.threads",)  # can differ if the number of workers has changed
 _MAX_TRIALS = 1_000_000
 _MAX_WORKERS = 256
 _POLL_SECONDS = 2.0
@@ -48,44 +54,44 @@ _POLL_SECONDS = 2.0
 class TrialDisplay(NamedTuple):
     """Functions that display the progress of trials."""
 
-    message: Callable[[str], None]
+    show_message: Callable[[str], None]
     """Function that displays a line of text."""
-    training: Callable[[int], AbstractContextManager[Reporter]]
-    """Function that returns a training reporter for a given number of iterations."""
+    training_reporter: Callable[[int], AbstractContextManager[Reporter]]
+    """Function that creates a reporter for a training run with a given number of iterations."""
     progress_bar: ProgressBar
 
 
 def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: TrialDisplay) -> None:
-    """Train and measure a trial, resuming it if necessary, and record its outcome.
+    """Train and measure a trial, resuming it if it was stopped, and record its outcome.
 
-    Incompatible settings and diverging training count as outcomes. Other problems, such as a full
-    disk, raise UserError.
+    Incompatible settings and diverging training are outcomes. Raises UserError for other problems,
+    such as a full disk.
     """
     try:
-        settings = plan.trial(claimed.values, claimed.number)
-        preset = plan.preset(claimed.values, claimed.number)
+        settings = plan.trial_settings(claimed.values, claimed.number)
+        preset = plan.trial_preset(claimed.values, claimed.number)
     except UserError as error:
-        claimed.refuse(joined_error(error))
+        claimed.refuse(one_line_error(error))
         return
-    path = preset_path(folder, claimed.number)
+    path = trial_preset_path(folder, claimed.number)
     make_folder(path.parent)
     write_text(path, preset)
-    run = _open(run_path(folder, claimed.number), settings)
+    run = _open(trial_run_path(folder, claimed.number), settings)
     try:
         _train(run, claimed, plan, display)
-    except _FallsBehindError:
-        claimed.prune(_facts(run, None))
+    except _PrunedError:
+        claimed.prune(_report_attributes(run, None))
         return
     except DivergedError as error:
-        claimed.refuse(joined_error(error))
+        claimed.refuse(one_line_error(error))
         return
     objective = _measure(run, plan, display)
     if objective is None:
-        claimed.refuse(f"the run ended without a measurement of {plan.settings.objective}")
+        claimed.refuse(f"the run ended without a measurement of the {plan.settings.objective}")
         return
-    facts = _facts(run, objective)
-    time = [facts["hours"]] if plan.settings.and_time else []
-    claimed.finish([objective.value, *time], facts)
+    attributes = _report_attributes(run, objective)
+    time = [attributes["hours"]] if plan.settings.and_time else []
+    claimed.complete([objective.value, *time], attributes)
 
 
 def _open(path: Path, settings: TrainSettings) -> RunFolder:
@@ -93,34 +99,36 @@ def _open(path: Path, settings: TrainSettings) -> RunFolder:
         return RunFolder.create(path, settings.model_dump())
     run = RunFolder.open(path)
     saved = saved_settings(run)
-    expected = complete_settings(settings, saved)
-    RUN.require_equal(path, saved.model_dump(), expected.model_dump(), except_for=_MACHINE)
+    expected = with_saved_values(settings, saved)
+    RUN.require_equal_settings(
+        path, saved.model_dump(), expected.model_dump(), except_for=_MACHINE_KEYS
+    )
     return run
 
 
-class _FallsBehindError(Exception):
-    """Signal to stop the training of a trial early."""
+class _PrunedError(Exception):
+    """Signal to end the training of a trial early."""
 
 
 def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: TrialDisplay) -> None:
     def check(record: Record) -> None:
         if (
-            plan.prunes
+            plan.has_pruning
             and isinstance(record, AccuracyRecord)
-            and claimed.falls_behind(record.iteration, record.search_strong)
+            and claimed.should_prune(record.iteration, record.search_strong)
         ):
-            raise _FallsBehindError
+            raise _PrunedError
 
     settings = saved_settings(run)
     with run.locked():
-        for record in read_records(run):  # left by a stopped process
+        for record in read_records(run):  # from a stopped process
             check(record)
-        with display.training(settings.iterations) as reporter:
+        with display.training_reporter(settings.iterations) as reporter:
             Trainer(run, settings, reporter, check).train()
 
 
 def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval | None:
-    """Return the objective of a trained run, or None if it was never measured."""
+    """Return the objective of a trained run, or None if the run never measured it."""
     if plan.settings.objective == "elo":
         return _elo(run, plan, display)
     records = read_records(run)
@@ -138,10 +146,10 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the total loss of all heads, which does not depend on the minimised loss function."""
+    """Return the total loss of all heads, which is the same sum for every minimised loss."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
-            return Interval.unknown(sum(record.loss[head] for head in record.heads))
+            return Interval.unbounded(sum(record.loss[head] for head in record.heads))
     return None
 
 
@@ -152,22 +160,22 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
     """
     settings = plan.settings
     assert plan.opponent is not None  # checked by the plan
-    agent = run_agent(run, run.progress.best)
+    agent = agent_of_run(run, run.progress.best)
     title = f"{agent.name} against {plan.opponent.name}"
     with display.progress_bar(title, settings.games, "games") as update:
         match = play_match(
             plan.game, agent, plan.opponent, settings.games, settings.seed,
-            progress=update, openings=OPENINGS,
+            progress=update, openings=OPENING_PLIES,
         )  # fmt: skip
     return match.difference().interval
 
 
-def _facts(run: RunFolder, objective: Interval | None) -> dict[str, float]:
-    """Return the training time and the ends of the interval of the objective for reports."""
-    facts = {"hours": _training_hours(read_records(run))}
-    if objective is not None and objective.is_known:
-        facts |= {"low": objective.low, "high": objective.high}
-    return facts
+def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, float]:
+    """Return what reports need besides the objective: training time and ends of the interval."""
+    attributes = {"hours": _training_hours(read_records(run))}
+    if objective is not None and objective.is_bounded:
+        attributes |= {"low": objective.low, "high": objective.high}
+    return attributes
 
 
 def _training_hours(records: Sequence[Record]) -> float:
@@ -178,43 +186,54 @@ def _training_hours(records: Sequence[Record]) -> float:
 
 
 def tune(
-    folder: Path, settings: TuningSettings, trials: int, workers: int, display: TrialDisplay
+    folder: Path, settings: TuningSettings, trial_count: int, workers: int, display: TrialDisplay
 ) -> TuningReport:
-    """Search until there are `trials` trials, and write the report to the folder.
+    """Search until there are `trial_count` trials, and write the report to the folder.
 
-    A stopped search is resumed. Several processes can work in the same folder at the same time, on
-    different trials. Mistakes raise UserError, if possible before the folder is created.
+    A stopped search is resumed. Several processes can work in one folder at the same time, on
+    different trials. Raises UserError for invalid settings, if possible before the folder is
+    created.
     """
-    _require_count("trials", trials, _MAX_TRIALS)
+    _require_count("trials", trial_count, _MAX_TRIALS)
     _require_count("workers", workers, _MAX_WORKERS)
     plan = TuningPlan(settings)
     store = TrialStore(folder, plan)
     if workers == 1:
         work_on_trials(
-            store, trials, lambda claimed: _run_and_show(claimed, plan, store, trials, display)
+            store,
+            trial_count,
+            lambda claimed: _run_and_show(claimed, plan, store, trial_count, display),
         )
     else:
-        _work_together(store, plan, trials, workers, display.progress_bar)
+        _work_together(store, plan, trial_count, workers, display.progress_bar)
     return _report(store, plan)
 
 
-def work_on_trials(store: TrialStore, trials: int, run: Callable[[ClaimedTrial], None]) -> None:
-    """Claim and run trials until none remain."""
+def work_on_trials(
+    store: TrialStore, trial_count: int, work: Callable[[ClaimedTrial], None]
+) -> None:
+    """Claim trials, up to number `trial_count`, and call `work` with each, until none is left."""
     while True:
-        with store.claimed(trials) as claimed:
+        with store.claimed_trial(trial_count) as claimed:
             if claimed is None:
                 return
-            run(claimed)
+            work(claimed)
 
 
 def _run_and_show(
-    claimed: ClaimedTrial, plan: TuningPlan, store: TrialStore, trials: int, display: TrialDisplay
+    claimed: ClaimedTrial,
+    plan: TuningPlan,
+    store: TrialStore,
+    trial_count: int,
+    display: TrialDisplay,
 ) -> None:
-    values = ", ".join(f"{key} = {short(value)}" for key, value in claimed.values.items())
-    display.message(f"trial {claimed.number} of {trials} trials: {values}")
+    values = ", ".join(
+        f"{key} = {setting_value_text(value)}" for key, value in claimed.values.items()
+    )
+    display.show_message(f"trial {claimed.number} of {trial_count} trials: {values}")
     run_trial(claimed, plan, store.folder, display)
-    outcome = results_of(store)[claimed.number].summary(plan.settings.objective)
-    display.message(f"trial {claimed.number}: {outcome}\n")
+    outcome = trial_results(store)[claimed.number].summary(plan.settings.objective)
+    display.show_message(f"trial {claimed.number}: {outcome}\n")
 
 
 class _WorkerJob(NamedTuple):
@@ -222,21 +241,21 @@ class _WorkerJob(NamedTuple):
 
     folder: Path
     settings: TuningSettings
-    trials: int
+    trial_count: int
     core_locks: Path
-    shares: list[list[int]]
-    """Cores of each process, see `claim_cores`."""
+    core_shares: list[list[int]]
+    """Cores of each process; see `claim_cores`."""
 
 
 def _work_together(
-    store: TrialStore, plan: TuningPlan, trials: int, workers: int, progress_bar: ProgressBar
+    store: TrialStore, plan: TuningPlan, trial_count: int, workers: int, progress_bar: ProgressBar
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="zerolab-workers-") as core_locks:
         job = _WorkerJob(
-            store.folder, plan.settings, trials, Path(core_locks), shares_of_cores(workers)
+            store.folder, plan.settings, trial_count, Path(core_locks), core_shares(workers)
         )
         with (
-            _progress_shown(store, plan, trials, progress_bar),
+            _progress_shown(store, plan, trial_count, progress_bar),
             map_in_processes(_run_worker, repeat(job, workers), workers) as finished,
         ):
             for _ in finished:
@@ -244,14 +263,16 @@ def _work_together(
 
 
 def _run_worker(job: _WorkerJob) -> None:
-    """Do the work of one process without displaying progress."""
-    claim_cores(job.core_locks, job.shares)
+    """Run trials in a worker process without displaying progress."""
+    claim_cores(job.core_locks, job.core_shares)
     plan = TuningPlan(job.settings)
     store = TrialStore(job.folder, plan)
     quiet = TrialDisplay(
         lambda text: None, lambda iterations: nullcontext(NullReporter()), _no_progress
     )
-    work_on_trials(store, job.trials, lambda claimed: run_trial(claimed, plan, job.folder, quiet))
+    work_on_trials(
+        store, job.trial_count, lambda claimed: run_trial(claimed, plan, job.folder, quiet)
+    )
 
 
 @contextmanager
@@ -261,22 +282,22 @@ def _no_progress(title: str, total: int, unit: str) -> Iterator[Callable[[int, s
 
 @contextmanager
 def _progress_shown(
-    store: TrialStore, plan: TuningPlan, trials: int, progress_bar: ProgressBar
+    store: TrialStore, plan: TuningPlan, trial_count: int, progress_bar: ProgressBar
 ) -> Iterator[None]:
-    """Display the number of finished trials and the best trial while other processes work."""
+    """Display the number of finished trials and the best result while other processes work."""
     stop = threading.Event()
 
     def follow(update: Callable[[int, str], None]) -> None:
         while not stop.wait(_POLL_SECONDS):
             try:
-                results = results_of(store)
+                results = trial_results(store)
             except UserError:  # also reported by the workers
                 return
-            best = best_of(results, plan.settings)
+            best = best_result(results, plan.settings)
             note = "" if best is None else f"best: {best.summary(plan.settings.objective)}"
             update(sum(result.state != "running" for result in results), note)
 
-    with progress_bar("searching", trials, "trials") as update:
+    with progress_bar("searching", trial_count, "trials") as update:
         thread = threading.Thread(target=follow, args=(update,), daemon=True)
         thread.start()
         try:
@@ -288,12 +309,14 @@ def _progress_shown(
 
 def _report(store: TrialStore, plan: TuningPlan) -> TuningReport:
     """Write the table, figure and best preset to the folder, and return the report."""
-    report = TuningReport.of(store, plan)
-    write_text(store.folder / "tuning.md", titled_table(report.table(all_trials=True)) + "\n")
-    if report.best is not None:
-        # Hours are omitted so that a resumed search produces an identical file.
-        head = f"# Trial {report.best.number}: {report.best.measured(plan.settings.objective)}\n"
-        preset = plan.preset(report.best.values, report.best.number)
+    report = TuningReport.from_store(store, plan)
+    write_text(
+        store.folder / "tuning.md", titled_markdown_table(report.table(all_trials=True)) + "\n"
+    )
+    if (best := report.best_result) is not None:
+        # Hours are omitted, so that a resumed search writes an identical file.
+        head = f"# Trial {best.number}: {best.objective_text(plan.settings.objective)}\n"
+        preset = plan.trial_preset(best.setting_values, best.number)
         write_text(store.folder / "best.toml", head + preset)
         figure = draw_tuning(report)
         for suffix in ("png", "svg"):
@@ -301,6 +324,6 @@ def _report(store: TrialStore, plan: TuningPlan) -> TuningReport:
     return report
 
 
-def _require_count(name: str, value: int, largest: int) -> None:
-    if not 1 <= value <= largest:
-        raise UserError(f"{name} = {quoted(value)}: expected a number from 1 to {largest:,}")
+def _require_count(name: str, count: int, maximum: int) -> None:
+    if not 1 <= count <= maximum:
+        raise UserError(f"{name} = {quoted(count)}: expected a number from 1 to {maximum:,}")

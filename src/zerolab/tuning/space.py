@@ -2,9 +2,9 @@
 
 ``KEY=VALUE`` fixes a setting. ``search.selection.c=0.5..4`` specifies a range,
 ``learn.learning_rate=log:0.001..0.1`` a range on a logarithmic scale, and
-``learn.loss=sum|product`` alternatives. A setting that belongs to an alternative applies only to
-trials with this alternative. For example, with ``network=conv|resnet``, the setting
-``network.blocks=2..6`` applies to trials with ``resnet``.
+``learn.loss=sum|product`` alternatives. A setting of an alternative applies only to trials with
+this alternative. For example, with ``network=conv|resnet``, the setting ``network.blocks=2..6``
+applies only to trials with ``resnet``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from optuna.trial import Trial
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import parse_assignments
 from zerolab.core.setting_docs import Setting, describe_settings
-from zerolab.training.settings import TrainSettings
+from zerolab.training.train_settings import TrainSettings
 
-Value = int | float | str
+SettingValue = int | float | str
 """Value of a setting in a trial: a number from a range, or the text of an alternative."""
 
-Values = dict[str, Value]
-"""Values by key, in order of assignment."""
+TrialValues = dict[str, SettingValue]
+"""Values of a trial by key, in order of assignment."""
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _RANGE = re.compile(rf"(log:)?\s*({_NUMBER})\s*\.\.\s*({_NUMBER})")
@@ -51,11 +51,11 @@ class Range(NamedTuple):
     """True if the setting accepts only whole numbers."""
 
     @property
-    def ends(self) -> tuple[Value, ...]:
-        """Values for which settings are checked."""
+    def checked_values(self) -> tuple[SettingValue, ...]:
+        """Values with which the settings are checked before the search begins: both ends."""
         return (self.low, self.high)
 
-    def suggest(self, trial: Trial, key: str) -> Value:
+    def suggest(self, trial: Trial, key: str) -> SettingValue:
         """Return the value of `key` in a trial, drawing it unless it was drawn before."""
         if self.is_whole:
             return trial.suggest_int(key, int(self.low), int(self.high), log=self.is_log)
@@ -66,20 +66,20 @@ class Alternatives(NamedTuple):
     """Set of alternative values."""
 
     texts: tuple[str, ...]
-    """Texts of the alternatives."""
+    """Alternatives as texts of values."""
 
     @property
-    def ends(self) -> tuple[Value, ...]:
-        """All alternatives, which are all checked."""
+    def checked_values(self) -> tuple[SettingValue, ...]:
+        """Values with which the settings are checked before the search begins: all alternatives."""
         return self.texts
 
-    def suggest(self, trial: Trial, key: str) -> Value:
+    def suggest(self, trial: Trial, key: str) -> SettingValue:
         """Return the value of `key` in a trial, drawing it unless it was drawn before."""
         return str(trial.suggest_categorical(key, self.texts))
 
 
 class Condition(NamedTuple):
-    """Condition that another setting has certain alternatives."""
+    """Condition that another setting has one of several alternatives."""
 
     key: str
     """Key of the other setting."""
@@ -88,93 +88,101 @@ class Condition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SpaceItem:
+class SpaceSetting:
     """Searched or fixed setting, given as ``KEY=VALUE``."""
 
     key: str
-    text: str
-    """Text of the value."""
+    value_text: str
     domain: Range | Alternatives | None
-    """Searched values, or None for a fixed setting."""
+    """Searched values, or None if the setting is fixed."""
     condition: Condition | None = None
     """Condition under which the setting applies, or None if it always applies."""
 
-    def applies(self, values: Mapping[str, Value]) -> bool:
-        """Return whether the setting applies to a trial with the values drawn so far."""
+    def applies_to(self, values: Mapping[str, SettingValue]) -> bool:
+        """Return True if the setting applies to a trial with the values drawn so far."""
         return self.condition is None or values.get(self.condition.key) in self.condition.texts
 
 
 class SearchSpace:
-    """Fixed and searched settings, ordered so that settings come before their dependants."""
+    """Fixed and searched settings, ordered so that conditions refer to earlier settings."""
 
-    def __init__(self, items: Iterable[SpaceItem]) -> None:
-        self.items = tuple(sorted(items, key=lambda item: item.key.count(".")))
+    def __init__(self, all_settings: Iterable[SpaceSetting]) -> None:
+        self.all_settings = tuple(sorted(all_settings, key=lambda setting: setting.key.count(".")))
 
     @classmethod
     def parse(cls, assignments: Sequence[str]) -> SearchSpace:
-        """Parse a space from ``KEY=VALUE`` texts; mistakes raise UserError.
+        """Parse ``KEY=VALUE`` texts; raise UserError if they are invalid.
 
         `TuningPlan` checks whether the settings exist and accept the values.
         """
-        settings = _settings_by_key()
+        documented = _documented_settings()
         parts = [_split(assignment) for assignment in assignments]
         for key, count in Counter(key for key, _ in parts).items():
             if count > 1:
                 raise UserError(f"{quoted(key)} is set {count} times: expected it once")
-        items = [
-            SpaceItem(key, text, _domain(key, text, settings.get(key, []))) for key, text in parts
+        unconditional = [
+            SpaceSetting(key, text, _domain(key, text, documented.get(key, [])))
+            for key, text in parts
         ]
-        return cls(_with_conditions(items, settings))
+        return cls(_with_conditions(unconditional, documented))
 
     @property
-    def searched(self) -> dict[str, Range | Alternatives]:
-        """Domains of searched settings by key."""
-        return {item.key: item.domain for item in self.items if item.domain is not None}
+    def searched_domains(self) -> dict[str, Range | Alternatives]:
+        """Domains of the searched settings by key."""
+        return {
+            setting.key: setting.domain
+            for setting in self.all_settings
+            if setting.domain is not None
+        }
 
-    def suggest(self, trial: Trial, begin: Callable[[str], None]) -> Values:
+    def suggest(self, trial: Trial, before_draw: Callable[[str], None]) -> TrialValues:
         """Return the values of a trial, drawing those that were not drawn before.
 
-        `begin` is called with each key before its value is drawn.
+        `before_draw` is called with each key before the value is drawn.
         """
-        values: Values = {}
-        for item in self.items:
-            if item.domain is not None and item.applies(values):
-                begin(item.key)
-                values[item.key] = item.domain.suggest(trial, item.key)
+        values: TrialValues = {}
+        for setting in self.all_settings:
+            if setting.domain is not None and setting.applies_to(values):
+                before_draw(setting.key)
+                values[setting.key] = setting.domain.suggest(trial, setting.key)
         return values
 
-    def assignments(self, values: Mapping[str, Value]) -> list[str]:
+    def assignments(self, values: Mapping[str, SettingValue]) -> list[str]:
         """Return the ``KEY=VALUE`` texts of a trial."""
         return [
-            f"{item.key}={item.text if item.domain is None else values[item.key]}"
-            for item in self.items
-            if item.applies(values)
+            f"{setting.key}={setting.value_text if setting.domain is None else values[setting.key]}"
+            for setting in self.all_settings
+            if setting.applies_to(values)
         ]
 
-    def corner(self, end: int, changed: Mapping[str, Value] = {}) -> Values:
-        """Return the first (`end` 0) or last (`end` -1) value of each setting, except `changed`."""
-        values: Values = {}
-        for item in self.items:
-            if item.domain is not None and item.applies(values):
-                values[item.key] = changed.get(item.key, item.domain.ends[end])
+    def corner_values(self, end: int, changed: Mapping[str, SettingValue] = {}) -> TrialValues:
+        """Return the first (`end` 0) or last (`end` -1) checked value of every setting.
+
+        The values in `changed` replace those of their settings.
+        """
+        values: TrialValues = {}
+        for setting in self.all_settings:
+            if setting.domain is not None and setting.applies_to(values):
+                corner = setting.domain.checked_values[end]
+                values[setting.key] = changed.get(setting.key, corner)
         return values
 
-    def probes(self) -> Iterator[list[Values]]:
-        """Yield two trials for each end of a range and each alternative.
+    def validation_trials(self) -> Iterator[list[TrialValues]]:
+        """Yield a pair of trials for each end of a range and each alternative.
 
         All other settings have their first values in one trial and their last values in the other.
-        At least one of the two trials should be valid.
+        At least one trial of each pair should be valid.
         """
-        for item in self.items:
-            for value in item.domain.ends if item.domain else ():
-                changed: Values = {item.key: value}
-                if item.condition is not None:
-                    changed[item.condition.key] = item.condition.texts[0]
-                yield [self.corner(end, changed) for end in (0, -1)]
+        for setting in self.all_settings:
+            for value in setting.domain.checked_values if setting.domain else ():
+                changed: TrialValues = {setting.key: value}
+                if setting.condition is not None:
+                    changed[setting.condition.key] = setting.condition.texts[0]
+                yield [self.corner_values(end, changed) for end in (0, -1)]
 
 
-def _settings_by_key() -> dict[str, list[Setting]]:
-    """Return the settings of a run by key, with several settings if variants share a key."""
+def _documented_settings() -> dict[str, list[Setting]]:
+    """Return the settings of a run by key; several settings if variants share a key."""
     settings: dict[str, list[Setting]] = {}
     for setting in describe_settings(TrainSettings):
         settings.setdefault(setting.key, []).append(setting)
@@ -189,27 +197,27 @@ def _split(assignment: str) -> tuple[str, str]:
     return key, assignment.partition("=")[2].strip()
 
 
-def _domain(key: str, text: str, settings: Sequence[Setting]) -> Range | Alternatives | None:
+def _domain(key: str, text: str, documented: Sequence[Setting]) -> Range | Alternatives | None:
     ((_, value),) = parse_assignments([f"{key}={text}"])
     if value != text:  # TOML, such as a number, a quoted string or a list
         return None
-    kinds = {kind for setting in settings for kind in setting.type.partition(",")[0].split(" or ")}
+    types = {name for each in documented for name in each.type.partition(",")[0].split(" or ")}
     if _RANGE.fullmatch(text) or text.startswith(_LOG):
-        return _range(key, text, kinds)
+        return _range(key, text, types)
     if "|" in text:
         return _alternatives(key, text)
-    if ".." in text and kinds & {"number", "whole number"}:
+    if ".." in text and types & {"number", "whole number"}:
         raise UserError(f"{key} = {quoted(text)}: {_EXPECTED_RANGE}")
     return None
 
 
-def _range(key: str, text: str, kinds: set[str]) -> Range:
+def _range(key: str, text: str, types: set[str]) -> Range:
     match = _RANGE.fullmatch(text)
     if match is None or max(map(len, match.groups(default=""))) > _MAX_DIGITS:
         raise UserError(f"{key} = {quoted(text)}: {_EXPECTED_RANGE}")
-    is_log, is_whole = bool(match[1]), "whole number" in kinds and "number" not in kinds
-    if kinds and not is_whole and "number" not in kinds:
-        accepted = " or ".join(sorted(kinds))
+    is_log, is_whole = bool(match[1]), "whole number" in types and "number" not in types
+    if types and not is_whole and "number" not in types:
+        accepted = " or ".join(sorted(types))
         raise UserError(
             f"{key} = {quoted(text)}: this setting accepts {accepted} and cannot have a range;"
             " expected alternatives such as a|b"
@@ -232,22 +240,26 @@ def _alternatives(key: str, text: str) -> Alternatives:
 
 
 def _with_conditions(
-    items: Sequence[SpaceItem], settings: Mapping[str, Sequence[Setting]]
-) -> Iterator[SpaceItem]:
-    """Yield the items with their conditions."""
-    choices = {item.key: item.domain for item in items if isinstance(item.domain, Alternatives)}
-    for item in items:
-        parents = (key for key in choices if item.key.startswith(f"{key}."))
+    settings: Sequence[SpaceSetting], documented: Mapping[str, Sequence[Setting]]
+) -> Iterator[SpaceSetting]:
+    """Yield the settings with their conditions."""
+    alternatives = {
+        setting.key: setting.domain
+        for setting in settings
+        if isinstance(setting.domain, Alternatives)
+    }
+    for setting in settings:
+        parents = (key for key in alternatives if setting.key.startswith(f"{key}."))
         parent = max(parents, key=len, default="")
-        owners = {setting.variant for setting in settings.get(item.key, ())}
+        owners = {each.variant for each in documented.get(setting.key, ())}
         texts = tuple(
             text
-            for text in (choices[parent].texts if parent else ())
+            for text in (alternatives[parent].texts if parent else ())
             if _variant_name(text) in owners
         )
-        # If no alternative has the setting, `TuningPlan` reports it.
+        # If no alternative has the setting, `TuningPlan` reports an error.
         condition = Condition(parent, texts) if texts else None
-        yield SpaceItem(item.key, item.text, item.domain, condition)
+        yield SpaceSetting(setting.key, setting.value_text, setting.domain, condition)
 
 
 def _variant_name(text: str) -> str:

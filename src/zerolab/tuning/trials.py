@@ -1,12 +1,12 @@
-"""Storage of a search's trials on disk, shared by several processes.
+"""Trials of a settings search on disk, shared by several processes.
 
 Optuna's study is stored in ``journal.jsonl``. A process locks a trial while working on it, and the
-lock is released when the process ends. A running trial without a lock was therefore stopped, and
-the next process resumes it.
+lock is released when the process ends. A running trial without a lock has therefore been stopped,
+and the next process resumes it.
 
 If a process is killed during a write, Optuna's own file backend waits for half a minute and treats
-the partial line as damage. This backend has a lock that is released when its process ends, removes
-partial lines before writing, and adds a digest to each line.
+the partial line as damage. The backend `TrialJournal` has a lock that is released when its process
+ends, removes partial lines before writing, and adds a digest to each line.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_file, make_folder
-from zerolab.store.checks import check_schema, digest, reading, writing
+from zerolab.store.checks import check_schema_version, guarded_read, guarded_write, hex_digest
 from zerolab.store.folder import FolderKind
 from zerolab.tuning.plan import TuningPlan
-from zerolab.tuning.space import Values
+from zerolab.tuning.space import TrialValues
 
 SCHEMA = 1
-_LARGEST = 1 << 30
+_MAX_BYTES = 1 << 30
 
 
-class Journal(BaseJournalBackend):
-    """Journal of Optuna's operations that reads only new lines."""
+class TrialJournal(BaseJournalBackend):
+    """Journal of Optuna's operations in a file, of which it reads only new lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,22 +49,22 @@ class Journal(BaseJournalBackend):
         self._bytes = 0  # number of bytes read
 
     def read_logs(self, log_number_from: int) -> Sequence[dict[str, Any]]:
-        """Return the entries from `log_number_from` onwards; a damaged line raises UserError."""
+        """Return the entries from `log_number_from` on; raise UserError for a damaged line."""
         if self._path.exists():
-            check_file(self._path, _LARGEST)
-            with reading(self._path), open(self._path, "rb") as file:
+            check_file(self._path, _MAX_BYTES)
+            with guarded_read(self._path), open(self._path, "rb") as file:
                 file.seek(self._bytes)
                 content = file.read()
-            complete = content[: content.rfind(b"\n") + 1]  # another process can be writing
+            complete = content[: content.rfind(b"\n") + 1]  # another process may be writing
             for line in complete.splitlines(keepends=True):
                 self._entries.append(self._parsed(line))
                 self._bytes += len(line)
         return self._entries[log_number_from:]
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Append entries durably; a full or read-only disk raises UserError."""
+        """Append entries durably; raise UserError if the disk is full or read-only."""
         lines = "".join(_line(entry) for entry in logs)
-        with writing(self._path), self._lock, open(self._path, "ab") as file:
+        with guarded_write(self._path), self._lock, open(self._path, "ab") as file:
             file.truncate(_complete_bytes(self._path))
             file.write(lines.encode())
             file.flush()
@@ -76,7 +76,7 @@ class Journal(BaseJournalBackend):
         except (ValueError, RecursionError):
             entry = None
         if isinstance(entry, dict):
-            check_schema(self._path, entry.pop("schema", None), SCHEMA)
+            check_schema_version(self._path, entry.pop("schema", None), SCHEMA)
             if entry.pop("digest", None) == _digest(entry):
                 return entry
         number = len(self._entries) + 1
@@ -89,7 +89,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _digest(entry: dict[str, Any]) -> str:
-    return digest(json.dumps(entry, sort_keys=True).encode())
+    return hex_digest(json.dumps(entry, sort_keys=True).encode())
 
 
 def _complete_bytes(path: Path) -> int:
@@ -111,56 +111,56 @@ FOLDER = FolderKind("tuning", "tuning.toml", "--folder")
 JOURNAL = "journal.jsonl"
 _NAME = "tuning"
 _LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
-_COMPLETE_BEFORE_PRUNING = 5  # number of complete trials before pruning begins
-_WARM_UP = 4  # trials are not pruned in the first 1 / _WARM_UP of their iterations
+_MIN_COMPLETE = 5  # complete trials before pruning begins
+_WARM_UP_DIVISOR = 4  # trials are not pruned in the first quarter of their iterations
 _REFUSED = "refused"
 
 
 class ClaimedTrial:
     """Trial on which this process is working."""
 
-    def __init__(self, study: Study, trial: Trial, values: Values) -> None:
+    def __init__(self, study: Study, trial: Trial, values: TrialValues) -> None:
         self._study = study
         self._trial = trial
         self.number = trial.number
         self.values = values
         """Value of each searched setting."""
 
-    def falls_behind(self, step: int, value: float) -> bool:
-        """Record the objective after a step and return whether the trial should be pruned.
+    def should_prune(self, iteration: int, objective: float) -> bool:
+        """Record the objective after an iteration; return True if the trial should be pruned.
 
-        A trial is pruned if its objective is below the median of other trials. The step can already
-        have been recorded by a stopped process.
+        This is the case if the objective is below the median of other trials. A stopped process may
+        already have recorded the objective.
         """
-        if step not in self._recorded.intermediate_values:
-            self._trial.report(value, step)
+        if iteration not in self._recorded.intermediate_values:
+            self._trial.report(objective, iteration)
         return self._trial.should_prune()
 
-    def finish(self, values: list[float], facts: Mapping[str, Any]) -> None:
-        """Record the objectives of the complete trial and facts for reports."""
-        self._record(facts)
-        self._study.tell(self._trial, values)
+    def complete(self, objectives: list[float], attributes: Mapping[str, Any]) -> None:
+        """Record that the trial is complete, with its objectives and attributes for reports."""
+        self._set_attributes(attributes)
+        self._study.tell(self._trial, objectives)
 
-    def prune(self, facts: Mapping[str, Any]) -> None:
-        """Record that the trial was stopped early, and facts for reports."""
-        self._record(facts)
+    def prune(self, attributes: Mapping[str, Any]) -> None:
+        """Record that the trial was stopped early, with attributes for reports."""
+        self._set_attributes(attributes)
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     def refuse(self, reason: str) -> None:
         """Record that training with these settings is impossible."""
-        self._record({_REFUSED: reason})
+        self._set_attributes({_REFUSED: reason})
         if _REFUSED not in self._recorded.constraints:
             self._trial.set_constraint(_REFUSED, 1.0)
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     @property
     def _recorded(self) -> FrozenTrial:
-        """Recorded state of the trial, which a stopped process may have written."""
+        """Recorded state of the trial, part of which a stopped process may have written."""
         return self._study.get_trials(deepcopy=False)[self.number]
 
-    def _record(self, facts: Mapping[str, Any]) -> None:
-        """Record facts, except those that a stopped process has already recorded."""
-        for key, value in facts.items():
+    def _set_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Record attributes, except those that a stopped process has recorded."""
+        for key, value in attributes.items():
             if self._recorded.user_attrs.get(key) != value:
                 self._trial.set_user_attr(key, value)
 
@@ -171,20 +171,20 @@ class TrialStore:
     def __init__(self, folder: Path, plan: TuningPlan) -> None:
         """Create the folder of a search, or open it to resume the search.
 
-        Raise UserError if the folder contains something else, a search with other settings or a
+        Raises UserError if the folder contains something else, a search with other settings, or a
         damaged journal.
         """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder = folder
         self._plan = plan
         make_folder(folder)
-        FOLDER.require_ours(folder)
+        FOLDER.require_own_or_empty(folder)
         with self._locked():
             self._save_settings()
             self._study = self._open()
 
     @property
-    def study(self) -> Study:
+    def optuna_study(self) -> Study:
         """Optuna study of the search."""
         return self._study
 
@@ -193,14 +193,14 @@ class TrialStore:
         return self._study.get_trials(deepcopy=False)
 
     @contextmanager
-    def claimed(self, trials: int) -> Iterator[ClaimedTrial | None]:
-        """Claim a stopped trial, or a new trial if there are fewer than `trials`.
+    def claimed_trial(self, trial_count: int) -> Iterator[ClaimedTrial | None]:
+        """Claim a stopped trial, or a new trial if there are fewer than `trial_count`.
 
-        Yield None if there is no trial to claim. The trial stays locked against other processes
-        until the context is left or this process ends.
+        Yields None if there is no trial to claim. The trial is locked against other processes until
+        the context is left or this process ends.
         """
         with self._locked():
-            claim = self._claim_stopped() or self._claim_new(trials)
+            claim = self._claim_stopped() or self._claim_new(trial_count)
             if claim is not None:
                 number, lock, trial = claim
                 values = self._suggest(number, trial or self._study.ask())
@@ -218,9 +218,9 @@ class TrialStore:
                 return trial.number, lock, self._trial(trial.number)
         return None
 
-    def _claim_new(self, trials: int) -> tuple[int, FileLock, Trial | None] | None:
+    def _claim_new(self, trial_count: int) -> tuple[int, FileLock, Trial | None] | None:
         number = len(self.trials())
-        lock = self._lock(number) if number < trials else None
+        lock = self._lock(number) if number < trial_count else None
         return (number, lock, None) if lock is not None else None
 
     def _trial(self, number: int) -> Trial:
@@ -230,7 +230,7 @@ class TrialStore:
         """Acquire and return the lock of a trial, or return None if another process holds it."""
         make_folder(self.folder / "runs")
         lock = FileLock(self.folder / "runs" / f".{number:04}.lock")
-        with writing(self.folder):
+        with guarded_write(self.folder):
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -241,7 +241,7 @@ class TrialStore:
     def _locked(self) -> Iterator[None]:
         """Lock the settings and claims against other processes."""
         lock = FileLock(self.folder / ".lock")
-        with writing(self.folder):
+        with guarded_write(self.folder):
             try:
                 lock.acquire(timeout=_LOCK_TIMEOUT)
             except Timeout:
@@ -252,11 +252,11 @@ class TrialStore:
             lock.release()
 
     def _save_settings(self) -> None:
-        settings = self._plan.identity()
-        if not FOLDER.is_in(self.folder):
+        settings = self._plan.immutable_settings()
+        if not FOLDER.matches(self.folder):
             FOLDER.write_settings(self.folder, settings)
             return
-        FOLDER.require_equal(
+        FOLDER.require_equal_settings(
             self.folder, FOLDER.read_settings(self.folder), settings,
             note=" (only trials and workers can change)",
         )  # fmt: skip
@@ -267,10 +267,10 @@ class TrialStore:
             raise UserError(f"{path} is missing; restore it from a backup")
         settings = self._plan.settings
         main = StudyDirection.MAXIMIZE if settings.is_maximised else StudyDirection.MINIMIZE
-        warm_up = self._plan.base.iterations // _WARM_UP
-        median_pruner = MedianPruner(_COMPLETE_BEFORE_PRUNING, warm_up)
-        pruner = median_pruner if self._plan.prunes else NopPruner()
-        storage = JournalStorage(Journal(path))
+        warm_up = self._plan.base_settings.iterations // _WARM_UP_DIVISOR
+        median_pruner = MedianPruner(_MIN_COMPLETE, warm_up)
+        pruner = median_pruner if self._plan.has_pruning else NopPruner()
+        storage = JournalStorage(TrialJournal(path))
         if storage.get_all_studies():
             return optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
         return optuna.create_study(
@@ -280,21 +280,21 @@ class TrialStore:
             pruner=pruner,
         )
 
-    def _suggest(self, number: int, trial: Trial) -> Values:
+    def _suggest(self, number: int, trial: Trial) -> TrialValues:
         """Return the values of a trial, drawing those that were not drawn before.
 
         Each value has a separate random stream, so it depends neither on the process that draws it
-        nor on the point at which an earlier process was killed.
+        nor on the moment at which an earlier process was killed.
         """
 
-        def begin(key: str) -> None:
+        def before_draw(key: str) -> None:
             entropy = [self._plan.settings.seed, number, *key.encode()]
             (seed,) = np.random.SeedSequence(entropy).generate_state(1)
             self._study.sampler = TPESampler(seed=int(seed))
 
-        return self._plan.space.suggest(trial, begin)
+        return self._plan.space.suggest(trial, before_draw)
 
 
-def refusal(trial: FrozenTrial) -> str:
-    """Return the reason why a trial's settings were refused, or an empty string."""
+def refusal_reason(trial: FrozenTrial) -> str:
+    """Return the reason for refusing a trial, or an empty string if it was not refused."""
     return str(trial.user_attrs.get(_REFUSED, ""))

@@ -1,4 +1,4 @@
-"""Report on a settings search, with tables, figures and the best settings."""
+"""Report on a settings search: table, figure and best settings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from zerolab.report.figures import colour, legend_below, new_figure, shortened
 from zerolab.report.interval import Cell, Interval
 from zerolab.report.table import Column, Table
 from zerolab.tuning.plan import Objective, TuningPlan, TuningSettings
-from zerolab.tuning.space import Value, Values
-from zerolab.tuning.trials import TrialStore, refusal
+from zerolab.tuning.space import SettingValue, TrialValues
+from zerolab.tuning.trials import TrialStore, refusal_reason
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-State = Literal["running", "complete", "pruned", "refused"]
-"""State of a trial. It is refused if its settings are incompatible or training diverges."""
+ResultState = Literal["running", "complete", "pruned", "refused"]
+"""State of a trial. A trial is refused if its settings are incompatible or training diverges."""
 
-LEAST_FOR_IMPORTANCE = 10
-"""Smallest number of complete trials for estimating importance."""
+MIN_TRIALS_FOR_IMPORTANCE = 10
+"""Minimum number of complete trials for an estimate of importance."""
 
 _TERMINAL_ROWS = 10  # trials in a table for the terminal
-_STATES: dict[TrialState, State] = {
+_STATES: dict[TrialState, ResultState] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
     TrialState.RUNNING: "running",
@@ -45,79 +45,79 @@ class TrialResult(NamedTuple):
 
     number: int
     """Number of the trial, from 0."""
-    state: State
-    values: Values
+    state: ResultState
+    setting_values: TrialValues
     objective: Interval | None
     """Last measured objective, or None if it was never measured."""
-    hours: float | None
-    """Training time in hours, or None if the trial is not finished."""
-    reason: str
-    """Reason for refusing the trial, or an empty string."""
+    training_hours: float | None
+    """Training time, or None if the trial is not finished."""
+    refusal_reason: str
+    """Reason for refusing the trial, or an empty string if it was not refused."""
 
     @property
-    def value(self) -> float:
-        """Objective of a measured trial."""
+    def objective_value(self) -> float:
+        """Objective of a measured trial, without its interval."""
         assert self.objective is not None
         return self.objective.value
 
     @property
-    def time(self) -> float:
-        """Training time of a measured trial in hours."""
-        assert self.hours is not None
-        return self.hours
+    def known_training_hours(self) -> float:
+        """Training time of a measured trial."""
+        assert self.training_hours is not None
+        return self.training_hours
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON; unknown numbers are None."""
         objective = self.objective
-        low, high = objective[1:] if objective and objective.is_known else (None, None)
+        low, high = objective[1:] if objective and objective.is_bounded else (None, None)
         return {
             "number": self.number,
             "state": self.state,
-            "values": self.values,
+            "values": self.setting_values,
             "objective": objective and objective.value,
             "low": low,
             "high": high,
-            "hours": self.hours,
-            "reason": self.reason,
+            "hours": self.training_hours,
+            "reason": self.refusal_reason,
         }
 
     def summary(self, objective: Objective) -> str:
         """Return the outcome in one line."""
         if self.state == "refused":
-            return f"refused: {self.reason}"
-        hours = "" if self.hours is None else f" after {self.hours:.3g} h"
+            return f"refused: {self.refusal_reason}"
+        hours = "" if self.training_hours is None else f" after {self.training_hours:.3g} h"
         pruned = "pruned, " if self.state == "pruned" else ""
-        return f"{pruned}{self.measured(objective)}{hours}"
+        return f"{pruned}{self.objective_text(objective)}{hours}"
 
-    def measured(self, objective: Objective) -> str:
-        """Return the objective in one line, without the training time."""
-        return f"{objective} {_objective_text(self, objective)}"
+    def objective_text(self, objective: Objective) -> str:
+        """Return the name and the measured value of the objective in one line."""
+        return f"{objective} {_measured_text(self, objective)}"
 
 
-def results_of(store: TrialStore) -> list[TrialResult]:
+def trial_results(store: TrialStore) -> list[TrialResult]:
     """Return the results of all trials, ordered by number."""
     return [_result(trial) for trial in store.trials()]
 
 
 def _result(trial: FrozenTrial) -> TrialResult:
-    facts, reason = trial.user_attrs, refusal(trial)
+    attributes, reason = trial.user_attrs, refusal_reason(trial)
     return TrialResult(
         trial.number,
         "refused" if reason and trial.state == TrialState.PRUNED else _STATES[trial.state],
         dict(trial.params),
-        _objective(trial.values[0], facts) if trial.values else None,
-        facts.get("hours"),
+        _objective_interval(trial.values[0], attributes) if trial.values else None,
+        attributes.get("hours"),
         reason,
     )
 
 
-def _objective(value: float, facts: Mapping[str, Any]) -> Interval:
-    if "low" not in facts:
-        return Interval.unknown(value)
-    return Interval(value, facts["low"], facts["high"])
+def _objective_interval(value: float, attributes: Mapping[str, Any]) -> Interval:
+    if "low" not in attributes:
+        return Interval.unbounded(value)
+    return Interval(value, attributes["low"], attributes["high"])
 
 
-def best_of(results: Sequence[TrialResult], settings: TuningSettings) -> TrialResult | None:
+def best_result(results: Sequence[TrialResult], settings: TuningSettings) -> TrialResult | None:
     """Return the complete trial with the best objective, or None if no trial is complete.
 
     Ties are broken in favour of the fastest trial if time is an objective, otherwise in favour of
@@ -125,16 +125,20 @@ def best_of(results: Sequence[TrialResult], settings: TuningSettings) -> TrialRe
     """
 
     def rank(result: TrialResult) -> tuple[float, float]:
-        return _minimised(result, settings), result.time if settings.and_time else 0.0
+        return _minimised(
+            result, settings
+        ), result.known_training_hours if settings.and_time else 0.0
 
     complete = [result for result in results if result.state == "complete"]
     return min(complete, key=rank, default=None)
 
 
-def front_of(results: Sequence[TrialResult], settings: TuningSettings) -> list[TrialResult]:
-    """Return the Pareto front of time and objective among complete trials, fastest first."""
+def pareto_front_results(
+    results: Sequence[TrialResult], settings: TuningSettings
+) -> list[TrialResult]:
+    """Return the complete trials on the Pareto front of time and objective, fastest first."""
     complete = [result for result in results if result.state == "complete"]
-    complete.sort(key=lambda result: (result.time, _minimised(result, settings)))
+    complete.sort(key=lambda result: (result.known_training_hours, _minimised(result, settings)))
     front: list[TrialResult] = []
     for result in complete:
         if not front or _minimised(result, settings) < _minimised(front[-1], settings):
@@ -143,81 +147,81 @@ def front_of(results: Sequence[TrialResult], settings: TuningSettings) -> list[T
 
 
 def _minimised(result: TrialResult, settings: TuningSettings) -> float:
-    """Return the objective, with a sign such that smaller is better."""
-    return -result.value if settings.is_maximised else result.value
+    """Return the objective with the sign for which smaller is better."""
+    return -result.objective_value if settings.is_maximised else result.objective_value
 
 
 @dataclass(frozen=True)
 class TuningReport:
-    """Trials of a search, its best trials and the importance of its settings."""
+    """Results of a search, and the importance of its settings."""
 
     settings: TuningSettings
-    keys: tuple[str, ...]
+    searched_keys: tuple[str, ...]
     """Keys of the searched settings."""
     results: list[TrialResult]
     importance: dict[str, float]
-    """Share of the variation in the objective that each setting explains, estimated with PED-ANOVA
-    [Watanabe2023]. Empty if there are too few trials."""
+    """Share of the variation in the objective that each setting explains, by key. It is estimated
+    with PED-ANOVA [Watanabe2023], and empty if there are too few trials."""
 
     @classmethod
-    def of(cls, store: TrialStore, plan: TuningPlan) -> TuningReport:
+    def from_store(cls, store: TrialStore, plan: TuningPlan) -> TuningReport:
         """Return the report on the current state of a search."""
-        keys = tuple(plan.space.searched)
-        return cls(plan.settings, keys, results_of(store), _importance(store, plan.settings))
+        keys = tuple(plan.space.searched_domains)
+        return cls(plan.settings, keys, trial_results(store), _importance(store, plan.settings))
 
     @property
-    def best(self) -> TrialResult | None:
-        """Trial with the best objective, ignoring time, or None if no trial is complete."""
-        return best_of(self.results, self.settings)
+    def best_result(self) -> TrialResult | None:
+        """Result with the best objective, regardless of time; None if no trial is complete."""
+        return best_result(self.results, self.settings)
 
     @property
-    def front(self) -> list[TrialResult]:
-        """Pareto front if time is an objective, otherwise the best trial."""
+    def front_results(self) -> list[TrialResult]:
+        """Results on the Pareto front if time is an objective; otherwise the best result."""
         if self.settings.and_time:
-            return front_of(self.results, self.settings)
-        return [] if self.best is None else [self.best]
+            return pareto_front_results(self.results, self.settings)
+        return [] if self.best_result is None else [self.best_result]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
+        """Return the report for JSON."""
         return {
             "game": self.settings.game,
             "objective": self.settings.objective,
             "and_time": self.settings.and_time,
             "trials": [result.as_dict() for result in self.results],
-            "best": None if self.best is None else self.best.number,
-            "front": [result.number for result in self.front],
+            "best": None if self.best_result is None else self.best_result.number,
+            "front": [result.number for result in self.front_results],
             "importance": self.importance,
         }
 
     def table(self, *, all_trials: bool = False) -> Table:
-        """Return a table of the best trials or of all trials, starting with the front."""
+        """Return a table of the best trials, or of all trials, that begins with the front."""
         ranked = self._ranked()
-        selected = ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.front))]
+        selected = ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.front_results))]
         states = [result.state for result in self.results]
         counts = ", ".join(
             f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states))
         )
         objective = self.settings.objective
-        front = {result.number for result in self.front}
+        front = {result.number for result in self.front_results}
         rows: list[list[Cell]] = [
             [
                 f"{result.number}{' *' if result.number in front else ''}",
-                one_line(result.reason)
+                one_line(result.refusal_reason)
                 if result.state == "refused"
-                else _objective_text(result, objective),
-                result.hours,
-                *(short(result.values.get(key)) for key in self.keys),
+                else _measured_text(result, objective),
+                result.training_hours,
+                *(setting_value_text(result.setting_values.get(key)) for key in self.searched_keys),
                 result.state,
             ]
             for result in selected
         ]
         mark = "Pareto front" if self.settings.and_time else "best"
         title = f"{self.settings.game}, {objective} with 95 % intervals: {counts}; * {mark}"
-        columns = ["trial", objective, Column("hours", ".3g"), *self.keys, "state"]
+        columns = ["trial", objective, Column("hours", ".3g"), *self.searched_keys, "state"]
         return Table("tuning", title, columns, rows)
 
     def _ranked(self) -> list[TrialResult]:
-        front = {result.number for result in self.front}
+        front = {result.number for result in self.front_results}
         state_ranks = {"complete": 0, "pruned": 1, "running": 2, "refused": 3}
 
         def rank(result: TrialResult) -> tuple[bool, int, float]:
@@ -230,20 +234,22 @@ class TuningReport:
 
 def _importance(store: TrialStore, settings: TuningSettings) -> dict[str, float]:
     complete = [trial for trial in store.trials() if trial.state == TrialState.COMPLETE]
-    if len(complete) < LEAST_FOR_IMPORTANCE:
+    if len(complete) < MIN_TRIALS_FOR_IMPORTANCE:
         return {}
     sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA warns that it assumes minimisation
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return get_param_importances(store.study, target=lambda trial: sign * trial.values[0])
+        return get_param_importances(
+            store.optuna_study, target=lambda trial: sign * trial.values[0]
+        )
 
 
-def _objective_text(result: TrialResult, objective: Objective) -> str:
-    """Return the rounded objective with its interval."""
+def _measured_text(result: TrialResult, objective: Objective) -> str:
+    """Return the rounded objective with its interval, or a note if it was not measured."""
     if result.objective is None:
         return "not measured"
     value, low, high = (_number(number, objective) for number in result.objective)
-    return f"{value} ({low} to {high})" if result.objective.is_known else value
+    return f"{value} ({low} to {high})" if result.objective.is_bounded else value
 
 
 def _number(value: float, objective: Objective) -> str:
@@ -252,7 +258,7 @@ def _number(value: float, objective: Objective) -> str:
     return f"{value:+.0f}" if objective == "elo" else f"{value:.4f}"
 
 
-def short(value: Value | None) -> str:
+def setting_value_text(value: SettingValue | None) -> str:
     """Return the rounded value of a setting, or an empty string if the setting does not apply."""
     if value is None:
         return ""
@@ -268,9 +274,10 @@ _FAINT = "#999999"
 
 
 def draw_tuning(report: TuningReport) -> Figure:
-    """Draw the objective over trials, or over time if it is an objective, and importance.
+    """Draw the objective of each trial, and the importance of the settings.
 
-    At least one trial must be complete.
+    The x axis is the trial number, or the training time if time is an objective. At least one trial
+    must be complete.
     """
     count = 2 if report.importance else 1
     figure = new_figure(5.6 * count, 4.2)
@@ -291,13 +298,16 @@ def _draw_history(axes: Axes, report: TuningReport) -> list[Artist]:
     numbers = [result.number for result in complete]
     handles = [_draw_points(axes, numbers, complete, colour(0), "complete, 95 % interval")]
     better = max if report.settings.is_maximised else min
-    best = list(accumulate((result.value for result in complete), better))
+    best = list(accumulate((result.objective_value for result in complete), better))
     handles += axes.step(numbers, best, where="post", color=colour(2), label="best so far")
     if pruned := _measured(report.results, "pruned"):
         handles += axes.plot(
-            [result.number for result in pruned], [result.value for result in pruned], "x",
-            color=colour(1), label="pruned, last measurement",
-        )  # fmt: skip
+            [result.number for result in pruned],
+            [result.objective_value for result in pruned],
+            "x",
+            color=colour(1),
+            label="pruned, last measurement",
+        )
     axes.set_title("history")
     axes.set_xlabel("trial")
     axes.locator_params(axis="x", integer=True)
@@ -305,16 +315,16 @@ def _draw_history(axes: Axes, report: TuningReport) -> list[Artist]:
 
 
 def _draw_front(axes: Axes, report: TuningReport) -> list[Artist]:
-    front = report.front
+    front = report.front_results
     others = [result for result in _measured(report.results, "complete") if result not in front]
     handles = []
     if others:
-        hours = [result.time for result in others]
+        hours = [result.known_training_hours for result in others]
         handles.append(_draw_points(axes, hours, others, _FAINT, "dominated"))
-    hours = [result.time for result in front]
+    hours = [result.known_training_hours for result in front]
     label = "Pareto front, 95 % interval"
     handles.append(_draw_points(axes, hours, front, colour(0), label))
-    values = [result.value for result in front]
+    values = [result.objective_value for result in front]
     axes.step(hours, values, where="post", color=colour(0), alpha=0.6)
     for result, x, y in zip(front, hours, values, strict=True):
         axes.annotate(f" {result.number}", (x, y), va="bottom", fontsize=8)
@@ -341,7 +351,7 @@ def _measured(results: Sequence[TrialResult], state: str) -> list[TrialResult]:
 def _draw_points(
     axes: Axes, x: Sequence[float], results: Sequence[TrialResult], shade: str, label: str
 ) -> Any:
-    """Draw objectives with their known intervals, and return the handle for the legend."""
+    """Draw objectives with their known intervals, and return the legend handle."""
     objectives = [result.objective for result in results if result.objective is not None]
     errors = [[objective.margins[side] for objective in objectives] for side in (0, 1)]
     y = [objective.value for objective in objectives]

@@ -1,4 +1,4 @@
-"""Web application with its routes, pages and request guard."""
+"""Web application: routes, pages and request guard."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
 
 _STATIC = Path(__file__).parent / "static"
 _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
-_FIRST_PAGE = "play"
+_HOME_PAGE = "play"
 _LINKS = ("play", "analyse", "learn", "replay", "runs", "tournaments", "studies")
 """Pages linked at the top of every page, in order."""
 
@@ -67,8 +67,8 @@ def make_app(
 ) -> FastAPI:
     """Return the application that serves a laboratory.
 
-    It accepts only requests for the host names in `hosts`. If `token` is set, clients must send
-    it; see `Guard`.
+    The application accepts only requests for the host names in `hosts`. If `token` is set, clients
+    must send it; see `Guard`.
     """
 
     @asynccontextmanager
@@ -82,7 +82,7 @@ def make_app(
     app = FastAPI(
         title="zerolab",
         version=__version__,
-        description="The API behind the pages of `zerolab serve`, which other programs can use.",
+        description="The API behind the pages of `zerolab serve`; other programs can use it too.",
         openapi_url=f"{API}/openapi.json",
         docs_url=None,  # would load scripts from other servers; the page /api replaces it
         redoc_url=None,
@@ -98,25 +98,26 @@ def make_app(
     return app
 
 
-class Server(BaseModel):
-    """Server version and permissions."""
+class ServerResponse(BaseModel):
+    """Version of the server, and permissions of the pages."""
 
     version: str
+    """Version of zerolab."""
     allow_training: bool
-    """True if pages are allowed to start, stop and resume runs."""
+    """True if pages can start, stop and resume runs."""
 
 
 @_server.get("/server")
-def server(lab: Lab) -> Server:
-    """Describe the server."""
-    return Server(version=__version__, allow_training=lab.allow_training)
+def server_info(lab: Lab) -> ServerResponse:
+    """Return the version of the server and the permissions of the pages."""
+    return ServerResponse(version=__version__, allow_training=lab.allow_training)
 
 
 def _add_pages(app: FastAPI) -> None:
-    """Serve every file in static/pages under its name, and the first page at /."""
+    """Serve every file in static/pages under its name, and the home page also at /."""
     for path in sorted((_STATIC / "pages").glob("*.html")):
         app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
-    app.add_api_route("/", _PageRoute(_FIRST_PAGE), include_in_schema=False)
+    app.add_api_route("/", _PageRoute(_HOME_PAGE), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
 
@@ -132,10 +133,13 @@ class _PageRoute:
 
 @lru_cache
 def _page(name: str) -> str:
-    """Return a page inside the frame. Page files begin with a comment that contains the title."""
+    """Return a page inside the frame.
+
+    The first line of a page file must be ``<!-- Title -->``, with a title without hyphens.
+    """
     fragment = (_STATIC / "pages" / f"{name}.html").read_text(encoding="utf-8")
     title = _TITLE.match(fragment)
-    assert title is not None, f"{name}.html has no title"
+    assert title is not None, f"{name}.html: expected <!-- Title --> as the first line"
     frame = Template((_STATIC / "frame.html").read_text(encoding="utf-8"))
     return frame.substitute(
         title=escape(title["title"]), name=name, links=_links(name), main=fragment[title.end() :]
@@ -143,6 +147,7 @@ def _page(name: str) -> str:
 
 
 def _links(current: str) -> str:
+    """Return the links at the top of a page."""
     lines = []
     for name in _LINKS:
         attribute = ' aria-current="page"' if name == current else ""

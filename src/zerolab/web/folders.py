@@ -1,4 +1,4 @@
-"""Served folders, their runs, and a cache of file contents."""
+"""Served folders, the runs in them, and a cache of results read from files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerolab.web.requests import ForbiddenError, MissingError
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders that pages can access; the rest of the disk is off limits."""
+    """Folders that pages can access. Everything else on the disk is off limits."""
 
     runs: tuple[Path, ...] = (Path("runs"),)
     """Runs or folders that contain runs. New runs and uploaded agents go to the first one."""
@@ -36,23 +36,24 @@ class Folders:
         return self.runs[0] / "agents"
 
     @property
-    def server(self) -> Path:
-        """Folder of persistent server files: the token and records of training processes."""
+    def server_files(self) -> Path:
+        """Folder of the server's own files: the token and records of training processes."""
         return self.runs[0] / ".server"
 
-    def confined_network(self, name: str) -> str:
-        """Return `name`, the name of a run, network RUN@N or file inside the run folders.
+    def served_network(self, name: str) -> str:
+        """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
 
         Raise ForbiddenError if the path is outside, with or without the part after the @.
         """
         for path in {name, name.rpartition("@")[0] or name}:
-            self.confined(Path(path))
+            self.served_path(Path(path))
         return name
 
-    def confined(self, path: Path, among: Sequence[Path] | None = None) -> Path:
-        """Return `path` if it is inside the folders `among`, which default to the run folders.
+    def served_path(self, path: Path, among: Sequence[Path] | None = None) -> Path:
+        """Return `path` if it is inside the folders `among`; by default, the run folders.
 
-        Raise ForbiddenError if it is outside, including through symbolic links.
+        Raise ForbiddenError if it is outside, including through symbolic links, and UserError if it
+        is not a valid path.
         """
         folders = self.runs if among is None else among
         try:
@@ -68,7 +69,7 @@ class Folders:
         return path
 
 
-def modified(path: Path) -> float:
+def modification_time(path: Path) -> float:
     """Return the modification time of a file or folder, or 0 if it does not exist."""
     try:
         return path.stat().st_mtime
@@ -83,14 +84,14 @@ _MAX_CACHED = 2000
 
 
 class FileCache(Generic[_Result]):
-    """Cache of results read from files, which are valid until one of the files changes."""
+    """Cache of results read from files. A result is valid until one of its files changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cached: OrderedDict[str, tuple[_Signature, _Result]] = OrderedDict()
 
     def get(self, key: str, files: Iterable[Path], read: Callable[[], _Result]) -> _Result:
-        """Return the last result of `read`, calling it again if one of the files has changed."""
+        """Return the cached result, or call `read` if one of the files has changed."""
         signature = tuple(map(_file_signature, files))
         with self._lock:
             cached = self._cached.get(key)
@@ -106,7 +107,7 @@ class FileCache(Generic[_Result]):
 
 
 def _file_signature(path: Path) -> tuple[int, int, int] | None:
-    """Return values that change whenever a file does, or None if it does not exist."""
+    """Return numbers that change whenever the file changes, or None if it does not exist."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -123,26 +124,28 @@ _LOCK_SECONDS = 0.4
 """Time for which the result of a lock check is reused."""
 _MAX_LOCKS = 10_000
 _checking = threading.Lock()
-"""Serialises lock checks. A check briefly takes the run's lock, which a simultaneous check would
-mistake for training."""
+"""Lock that serialises checks of run locks. A check briefly takes the run's lock, which a
+simultaneous check would mistake for training."""
 _locks: dict[Path, tuple[float, bool]] = {}
-"""Time and result of the last check, by folder."""
+"""Time and result of the last lock check, by run folder."""
 
 
 def list_runs(folders: Folders) -> list[RunSummary]:
     """Return the runs in all existing run folders."""
     existing = [each for each in folders.runs if each.is_dir()]
-    return [summary(path) for path in find_runs(existing)]
+    return [run_summary(path) for path in find_runs(existing)]
 
 
 def newest_run(folders: Folders) -> RunSummary | None:
     """Return the run with the most recent progress, or None if there are no runs."""
     runs = list_runs(folders)
-    return max(runs, key=lambda each: modified(Path(each.path) / "state.json"), default=None)
+    return max(
+        runs, key=lambda each: modification_time(Path(each.path) / "state.json"), default=None
+    )
 
 
-def summary(path: Path) -> RunSummary:
-    """Summarise a run; an unreadable run is described as damaged."""
+def run_summary(path: Path) -> RunSummary:
+    """Return the summary of a run, with the status damaged if the run is unreadable."""
 
     def summarise() -> RunSummary:
         with _checking:
@@ -173,8 +176,8 @@ def progress_files(path: Path) -> list[Path]:
 
 
 def open_run(folders: Folders, name: str) -> RunFolder:
-    """Return the run called `name`; raise UserError if it is not a run or not served."""
-    path = folders.confined(Path(name))
+    """Return the run called `name`; raise UserError if it is not a run or is not served."""
+    path = folders.served_path(Path(name))
     if not is_run(path):
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
     return RunFolder.open(path)

@@ -1,4 +1,4 @@
-"""Server state: served folders, and searches and solutions in progress.
+"""Server state: served folders, search processes and the solver process.
 
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
@@ -19,8 +19,8 @@ from zerolab.rules.position import Position
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.requests import Quota
-from zerolab.web.searches import Searches
-from zerolab.web.solving import Solvers
+from zerolab.web.searches import SearchPool
+from zerolab.web.solving import SolverProcess
 
 _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS = 3, 2
 """Limits on simultaneous uploads, which stay in memory until they have been checked."""
@@ -41,13 +41,13 @@ class Laboratory:
     ) -> None:
         """Serve `folders` with `workers` search processes.
 
-        If `warm_up` is true, each process starts with a search using the newest run's network, so
-        that everything is compiled before the first move.
+        If `warm_up` is true, each process first searches with the newest run's network, so that
+        everything is compiled before the first move.
         """
         self.folders = folders
         self.allow_training = allow_training
-        self.searches = Searches(workers)
-        self.solvers = Solvers()
+        self.search_pool = SearchPool(workers)
+        self.solver = SolverProcess()
         self.uploads = Quota(
             "uploads", _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS, _MAX_UPLOADS_PER_ADDRESS
         )
@@ -55,31 +55,31 @@ class Laboratory:
         self._warming_up: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the search processes; must be called in the event loop."""
-        self.searches.start()
+        """Start the search processes; must be called from the event loop."""
+        self.search_pool.start()
         if self._warms_up:
             self._warming_up = asyncio.create_task(self._warm_up())
 
     async def _warm_up(self) -> None:
         await asyncio.sleep(_WARM_UP_DELAY)
         with suppress(UserError):  # a damaged run is reported when someone plays against it
-            request = await asyncio.to_thread(self._newest_run)
+            request = await asyncio.to_thread(self._warm_up_request)
             if request is not None:
-                await self.searches.warm_up(request)
+                await self.search_pool.warm_up(request)
 
-    def _newest_run(self) -> SearchRequest | None:
-        """Return a search with the newest run, if any. This can compile the run's game."""
+    def _warm_up_request(self) -> SearchRequest | None:
+        """Return a search with the newest run, if any. This may compile the rules of its game."""
         newest = newest_run(self.folders)
         if newest is None:
             return None
         return SearchRequest(newest.path, Position.start(parse_game(newest.game)), self.folders)
 
     def close(self) -> None:
-        """End all searches and solutions."""
+        """End the search processes and the solver process."""
         if self._warming_up is not None:
             self._warming_up.cancel()
-        self.searches.close()
-        self.solvers.close()
+        self.search_pool.close()
+        self.solver.close()
 
 
 def _laboratory_of(connection: HTTPConnection) -> Laboratory:
@@ -88,4 +88,4 @@ def _laboratory_of(connection: HTTPConnection) -> Laboratory:
 
 
 Lab = Annotated[Laboratory, Depends(_laboratory_of)]
-"""Laboratory as a route argument."""
+"""Type of a route's parameter that receives the laboratory."""

@@ -1,7 +1,7 @@
-"""Searches for web pages, and restrictions on their agents.
+"""Searches for web pages, and restrictions on the agents that pages can use.
 
-Pages cannot use agents that run programs, are outside the served folders, or need searches that are
-too long or too large.
+Pages cannot use agents that run programs or are outside the served folders, nor agents whose
+searches are too long or too large.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from zerolab.agents.agent import Agent, Player
 from zerolab.agents.analysis import (
     Analysis,
-    analyse_as_player,
-    analyse_unfinished,
-    move_keys,
+    analyse_running_search,
+    analyse_with_player,
+    move_stream_keys,
     replay_moves,
 )
 from zerolab.agents.kinds.baselines import PerfectPlayer
-from zerolab.agents.network_players import SearchPlayer, for_one_game
+from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.agents.options import split_options
 from zerolab.agents.specs import named_path, parse_agent
 from zerolab.core.errors import UserError, quoted
@@ -31,21 +31,23 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
-from zerolab.search.methods import playouts
+from zerolab.search.methods import playouts_per_leaf
 from zerolab.search.result import NodeView
 from zerolab.search.rhea import RheaSettings
 from zerolab.search.search_settings import SearchSettings
 from zerolab.web.folders import Folders
-from zerolab.web.solving import oracle_within
+from zerolab.web.solving import time_limited_oracle
 
 MAX_SIMULATIONS = 100_000
-"""Maximum simulations per move or analysis. In large games, each takes a few kilobytes."""
+"""Maximum simulations per move or analysis. In large games, each simulation takes a few
+kilobytes."""
 _MAX_SEARCH_BYTES = 512 << 20
 _MAX_CACHE = 1 << 20
 _MAX_LEAVES = 256
 _MAX_PLAYOUTS_PER_LEAF = 1000
 _MAX_PLAYOUTS = 20_000
-"""Maximum playouts per step. In large games, such a step takes a second and blocks others."""
+"""Maximum playouts per step. In large games, such a step takes a second and blocks other
+searches."""
 _MAX_NETWORKS = 8
 
 
@@ -59,27 +61,27 @@ class SearchRequest(NamedTuple):
     simulations: int | None = None
     """Number of simulations that overrides the spec, if the agent searches."""
     seconds: float | None = None
-    """Time limit that overrides the settings."""
+    """Time limit, if the agent searches."""
     seed: int = 0
     shows_progress: bool = False
-    """True to receive analyses before the search ends."""
+    """True to return analyses before the search ends."""
 
 
 class AgentCache:
-    """Agents requested by pages. Recently used networks stay loaded between requests.
+    """Cache that keeps the networks of recently used agents loaded between requests.
 
-    Agents share an evaluator as long as anything references it, and load it again otherwise.
+    Agents with the same network share an evaluator as long as anything references it.
     """
 
     def __init__(self) -> None:
         self._evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
     def find(self, request: SearchRequest) -> Agent:
-        """Return a request's agent with its network loaded; raise the errors of `find_agent`."""
+        """Return the agent of a request with its network loaded; raise `find_agent`'s errors."""
         game = request.position.game
         agent = find_agent(request.agent, game, request.folders, request.simulations)
-        if agent.evaluator is not None:
-            self._evaluators[agent.identity] = agent.evaluator()
+        if agent.load_evaluator is not None:
+            self._evaluators[agent.identity] = agent.load_evaluator()
             self._evaluators.move_to_end(agent.identity)
             if len(self._evaluators) > _MAX_NETWORKS:
                 self._evaluators.popitem(last=False)
@@ -95,7 +97,7 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
     """
     path = named_path(spec)
     if path is not None and not _is_misspelt(path):
-        folders.confined_network(path)
+        folders.served_network(path)
     agent = parse_agent(spec, game)
     if simulations is not None and agent.bytes_per_game:
         agent = parse_agent(_with_simulations(spec, simulations), game)
@@ -114,13 +116,13 @@ def search_bytes(agent: Agent) -> int:
 
 
 def _require_modest(agent: Agent) -> None:
-    """Raise UserError if the settings make a search or its steps too long or too large."""
-    settings = agent.settings
+    """Raise UserError if an agent's settings make searches or steps too long or too large."""
+    settings = agent.search_settings
     if isinstance(settings, RheaSettings):
         _require_at_most(agent, "playouts", settings.playouts, _MAX_PLAYOUTS)
     if not isinstance(settings, SearchSettings):
         return
-    per_leaf = playouts(settings.leaf_evaluator.build())
+    per_leaf = playouts_per_leaf(settings.leaf_evaluator.build())
     _require_at_most(agent, "simulations", settings.simulations, MAX_SIMULATIONS)
     _require_at_most(agent, "cache", settings.cache, _MAX_CACHE)
     _require_at_most(agent, "leaf_evaluator.playouts", per_leaf, _MAX_PLAYOUTS_PER_LEAF)
@@ -128,13 +130,13 @@ def _require_modest(agent: Agent) -> None:
     _require_at_most(agent, "leaves_per_step", settings.leaves_per_step, leaves)
 
 
-def _require_at_most(agent: Agent, key: str, value: int, most: int) -> None:
-    if value > most:
-        raise UserError(f"{agent.name}: {key} = {value}: expected at most {most:,} on a page")
+def _require_at_most(agent: Agent, key: str, setting: int, most: int) -> None:
+    if setting > most:
+        raise UserError(f"{agent.name}: {key} = {setting}: expected at most {most:,} on a page")
 
 
 def _is_misspelt(path: str) -> bool:
-    """Return whether a text is probably a misspelt agent such as mtcs:100 rather than a path."""
+    """Return whether a text is probably a misspelt agent, such as mtcs:100, and not a path."""
     if "/" in path:
         return False
     try:
@@ -157,38 +159,39 @@ def _with_simulations(spec: str, simulations: int) -> str:
 
 _ROW = np.zeros(1, np.int64)  # index of a player's only game
 _TURN_SECONDS = 0.03
-"""Length of a turn in the queue, short enough that others can wait for a few turns."""
+"""Duration of a turn in the queue, short enough that others can wait for a few turns."""
 _PERFECT_SECONDS = 3.0
 """Time limit for a move of the agent `perfect`, which takes a single turn."""
 
 
 class TreeNode(NamedTuple):
-    """Position in a search tree, with its node if the search has reached it."""
+    """Position in a search tree, with the tree's node if the search has reached the position."""
 
     position: Position
     node: NodeView | None
 
 
 class LiveSearch:
-    """Incremental analysis of an ongoing position.
+    """Step-by-step analysis of a position in which the game is not over.
 
-    Agents that search stop at the number of simulations in their settings. Other agents finish in
-    one step.
+    An agent that searches stops at the number of simulations in its settings or at the requested
+    time limit. Other agents finish in one step.
     """
 
     def __init__(self, request: SearchRequest) -> None:
         self._request = request
         self._player: SearchPlayer | None = None
         self.bytes = 0
-        """Upper bound of the search's memory, or 0 before it starts."""
+        """Upper bound of the search's memory, or 0 before the search starts."""
 
     def steps(
         self, agents: AgentCache, require_memory: Callable[[int], None]
     ) -> Iterator[Analysis | None]:
         """Search step by step; yield an analysis or None after each step, and finally an analysis.
 
-        `require_memory` raises an error if there is too little memory for another search. Raise
-        UserError if the game is over, or if the agent does not exist or is not allowed.
+        `require_memory(bytes)` must raise an error if there is too little memory for another
+        search. Raise UserError if the game is over, or if the agent does not exist or is not
+        allowed.
         """
         if self._request.position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
@@ -199,10 +202,10 @@ class LiveSearch:
 
     def _steps(self, agent: Agent) -> Iterator[Analysis | None]:
         position = self._request.position
-        player, keys = _new_player(agent), move_keys(position, self._request.seed)
+        player, keys = _new_player(agent), move_stream_keys(position, self._request.seed)
         replay_moves(player, position)
         if not isinstance(player, SearchPlayer):
-            yield analyse_as_player(player, position, keys)
+            yield analyse_with_player(player, position, keys)
             return
         player.submit(_ROW, position.state[None], keys)
         self._player = player
@@ -211,16 +214,16 @@ class LiveSearch:
             until = time.perf_counter() + _TURN_SECONDS
             while player.search.active and time.perf_counter() < until:
                 player.step()
-            yield analyse_unfinished(player, position) if self._request.shows_progress else None
+            yield analyse_running_search(player, position) if self._request.shows_progress else None
         action = int(player.decide(_ROW)[0])
-        analysis = analyse_unfinished(player, position)
+        analysis = analyse_running_search(player, position)
         yield analysis._replace(best=next(each for each in analysis.moves if each.action == action))
 
     def _is_late(self, player: SearchPlayer, began: float) -> bool:
-        """Return whether the time is up and at least one action has been visited."""
+        """Return whether the time limit is reached and at least one action has been visited."""
         seconds = self._request.seconds
-        is_over = seconds is not None and time.perf_counter() - began >= seconds
-        return is_over and bool(player.search.visits(_ROW).any())
+        is_time_up = seconds is not None and time.perf_counter() - began >= seconds
+        return is_time_up and bool(player.search.visits(_ROW).any())
 
     def node(self, path: Sequence[str]) -> TreeNode:
         """Return the tree node at the end of a sequence of moves.
@@ -237,9 +240,9 @@ class LiveSearch:
 
 
 def _new_player(agent: Agent) -> Player:
-    """Return a player for one game, with a time limit for the exact solver, which blocks others."""
-    player = for_one_game(agent.new_player())
+    """Return a player for one game; limit the time of the exact solver, which blocks others."""
+    player = prepare_for_one_game(agent.new_player())
     if isinstance(player, PerfectPlayer):
-        oracle = oracle_within(game_name(agent.game), _PERFECT_SECONDS)
+        oracle = time_limited_oracle(game_name(agent.game), _PERFECT_SECONDS)
         return PerfectPlayer(oracle, player.name)
     return player

@@ -39,7 +39,8 @@ class Client(NamedTuple):
     address: str
     """Address to which limits apply."""
     page: str = ""
-    """Name that a page chooses for itself. All pages at an address share its limits."""
+    """Name that a page chooses for itself. All pages at an address share the limits of the
+    address."""
 
 
 def client_of(connection: HTTPConnection) -> Client:
@@ -48,12 +49,12 @@ def client_of(connection: HTTPConnection) -> Client:
     return Client(connection.client.host if connection.client else "", page[:40])
 
 
-def address_of(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> str:
-    """Return the address that identifies the machine behind a request.
+def client_address(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> str:
+    """Return the address that identifies the machine from which a request comes.
 
-    This is the connection's address unless a proxy on this machine forwards the request. In that
-    case it is the last address in X-Forwarded-For, which the proxy appends. The client can forge
-    the addresses before it.
+    This is the address of the connection unless a proxy on this machine forwards the request. In
+    that case it is the last address in X-Forwarded-For, which the proxy appends. The client can
+    forge the addresses before that one.
     """
     connected = scope["client"][0] if scope.get("client") else ""
     peer = _machine(connected) or connected
@@ -65,7 +66,7 @@ def address_of(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> 
 
 @lru_cache(maxsize=1024)
 def _machine(address: str) -> str:
-    """Return a common name for all addresses available to a machine, or "" if invalid."""
+    """Return one name for all addresses that a machine can use, or "" if `address` is invalid."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -80,41 +81,41 @@ def _machine(address: str) -> str:
 
 
 class Quota:
-    """Limits on work in progress in total, per address and per page."""
+    """Limits on work in progress: in total, per address and per page."""
 
-    def __init__(self, kind: str, total: int, per_address: int, per_page: int) -> None:
-        """Create limits for a kind of work, such as "searches"."""
-        self._kind = kind
+    def __init__(self, work: str, total: int, per_address: int, per_page: int) -> None:
+        """Create limits for a type of work, such as "searches"."""
+        self._work = work
         self._total, self._per_address, self._per_page = total, per_address, per_page
         self._addresses: Counter[str] = Counter()
         self._pages: Counter[Client] = Counter()
 
     @property
     def in_use(self) -> int:
-        """Number of units in progress for all clients."""
+        """Number of units of work in progress for all clients."""
         return self._addresses.total()
 
     def acquire(self, client: Client) -> None:
-        """Count one more unit for a client; raise BusyError if a limit is reached."""
+        """Count one more unit of work for a client; raise BusyError if a limit is reached."""
         counts = self._pages[client], self._addresses[client.address]
         for count, most in zip(counts, (self._per_page, self._per_address), strict=True):
             if count >= most:
                 raise BusyError(
-                    f"{most} {self._kind} are already in progress here: wait for one to finish"
+                    f"{most} {self._work} are already in progress here: wait for one to finish"
                 )
         if self.in_use >= self._total:
-            raise BusyError(f"the server is busy with {self._kind}: try again in a moment")
+            raise BusyError(f"the server is busy with {self._work}: try again in a moment")
         self._pages[client] += 1
         self._addresses[client.address] += 1
 
     def release(self, client: Client) -> None:
-        """Count one unit less for a client."""
+        """Count one unit of work less for a client."""
         _decrement(self._pages, client)
         _decrement(self._addresses, client.address)
 
     @contextmanager
     def held(self, client: Client) -> Iterator[None]:
-        """Count one more unit during the context; raise BusyError if a limit is reached."""
+        """Count one more unit of work during the context; raise BusyError at a limit."""
         self.acquire(client)
         try:
             yield
@@ -132,11 +133,11 @@ def _decrement(counts: Counter[_Key], key: _Key) -> None:
 
 
 class ForbiddenError(UserError):
-    """Error for a request that the server does not permit, with status 403."""
+    """Error for a request that is not permitted, with status 403."""
 
 
 class MissingError(UserError):
-    """Error for a requested object that does not exist, with status 404."""
+    """Error for a request for something that does not exist, with status 404."""
 
 
 class BusyError(UserError):
@@ -147,23 +148,23 @@ _STATUS = {ForbiddenError: 403, MissingError: 404, BusyError: 503}
 
 
 def error_message(error: Exception) -> str:
-    """Return an error's message as one line, marking errors other than UserError as internal."""
+    """Return the message of an error as one line, marked as internal unless it is a UserError."""
     if isinstance(error, UserError):
         return "; ".join(str(error).splitlines())
     return f"internal error: {one_line(error)}"
 
 
-def describe_mistakes(error: RequestValidationError) -> str:
-    """Return one line that describes the first three mistakes in a request."""
+def describe_validation_errors(error: RequestValidationError) -> str:
+    """Return one line that describes the first three invalid fields of a request."""
     lines = []
-    for mistake in error.errors()[:3]:
-        field = ".".join(str(part) for part in mistake["loc"] if part != "body") or "the request"
-        lines.append(f"{field} = {quoted(mistake.get('input'))}: {one_line(mistake['msg'])}")
+    for each in error.errors()[:3]:
+        field = ".".join(str(part) for part in each["loc"] if part != "body") or "the request"
+        lines.append(f"{field} = {quoted(each.get('input'))}: {one_line(each['msg'])}")
     return "; ".join(lines)
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Return every error as ``{"error": "one line"}``."""
+    """Make an application respond to every error with ``{"error": "one line"}``."""
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
@@ -177,13 +178,13 @@ def error_response(status: int, message: str) -> JSONResponse:
 
 
 async def _user_error(request: Request, error: Exception) -> JSONResponse:
-    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+    status = next((code for type_, code in _STATUS.items() if isinstance(error, type_)), 400)
     return error_response(status, error_message(error))
 
 
 async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return error_response(422, describe_mistakes(error))
+    return error_response(422, describe_validation_errors(error))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:

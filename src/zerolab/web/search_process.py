@@ -1,15 +1,15 @@
-"""Search process with a queue that shares its time between clients.
+"""Search process with a task queue that shares processor time fairly between clients.
 
 Searches run in separate processes because search threads would hold the interpreter lock most of
 the time and block the thread that serves pages.
 
 A task is a generator whose steps take a few hundredths of a second each. As in a multi-level
 feedback queue [Corbato1962], tasks that have used little time run first, so a move that takes a
-tenth of a second does not wait for analyses that take minutes. Patient tasks, such as live
-analyses, start a few levels lower. Within a level, the address with the least processor time runs
-first, and within an address, the page with the least time. New clients start with the smallest
-time of the existing ones. Every fourth turn ignores levels, so that short tasks cannot starve long
-ones.
+tenth of a second does not wait for analyses that take minutes. Low-priority tasks, such as live
+analyses, start a few levels lower. Within a level, the address that has used the least processor
+time runs first, and within an address, the page that has used the least time. A new client starts
+with the smallest time used by any existing client. Every fourth turn ignores levels, so that short
+tasks cannot starve long ones.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from zerolab.core.errors import UserError
 from zerolab.web.live_search import AgentCache, LiveSearch, SearchRequest
 from zerolab.web.requests import BusyError, Client
 
-_MOMENT = 0.25
-"""Processor seconds of the first level; each further level doubles them."""
-_PATIENCE = 3
-"""Levels by which a patient task starts lower, behind tasks with less than a second."""
+_FIRST_LEVEL_SECONDS = 0.25
+"""Processor time up to which a task stays in the first level; each further level doubles it."""
+_LOW_PRIORITY_LEVELS = 3
+"""Levels by which a low-priority task starts lower, behind tasks that have used less than a
+second."""
 _TURNS = 4
 """Interval between turns that ignore levels."""
-_PAUSE = 0.02
-"""Seconds between results of the process. With more tasks, each one reports less often."""
+_UPDATE_SECONDS = 0.02
+"""Minimum time between a task's updates, multiplied by the number of tasks."""
 
 
-class Update(NamedTuple):
+class TaskUpdate(NamedTuple):
     """Progress of a task."""
 
-    number: int
+    task_number: int
     result: Any = None
-    """Result of the latest step that has one, which replaces earlier results."""
+    """Latest result, which replaces earlier results."""
     error: Exception | None = None
     is_done: bool = False
 
@@ -52,18 +53,20 @@ class _Task:
     number: int
     client: Client
     steps: Iterator[Any]
-    is_patient: bool
+    is_low_priority: bool
     seconds: float = 0.0
-    reported: float = 0.0
+    updated: float = 0.0
     """Time of the latest update."""
     result: Any = None
-    """Latest result that has not been reported."""
+    """Latest result that no update has contained yet."""
 
     @property
     def level(self) -> int:
-        """Queue level: 0 up to `_MOMENT` seconds, plus one for every doubling."""
-        doublings = math.ceil(math.log2(max(self.seconds, _MOMENT) / _MOMENT))
-        return doublings + (_PATIENCE if self.is_patient else 0)
+        """Queue level: 0 up to `_FIRST_LEVEL_SECONDS`, plus one for every doubling."""
+        doublings = math.ceil(
+            math.log2(max(self.seconds, _FIRST_LEVEL_SECONDS) / _FIRST_LEVEL_SECONDS)
+        )
+        return doublings + (_LOW_PRIORITY_LEVELS if self.is_low_priority else 0)
 
 
 class TaskQueue:
@@ -84,7 +87,7 @@ class TaskQueue:
         return number in self._tasks
 
     def add(
-        self, number: int, client: Client, steps: Iterator[Any], *, is_patient: bool = False
+        self, number: int, client: Client, steps: Iterator[Any], *, is_low_priority: bool = False
     ) -> None:
         """Add a client's task."""
         pages = (
@@ -93,7 +96,7 @@ class TaskQueue:
         self._page_seconds.setdefault(client, min(pages, default=0.0))
         least = min(self._address_seconds.values(), default=0.0)
         self._address_seconds.setdefault(client.address, least)
-        self._tasks[number] = _Task(number, client, steps, is_patient)
+        self._tasks[number] = _Task(number, client, steps, is_low_priority)
 
     def remove(self, number: int) -> None:
         """Remove a task if it is still in the queue."""
@@ -106,7 +109,7 @@ class TaskQueue:
         if all(each.address != task.client.address for each in remaining):
             del self._address_seconds[task.client.address]
 
-    def step(self) -> Update | None:
+    def step(self) -> TaskUpdate | None:
         """Run one step of the next task; return an update if it is time for one."""
         task = self._next()
         began = time.thread_time()
@@ -114,10 +117,10 @@ class TaskQueue:
             result = next(task.steps)
         except StopIteration:
             self.remove(task.number)
-            return Update(task.number, task.result, is_done=True)
+            return TaskUpdate(task.number, task.result, is_done=True)
         except Exception as error:  # any error is reported to the client
             self.remove(task.number)
-            return Update(task.number, error=error, is_done=True)
+            return TaskUpdate(task.number, error=error, is_done=True)
         spent = time.thread_time() - began
         task.seconds += spent
         self._page_seconds[task.client] += spent
@@ -140,61 +143,64 @@ class TaskQueue:
             ),
         )
 
-    def _update(self, task: _Task) -> Update | None:
-        """Return a task's unreported result, unless its previous update is too recent."""
+    def _update(self, task: _Task) -> TaskUpdate | None:
+        """Return a task's new result, if any, unless its previous update is too recent."""
         now = time.perf_counter()
-        if task.result is None or now - task.reported < _PAUSE * len(self._tasks):
+        if task.result is None or now - task.updated < _UPDATE_SECONDS * len(self._tasks):
             return None
-        update = Update(task.number, task.result)
-        task.reported, task.result = now, None
+        update = TaskUpdate(task.number, task.result)
+        task.updated, task.result = now, None
         return update
 
 
-SIGN_OF_LIFE = 0
+HEARTBEAT = 0
 """Task number of updates that only show that the process is alive."""
-_SIGN_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 1.0
 _MAX_FINISHED = 64
 """Number of finished searches whose trees stay available."""
 _MAX_PROCESS_BYTES = 2 << 30
 """Memory limit for a process's trees and cached evaluations."""
 
 
-class Begin(NamedTuple):
-    """Command to search for a client."""
+class BeginCommand(NamedTuple):
+    """Command to begin a search for a client."""
 
-    number: int
+    task_number: int
+    """Number of the task and of its search."""
     client: Client
     request: SearchRequest
-    is_patient: bool
+    is_low_priority: bool
     """True if other searches run first."""
 
 
-class Look(NamedTuple):
-    """Command to return a tree node of the search with number `search`."""
+class LookCommand(NamedTuple):
+    """Command to return a node of a search tree."""
 
-    number: int
-    search: int
+    task_number: int
+    search_number: int
+    """Task number of the search."""
     path: tuple[str, ...]
 
 
-class Drop(NamedTuple):
-    """Command to discard a search."""
+class DropCommand(NamedTuple):
+    """Command to stop and discard a search."""
 
-    number: int
+    task_number: int
+    """Task number of the search."""
 
 
-Command = Begin | Look | Drop
+Command = BeginCommand | LookCommand | DropCommand
 
 
 def run_search_process(connection: Connection) -> None:
-    """Run a search process on one core, executing the commands from a connection."""
+    """Run a search process, which uses one core and executes the commands from a connection."""
     import torch
 
     torch.set_num_threads(1)  # other processes use the other cores (docs/decisions/0005)
-    serve_searches(connection)
+    execute_commands(connection)
 
 
-def serve_searches(connection: Connection) -> None:
+def execute_commands(connection: Connection) -> None:
     """Execute the commands from a connection until it closes."""
     searcher = _Searcher(connection.send)
     with suppress(EOFError, OSError, KeyboardInterrupt):
@@ -205,9 +211,9 @@ def serve_searches(connection: Connection) -> None:
 
 
 class _Searcher:
-    """Searches of a process."""
+    """Searches of one process, in progress or finished."""
 
-    def __init__(self, send: Callable[[Update], None]) -> None:
+    def __init__(self, send: Callable[[TaskUpdate], None]) -> None:
         self._send = send
         self._queue = TaskQueue()
         self._agents = AgentCache()
@@ -220,19 +226,24 @@ class _Searcher:
         return len(self._queue) > 0
 
     def execute(self, command: Command) -> None:
-        """Execute a command, or queue its search."""
-        if isinstance(command, Begin):
+        """Execute a command, or queue the search that it requests."""
+        if isinstance(command, BeginCommand):
             search = LiveSearch(command.request)
-            self._searches[command.number] = search
+            self._searches[command.task_number] = search
             steps = search.steps(self._agents, self._require_memory)
-            self._queue.add(command.number, command.client, steps, is_patient=command.is_patient)
+            self._queue.add(
+                command.task_number,
+                command.client,
+                steps,
+                is_low_priority=command.is_low_priority,
+            )
             if len(self._searches) > _MAX_FINISHED + len(self._queue):
                 self._discard_oldest()
-        elif isinstance(command, Look):
+        elif isinstance(command, LookCommand):
             self._look(command)
         else:
-            self._queue.remove(command.number)
-            self._searches.pop(command.number, None)
+            self._queue.remove(command.task_number)
+            self._searches.pop(command.task_number, None)
 
     def _discard_oldest(self) -> bool:
         """Discard the oldest finished search; return whether there was one."""
@@ -245,14 +256,14 @@ class _Searcher:
             if not self._discard_oldest():
                 raise BusyError("searches in progress need all memory: try again in a moment")
 
-    def _look(self, command: Look) -> None:
-        search = self._searches.get(command.search)
+    def _look(self, command: LookCommand) -> None:
+        search = self._searches.get(command.search_number)
         try:
             if search is None:
                 raise UserError("this search has been discarded: analyse the position again")
-            self._send(Update(command.number, search.node(command.path), is_done=True))
+            self._send(TaskUpdate(command.task_number, search.node(command.path), is_done=True))
         except UserError as error:
-            self._send(Update(command.number, error=error, is_done=True))
+            self._send(TaskUpdate(command.task_number, error=error, is_done=True))
 
     def step(self) -> None:
         """Run one step if a search is in progress, and send an update if it is time for one."""
@@ -260,8 +271,8 @@ class _Searcher:
             return
         update = self._queue.step()
         now = time.monotonic()
-        if update is None and now - self._sent >= _SIGN_SECONDS:
-            update = Update(SIGN_OF_LIFE)
+        if update is None and now - self._sent >= _HEARTBEAT_SECONDS:
+            update = TaskUpdate(HEARTBEAT)
         if update is not None:
             self._sent = now
             self._send(update._replace(error=_picklable(update.error)))

@@ -1,7 +1,7 @@
 """Server side of a search process.
 
-Nothing here blocks the event loop. One thread starts the process, receives its updates and ends
-it. Another thread sends commands, which blocks while the process does not read them.
+Nothing here blocks the event loop. One thread starts the process, receives updates from it and
+ends it. Another thread sends commands, which blocks while the process does not read them.
 """
 
 from __future__ import annotations
@@ -17,57 +17,65 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from zerolab.web.requests import BusyError
-from zerolab.web.search_process import Begin, Command, Drop, Look, Update, run_search_process
+from zerolab.web.search_process import (
+    BeginCommand,
+    Command,
+    DropCommand,
+    LookCommand,
+    TaskUpdate,
+    run_search_process,
+)
 
 MAX_WAITING = 256
-"""Maximum number of waiting searches and looks, for example while the process compiles."""
+"""Maximum number of unsent Begin and Look commands, for example while the process compiles."""
 
 
 class Outbox:
     """Bounded queue of commands between the event loop and the thread that sends them.
 
-    Adding a command never blocks. Searches and looks are bounded. Drops are always accepted: each
-    one belongs to a search that has been sent, so there are few of them while the process does not
-    read. Dropping a search that has not been sent removes it from the queue.
+    Adding a command never blocks. The number of Begin and Look commands is bounded. Drop commands
+    are always accepted: each one is for a search whose Begin command has been sent, so few can
+    accumulate while the process does not read. Dropping a search whose Begin command has not been
+    sent removes that command from the queue.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._commands: dict[int, Command] = {}
-        """Waiting commands by number, in order; either Begin or Drop for each search."""
+        """Unsent commands by task number, in order; a search has either a Begin or a Drop."""
         self._drops = 0
         self._is_closed = False
 
     @property
     def is_full(self) -> bool:
-        """True if there is no room for another search or look."""
+        """True if there is no room for another Begin or Look command."""
         return len(self._commands) - self._drops >= MAX_WAITING
 
     @property
     def is_empty(self) -> bool:
-        """True if no command is waiting. The last one can still be in transit."""
+        """True if no command is waiting. The last command can still be in transit."""
         return not self._commands
 
-    def put(self, command: Begin | Look) -> None:
+    def put(self, command: BeginCommand | LookCommand) -> None:
         """Add a command; raise BusyError if the queue is full."""
         with self._changed:
             if self.is_full:
                 raise BusyError("the search process is busy: try again in a moment")
-            self._commands[command.number] = command
+            self._commands[command.task_number] = command
             self._changed.notify()
 
-    def drop(self, number: int) -> None:
-        """Add a Drop command, or remove the search's Begin if it has not been sent."""
+    def drop_search(self, number: int) -> None:
+        """Add a Drop command, or remove the search's Begin command if it has not been sent."""
         with self._changed:
             previous = self._commands.pop(number, None)
-            if isinstance(previous, Begin):
+            if isinstance(previous, BeginCommand):
                 return
-            self._commands[number] = Drop(number)
+            self._commands[number] = DropCommand(number)
             self._drops += previous is None
             self._changed.notify()
 
-    def withdraw(self, number: int) -> None:
-        """Remove a look that has not been sent."""
+    def withdraw_look(self, number: int) -> None:
+        """Remove a Look command if it has not been sent."""
         with self._changed:
             self._commands.pop(number, None)
 
@@ -78,7 +86,7 @@ class Outbox:
             if self._is_closed:
                 return None
             command = self._commands.pop(next(iter(self._commands)))
-            self._drops -= isinstance(command, Drop)
+            self._drops -= isinstance(command, DropCommand)
             return command
 
     def close(self) -> None:
@@ -94,17 +102,17 @@ class LatestUpdate:
     def __init__(self) -> None:
         self.is_awaited = False
         """True while an asyncio task waits for the next update."""
-        self._latest: Update | None = None
+        self._latest: TaskUpdate | None = None
         self._changed = asyncio.Event()
 
-    def put(self, update: Update) -> None:
+    def put(self, update: TaskUpdate) -> None:
         """Store an update, whose result replaces an unread one."""
         if update.is_done and update.result is None and self._latest and not update.error:
             update = update._replace(result=self._latest.result)
         self._latest = update
         self._changed.set()
 
-    async def next(self) -> Update:
+    async def next(self) -> TaskUpdate:
         """Return the unread update, or wait for one."""
         self.is_awaited = True
         try:
@@ -119,19 +127,19 @@ class LatestUpdate:
 
 _CLOSE_SECONDS = 2.0
 _SILENT_SECONDS = 60.0
-"""Silence after which a busy process is killed; longer than any compilation."""
+"""Time without updates after which a busy process is killed; longer than any compilation."""
 
 
 class SearchWorker:
-    """Search process from start to end, after which another worker replaces it.
+    """Owner of one search process from its start to its end; another worker then replaces it.
 
     All methods except `end_if_silent` must be called from the event loop's thread.
     """
 
     def __init__(self) -> None:
-        """Start the process; commands wait until it is ready."""
-        self.is_over = False
-        """True once the process has ended and all waiting tasks have received an error."""
+        """Start the process; commands wait until the process is ready."""
+        self.has_ended = False
+        """True once the process has ended and all waiting asyncio tasks have received an error."""
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox()
         self._updates: dict[int, LatestUpdate] = {}
@@ -143,40 +151,40 @@ class SearchWorker:
         self._life.start()
 
     @property
-    def load(self) -> int:
-        """Number of searches and looks that expect updates."""
+    def task_count(self) -> int:
+        """Number of searches and Look commands that expect updates."""
         return len(self._updates)
 
     @property
     def has_room(self) -> bool:
-        """True if the worker accepts another search or look."""
+        """True if the worker accepts another Begin or Look command."""
         return not self._outbox.is_full
 
-    def send(self, command: Begin | Look) -> LatestUpdate:
-        """Send a command; return the object that receives its updates.
+    def send(self, command: BeginCommand | LookCommand) -> LatestUpdate:
+        """Send a command; return the object that receives the updates of its task.
 
-        Raise BusyError if too many commands are unread or the process has ended.
+        Raise BusyError if too many commands are unsent or the process has ended.
         """
-        if self.is_over:
+        if self.has_ended:
             raise _ended_early()
         if not self._has_work:
             self._last_update = time.monotonic()
         self._outbox.put(command)
-        self._updates[command.number] = LatestUpdate()
-        return self._updates[command.number]
+        self._updates[command.task_number] = LatestUpdate()
+        return self._updates[command.task_number]
 
-    def drop(self, number: int) -> None:
+    def drop_search(self, number: int) -> None:
         """End and discard a search."""
         self._updates.pop(number, None)
-        self._outbox.drop(number)
+        self._outbox.drop_search(number)
 
-    def leave(self, number: int) -> None:
-        """Stop waiting for a look."""
+    def abandon_look(self, number: int) -> None:
+        """Stop waiting for the response to a Look command."""
         self._updates.pop(number, None)
-        self._outbox.withdraw(number)
+        self._outbox.withdraw_look(number)
 
     def end_if_silent(self) -> None:
-        """Kill the process if it is busy but silent; waiting tasks receive an error.
+        """Kill the process if it is busy but silent; waiting asyncio tasks receive an error.
 
         A separate thread calls this, so that it works while the event loop is blocked.
         """
@@ -194,7 +202,7 @@ class SearchWorker:
 
     @property
     def _has_work(self) -> bool:
-        """True if a task is waiting for the process, or commands are unread."""
+        """True if an asyncio task is waiting for the process, or commands are unsent."""
         pending = list(self._updates.values())  # an atomic copy, because other threads change it
         return not self._outbox.is_empty or any(each.is_awaited for each in pending)
 
@@ -206,14 +214,14 @@ class SearchWorker:
 
     def _live(self) -> None:
         try:
-            with suppress(OSError):  # no memory for a process; `_end` reports it to waiting tasks
+            with suppress(OSError):  # such as no memory for a process; `_end` reports it
                 self._talk(self._start())
         finally:
             self._outbox.close()
             self._in_loop(self._end)
 
     def _talk(self, connection: Connection) -> None:
-        """Exchange commands and updates until the process ends, and then clean up."""
+        """Exchange commands and updates until the process ends; then clean up."""
         writer = threading.Thread(target=self._write, args=(connection,), daemon=True)
         writer.start()
         try:
@@ -243,7 +251,7 @@ class SearchWorker:
         return own
 
     def _write(self, connection: Connection) -> None:
-        """Send commands until the process ends; each can block for any length of time."""
+        """Send commands until the process ends; each send can block for any length of time."""
         with suppress(OSError):
             while (command := self._outbox.take()) is not None:
                 connection.send(command)
@@ -260,15 +268,15 @@ class SearchWorker:
         with suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _put(self, update: Update) -> None:
-        if update.number in self._updates:
-            self._updates[update.number].put(update)
+    def _put(self, update: TaskUpdate) -> None:
+        if update.task_number in self._updates:
+            self._updates[update.task_number].put(update)
 
     def _end(self) -> None:
-        """Report the end of the process, for example from lack of memory, to waiting tasks."""
-        self.is_over = True
+        """Tell waiting tasks that the process has ended, for example from lack of memory."""
+        self.has_ended = True
         for number, waiting in self._updates.items():
-            waiting.put(Update(number, error=_ended_early(), is_done=True))
+            waiting.put(TaskUpdate(number, error=_ended_early(), is_done=True))
 
 
 def _ended_early() -> BusyError:

@@ -1,4 +1,4 @@
-"""Searches in progress, distributed over search processes."""
+"""Pool of search processes, and handles for the searches in progress."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from collections.abc import AsyncIterator, Sequence
 from zerolab.agents.analysis import Analysis
 from zerolab.web.live_search import SearchRequest, TreeNode
 from zerolab.web.requests import BusyError, Client, Quota
-from zerolab.web.search_process import Begin, Look
+from zerolab.web.search_process import BeginCommand, LookCommand
 from zerolab.web.search_worker import SearchWorker
 
 MAX_PER_PAGE = 16
 MAX_PER_ADDRESS = 100
 MAX_SEARCHES = 400
-"""Maximum number of simultaneous searches and looks at their trees."""
+"""Maximum number of simultaneous searches and requests for tree nodes."""
 _WATCH_SECONDS = 5.0
 
 
-class Searches:
-    """Search processes and their searches in progress."""
+class SearchPool:
+    """Pool of search processes that share the searches of all clients."""
 
     def __init__(self, workers: int) -> None:
-        """Use `workers` processes, which `start` or the first search starts."""
+        """Use `workers` processes, which are started by `start` or by the first search."""
         self._workers: list[SearchWorker | None] = [None] * workers
         self._numbers = itertools.count(1)
         self._quota = Quota("searches", MAX_SEARCHES, MAX_PER_ADDRESS, MAX_PER_PAGE)
         self._closing = threading.Event()
 
     def start(self) -> None:
-        """Start the processes, so that the first search does not wait for them."""
+        """Start the processes, so that the first search does not have to wait for a process."""
         self._running()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _running(self) -> list[SearchWorker]:
         """Replace ended workers and return all of them."""
         running = [
-            SearchWorker() if each is None or each.is_over else each for each in self._workers
+            SearchWorker() if each is None or each.has_ended else each for each in self._workers
         ]
         self._workers = [*running]
         return running
@@ -60,49 +60,51 @@ class Searches:
             worker.join()
 
     @property
-    def in_progress(self) -> int:
-        """Number of searches in progress for all clients."""
+    def active_count(self) -> int:
+        """Number of searches and requests for tree nodes in progress, for all clients."""
         return self._quota.in_use
 
-    def begin(self, client: Client, request: SearchRequest, *, is_patient: bool = False) -> Search:
+    def begin(
+        self, client: Client, request: SearchRequest, *, is_low_priority: bool = False
+    ) -> SearchHandle:
         """Begin a search for a client; raise BusyError if there are too many already.
 
-        Other searches run before patient ones.
+        Searches with `is_low_priority` run after other searches.
         """
         available = [each for each in self._running() if each.has_room]
         if not available:
             raise BusyError("all search processes are busy: try again in a moment")
-        worker = min(available, key=lambda each: each.load)
-        return self._begin_in(worker, client, request, is_patient)
+        worker = min(available, key=lambda each: each.task_count)
+        return self._begin_in(worker, client, request, is_low_priority)
 
     def _begin_in(
-        self, worker: SearchWorker, client: Client, request: SearchRequest, is_patient: bool
-    ) -> Search:
-        begin = Begin(next(self._numbers), client, request, is_patient)
-        return Search(worker, begin, self._numbers, self._quota)
+        self, worker: SearchWorker, client: Client, request: SearchRequest, is_low_priority: bool
+    ) -> SearchHandle:
+        begin = BeginCommand(next(self._numbers), client, request, is_low_priority)
+        return SearchHandle(worker, begin, self._numbers, self._quota)
 
     async def warm_up(self, request: SearchRequest) -> None:
-        """Search once in every process to compile everything; raise the search's errors."""
+        """Search once in every process to compile everything; raise the errors of the searches."""
         searches = [
-            self._begin_in(each, Client("", str(number)), request, is_patient=True)
+            self._begin_in(each, Client("", str(number)), request, is_low_priority=True)
             for number, each in enumerate(self._running())
         ]
         await asyncio.gather(*(_finish(each) for each in searches))
 
     async def analyse(
-        self, client: Client, request: SearchRequest, *, is_patient: bool = False
+        self, client: Client, request: SearchRequest, *, is_low_priority: bool = False
     ) -> Analysis:
         """Return the analysis at the end of a search; raise BusyError like `begin`."""
-        return await _finish(self.begin(client, request, is_patient=is_patient))
+        return await _finish(self.begin(client, request, is_low_priority=is_low_priority))
 
 
-class Search:
-    """Search in progress, which ends with its context or with `drop`."""
+class SearchHandle:
+    """Handle for a search in progress, which ends when the context exits or `drop` is called."""
 
     def __init__(
-        self, worker: SearchWorker, begin: Begin, numbers: itertools.count[int], quota: Quota
+        self, worker: SearchWorker, begin: BeginCommand, numbers: itertools.count[int], quota: Quota
     ) -> None:
-        self._client, self._number = begin.client, begin.number
+        self._client, self._number = begin.client, begin.task_number
         self._worker = worker
         self._numbers = numbers
         self._quota = quota
@@ -114,7 +116,7 @@ class Search:
             self._end()
             raise
 
-    async def __aenter__(self) -> Search:
+    async def __aenter__(self) -> SearchHandle:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -138,10 +140,10 @@ class Search:
         number = next(self._numbers)
         with self._quota.held(self._client):
             try:
-                pending = self._worker.send(Look(number, self._number, tuple(path)))
+                pending = self._worker.send(LookCommand(number, self._number, tuple(path)))
                 update = await pending.next()
             finally:
-                self._worker.leave(number)
+                self._worker.abandon_look(number)
         if update.error is not None:
             raise update.error
         node: TreeNode = update.result
@@ -150,7 +152,7 @@ class Search:
     def drop(self) -> None:
         """End the search and discard its tree."""
         self._end()
-        self._worker.drop(self._number)
+        self._worker.drop_search(self._number)
 
     def _end(self) -> None:
         if self._is_running:
@@ -158,7 +160,7 @@ class Search:
             self._quota.release(self._client)
 
 
-async def _finish(search: Search) -> Analysis:
+async def _finish(search: SearchHandle) -> Analysis:
     """Return the last analysis of a search and drop the search."""
     async with search:
         async for analysis in search.results():

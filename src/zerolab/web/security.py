@@ -1,7 +1,7 @@
-"""ASGI middleware that checks host names, origins, tokens, sizes and rates.
+"""ASGI middleware that checks the hosts, origins, tokens, sizes and rates of requests.
 
-Other sites can make a browser send requests to a server on the loopback address. These requests
-have the site's origin, or a host name that the site has pointed at this address. Both are refused.
+Other sites can make a browser send requests to a server on the loopback address. Such a request has
+the site's origin, or a host name that the site has pointed at this address. Both are rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from zerolab.web.requests import address_of, error_response
+from zerolab.web.requests import client_address, error_response
 
 _HEADERS = {
     "content-security-policy": (
@@ -45,12 +45,12 @@ _PROXY_HEADERS = (
     "via",
     "x-real-ip",
 )
-"""Headers that reveal a proxy, whose clients can be on any machine."""
+"""Headers that reveal a proxy. Its clients can be on any machine."""
 
 MAX_BODY = 1 << 18
-"""Maximum bytes of a request body, except for uploaded files."""
+"""Maximum size of a request body in bytes, except for uploaded files."""
 MAX_FILE = 64 << 20
-"""Maximum bytes of an uploaded file."""
+"""Maximum size of an uploaded file in bytes."""
 _UPLOADS = ("/api/v1/agents",)
 _RATE = 400.0  # sustained requests and websocket messages per second and client
 _BURST = 2000.0
@@ -58,11 +58,11 @@ _MAX_CLIENTS = 1000
 _PAUSE_SECONDS = 0.1  # delay for clients that send messages too fast
 _BODY_SECONDS = 60.0
 _MAX_SOCKETS = 256
-"""Maximum open websockets per client; each page uses one."""
+"""Maximum number of open websockets per client; each page uses one."""
 
 
 class Guard:
-    """Middleware that refuses requests from other sites and too large or frequent requests."""
+    """Middleware that rejects requests from other sites and requests beyond the limits."""
 
     def __init__(
         self,
@@ -71,12 +71,13 @@ class Guard:
         token: str | None = None,
         proxies: Iterable[str] = (),
     ) -> None:
-        """Accept requests for these host names; if `token` is set, require clients to send it.
+        """Accept requests for the host names in `hosts`; require clients to send `token` if set.
 
-        Without a token, requests through a proxy are refused, because anyone can be behind it.
-        ANY_ADDRESS in `hosts` allows all IP addresses, which is safe because other sites can
-        redirect only names. `proxies` are host names of reverse proxies on this machine, which
-        must set X-Forwarded-For (see `address_of`). Their pages count as this server's own.
+        Without a token, requests through a proxy are rejected, because they can come from anyone.
+        ANY_ADDRESS in `hosts` allows all IP addresses. This is safe because other sites can point
+        only host names at this server. `proxies` are host names of reverse proxies on this machine,
+        which must set X-Forwarded-For (see `client_address`). Pages served through these proxies
+        count as pages of this server.
         """
         self._app = app
         self._proxies = {each.lower() for each in proxies}
@@ -87,18 +88,18 @@ class Guard:
         """Number of open websockets by client."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward or refuse a request."""
+        """Forward or reject a request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
-        address = address_of(scope, headers, has_proxy=bool(self._proxies))
+        address = client_address(scope, headers, has_proxy=bool(self._proxies))
         scope = {**scope, "client": (address, 0)}
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await _refuse(refusal, scope, receive, send)
+        rejection = self._rejection(scope, headers)
+        if rejection is not None:
+            await _reject(rejection, scope, receive, send)
             return
         if scope["type"] == "websocket":
             await self._serve_socket(scope, receive, send)
@@ -117,7 +118,7 @@ class Guard:
                 del self._sockets[client]
 
     def _paced(self, receive: Receive, client: str) -> Receive:
-        """Return `receive` with messages counted as requests and too frequent ones delayed."""
+        """Return `receive` with messages counted as requests, and delayed if too frequent."""
 
         async def paced() -> Message:
             message = await receive()
@@ -127,8 +128,8 @@ class Guard:
 
         return paced
 
-    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
-        """Return the response to a refused request, or None for an accepted one."""
+    def _rejection(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
+        """Return the response to a rejected request, or None for an accepted one."""
         host = headers.get("host", "")
         if not self._is_own_host(_name_of(host)):
             return error_response(421, "this host name does not belong to the server")
@@ -137,17 +138,17 @@ class Guard:
                 403, "to run behind a proxy, the server needs `zerolab serve --names NAME`"
             )
         if self._is_from_another_site(scope, headers, host):
-            return error_response(403, "requests from other sites are refused")
+            return error_response(403, "requests from other sites are rejected")
         most = MAX_FILE if scope["path"] in _UPLOADS else MAX_BODY
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12 or int(length) > most:
             return error_response(413, f"request of {length[:12]} bytes: expected at most {most:,}")
         if too_many := self._too_many(scope):
             return error_response(429, too_many)
-        return None if self._token is None else self._token_refusal(scope, headers, self._token)
+        return None if self._token is None else self._token_rejection(scope, headers, self._token)
 
     def _too_many(self, scope: Scope) -> str | None:
-        """Return a message about the limit that a client has exceeded, or None."""
+        """Return an error message if a client has exceeded a limit, or None."""
         client = _client(scope)
         if not self._rates.allow(client):
             return "too many requests: try again in a second"
@@ -156,7 +157,7 @@ class Guard:
         return None
 
     def _is_from_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
-        """Return whether another site's page sends a request reserved for this server's pages."""
+        """Return whether the page of another site sends a request reserved for own pages."""
         is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
         origin = headers.get("origin")
         if is_change and origin is not None and not self._is_own_site(origin, host):
@@ -174,7 +175,7 @@ class Guard:
         site = _site_of(origin)
         return site == host.lower() or _name_of(site) in self._proxies
 
-    def _token_refusal(
+    def _token_rejection(
         self, scope: Scope, headers: Mapping[str, str], token: str
     ) -> Response | None:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -184,7 +185,7 @@ class Guard:
             other_query = urlencode([(key, value) for key, value in query if key != "token"])
             path = "/" + scope["path"].lstrip("/\\")  # two slashes would redirect to another host
             response = RedirectResponse(path + (f"?{other_query}" if other_query else ""), 303)
-            # SameSite is not strict, so that links from other sites such as web mail work.
+            # SameSite is not strict, so that links from other sites, such as web mail, work.
             response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
             return response
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
@@ -197,13 +198,13 @@ class Guard:
 
 
 class _Rates:
-    """Token bucket of requests for each client, refilled at a constant rate."""
+    """Token buckets that limit the requests of each client, refilled at a constant rate."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allow(self, client: str) -> bool:
-        """Take one of a client's tokens; return whether there was one."""
+        """Take one of a client's tokens; return whether one was left."""
         now = time.monotonic()
         left, then = self._left.pop(client, (_BURST, now))
         left = min(_BURST, left + _RATE * (now - then))
@@ -251,16 +252,16 @@ def _cookie(headers: Mapping[str, str]) -> str:
     return cookies[_COOKIE].value if _COOKIE in cookies else ""
 
 
-async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
+async def _reject(rejection: Response, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()  # the connection request
         await send({"type": "websocket.close", "code": 1008})
     else:
-        await refusal(scope, receive, _with_headers(send))
+        await rejection(scope, receive, _with_headers(send))
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """Return `receive` for a body of at most `most` bytes that must arrive within a time limit."""
+    """Return `receive` with limits: at most `most` bytes, within `_BODY_SECONDS`."""
     received, is_complete = 0, False
     until = asyncio.get_running_loop().time() + _BODY_SECONDS
 
@@ -279,7 +280,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
 
 
 def _with_headers(send: Send) -> Send:
-    """Return `send` with security headers that deny pages all unneeded capabilities."""
+    """Return `send` with added security headers that deny pages all unneeded capabilities."""
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

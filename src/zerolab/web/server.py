@@ -29,7 +29,7 @@ HEAD_SECONDS = 10.0
 class _ImpatientProtocol(H11Protocol):
     """Uvicorn's HTTP protocol with a time limit for request headers.
 
-    Without this limit, silent connections could exhaust the number of simultaneous connections.
+    Without this limit, silent connections could use up all simultaneous connections.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -40,7 +40,7 @@ class _ImpatientProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Receive part of a request; keep waiting if its headers are incomplete."""
+        """Receive part of a request; keep waiting if the headers are incomplete."""
         super().data_received(data)
         if self._is_between_requests:
             self._wait()
@@ -90,13 +90,13 @@ def serve(
 ) -> None:
     """Serve until the process is interrupted or terminated; port 0 selects a free port.
 
-    The server also accepts requests for the host names in `names`, such as a reverse proxy's.
-    `announce` is called with the address and the token, which is None if other machines cannot
+    The server also accepts requests for the host names in `names`, such as that of a reverse proxy.
+    `announce` is called with the address and the token. The token is None if other machines cannot
     reach the server directly or through a proxy. Raise UserError if the address cannot be used.
     """
     listening = _listening(host, port)
     is_open = bool(names) or not _is_loopback(host)
-    token = _persistent_token(laboratory.folders.server / "token") if is_open else None
+    token = _persistent_token(laboratory.folders.server_files / "token") if is_open else None
     actual_port = listening.getsockname()[1]
     app = make_app(laboratory, {*LOOPBACK, *_own_names(host)}, token, names)
     config = uvicorn.Config(
@@ -104,7 +104,7 @@ def serve(
         log_level="error",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # clients can forge them; see `requests.address_of`
+        proxy_headers=False,  # clients can forge them; see `requests.client_address`
         http=_ImpatientProtocol,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
@@ -119,23 +119,23 @@ def serve(
 
 
 def _without_traceback_of_clients(record: logging.LogRecord) -> bool:
-    """Shorten log entries about client text that is not UTF-8 to one line."""
+    """Accept a log record, without its traceback if a client sent text that is not UTF-8."""
     if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
         record.exc_info = None
     return True
 
 
 class _Server(uvicorn.Server):
-    """Server that calls `started` once it accepts requests."""
+    """Server that calls `on_started` once it accepts requests."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._started = started
+        self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._started()
+            self._on_started()
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -180,7 +180,7 @@ def _own_names(host: str) -> set[str]:
 
 
 def _reachable_host(host: str) -> str:
-    """Return a host for the printed address, choosing one if the server listens on several."""
+    """Return a host for the printed address, even if the server listens on all interfaces."""
     if not _is_unspecified(host):
         return host.lower()
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -191,9 +191,9 @@ def _reachable_host(host: str) -> str:
 
 
 def _persistent_token(path: Path) -> str:
-    """Return the previous server's token, so that open pages keep working, or create one.
+    """Return the token of the previous server, so that open pages keep working, or a new token.
 
-    Raise UserError if it cannot be read or written.
+    Raise UserError if the token cannot be read or written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

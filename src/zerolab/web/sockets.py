@@ -25,27 +25,27 @@ _TOO_BIG = 1009
 
 
 class SocketRequest(RequestModel):
-    """Base class of messages from a page; responses have the same `id`."""
+    """Base class of messages from a page; the responses have the same `id`."""
 
     id: int = Field(ge=0, lt=1 << 53)
 
 
-def first_mistake(error: ValidationError) -> str:
-    """Return one line that describes the first mistake in a message."""
+def first_validation_error(error: ValidationError) -> str:
+    """Return one line that describes the first invalid field of a message."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"][1:]) or "the message"
     return f"{field}: {one_line(first['msg'])}"
 
 
-class _Allowance:
-    """Token bucket of messages, refilled at a constant rate."""
+class _TokenBucket:
+    """Token bucket that limits the messages of a connection, refilled at a constant rate."""
 
     def __init__(self) -> None:
         self._tokens = float(_BURST)
         self._updated = time.monotonic()
 
     def take(self) -> float:
-        """Take a token for one message; return the seconds to wait for it."""
+        """Take a token for one message; return the seconds to wait until it is available."""
         now = time.monotonic()
         refilled = self._tokens + _MESSAGES_PER_SECOND * (now - self._updated)
         self._tokens = min(_BURST, refilled) - 1
@@ -53,8 +53,8 @@ class _Allowance:
         return max(0.0, -self._tokens / _MESSAGES_PER_SECOND)
 
 
-class Socket:
-    """Websocket on which several tasks can send."""
+class JsonWebSocket:
+    """Websocket with JSON messages, which several asyncio tasks can send."""
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
@@ -65,7 +65,7 @@ class Socket:
         await self._websocket.accept()
 
     async def send(self, message: dict[str, Any] | BaseModel) -> None:
-        """Send a message; close the connection if it is not read in time."""
+        """Send a message; close the connection if the client does not read it in time."""
         data = message.model_dump(mode="json") if isinstance(message, BaseModel) else message
         text = json.dumps(data, allow_nan=False)
         async with self._sending:
@@ -84,9 +84,9 @@ class Socket:
 
         Clients that send too fast are slowed down. Other tasks run between messages.
         """
-        allowance = _Allowance()
+        bucket = _TokenBucket()
         while True:
-            await asyncio.sleep(allowance.take())
+            await asyncio.sleep(bucket.take())
             try:
                 text = await self._websocket.receive_text()
             except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes instead of text

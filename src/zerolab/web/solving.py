@@ -1,7 +1,7 @@
-"""Exact move values within a time limit.
+"""Exact scores of moves within a time limit.
 
-The solver runs in a separate process, because some oracles hold the interpreter lock and solving
-can only be cancelled by ending the process.
+The solver runs in a separate process, because some oracles hold the interpreter lock, and solving
+can be cancelled only by ending the process.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from zerolab.core.errors import UserError
 from zerolab.core.processes import process_pool
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.web.requests import BusyError, Client, Quota
 
 MAX_SECONDS = 60.0
 _MEMORY = 64  # MiB of each solver's table
-_MAX_SOLVED = 5000  # positions whose values are cached
+_MAX_SOLVED = 5000  # positions whose scores are cached
 _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 40, 16, 8
-_GRACE = 30.0  # extra seconds for compiling a solver and for the solver to notice its limit
+_GRACE = 30.0  # additional seconds for compiling a solver and noticing the time limit
 
-Values = dict[str, int]
-"""Exact scores of legal moves by name, for the side to move, on the oracle's scale."""
+MoveScores = dict[str, int]
+"""Exact scores of the legal moves by name, for the side to move, on the oracle's scale."""
 
 
-class Solvers:
-    """Solver of one position at a time, with a cache of recent values."""
+class SolverProcess:
+    """Process that solves one position at a time, with a cache of recent scores."""
 
     def __init__(self) -> None:
-        self._solved: OrderedDict[tuple[str, bytes], Values] = OrderedDict()
+        self._solved: OrderedDict[tuple[str, bytes], MoveScores] = OrderedDict()
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
         self._quota = Quota("solutions", _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE)
 
-    async def solve(self, client: Client, position: Position, seconds: float) -> Values:
-        """Return the value of every legal move.
+    async def solve(self, client: Client, position: Position, seconds: float) -> MoveScores:
+        """Return the exact score of every legal move.
 
-        Raise NotSolvedError if the time limit is exceeded, UserError if the game is over, and
-        BusyError if too many of the client's positions are waiting.
+        Raise NotSolvedError if the time limit of `seconds` is exceeded, UserError if the game is
+        over, and BusyError if too many positions of the client are waiting.
         """
         if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
@@ -57,14 +57,14 @@ class Solvers:
             self._solved.move_to_end(key)
             return self._solved[key]
         with self._quota.held(client):
-            values = await self._solve(position, min(seconds, MAX_SECONDS))
-        self._solved[key] = values
+            scores = await self._solve(position, min(seconds, MAX_SECONDS))
+        self._solved[key] = scores
         if len(self._solved) > _MAX_SOLVED:
             self._solved.popitem(last=False)
-        return values
+        return scores
 
     def close(self) -> None:
-        """End the solver's process."""
+        """End the process."""
         with self._lock:
             self._stop()
 
@@ -74,24 +74,24 @@ class Solvers:
             self._pool.join(timeout=5)
             self._pool = None
 
-    async def _solve(self, position: Position, seconds: float) -> Values:
+    async def _solve(self, position: Position, seconds: float) -> MoveScores:
         arguments = game_name(position.game), position.state.tobytes(), seconds
         pool = await asyncio.to_thread(self._running)
-        future = pool.schedule(_values, args=arguments, timeout=seconds + _GRACE)
+        future = pool.schedule(_action_scores, args=arguments, timeout=seconds + _GRACE)
         try:
-            values = await asyncio.wrap_future(future)
+            scores = await asyncio.wrap_future(future)
         except TimeoutError:
             raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
         except (ProcessExpired, BrokenProcessPool):
             raise BusyError("the solver ended unexpectedly: try again") from None
         return {
-            position.name(action): values[action]
+            position.name(action): scores[action]
             for action in position.legal_actions
-            if values[action] != ILLEGAL
+            if scores[action] != ILLEGAL
         }
 
     def _running(self) -> ProcessPool:
-        """Return the pool, starting it if necessary, which takes a while."""
+        """Return the pool; start it if necessary, which takes a while."""
         with self._lock:
             if self._pool is not None and not self._pool.active:  # its process died while idle
                 self._stop()
@@ -101,15 +101,15 @@ class Solvers:
             return self._pool
 
 
-def _values(game: str, state: bytes, seconds: float) -> list[int]:
-    """Return the values of all actions; runs in the solver process."""
-    oracle = oracle_within(game, seconds)
-    values: list[int] = oracle.action_values(np.frombuffer(state, np.uint64)[None])[0].tolist()
-    return values
+def _action_scores(game: str, state: bytes, seconds: float) -> list[int]:
+    """Return the exact scores of all actions. Called in the solver process."""
+    oracle = time_limited_oracle(game, seconds)
+    scores: list[int] = oracle.action_values(np.frombuffer(state, np.uint64)[None])[0].tolist()
+    return scores
 
 
-def oracle_within(game: str, seconds: float) -> Oracle:
-    """Return a game's oracle after setting its time limit per position."""
+def time_limited_oracle(game: str, seconds: float) -> Oracle:
+    """Return a game's oracle with a time limit per position."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):
         oracle.budget = SolverBudget(seconds=seconds)
@@ -118,9 +118,9 @@ def oracle_within(game: str, seconds: float) -> Oracle:
 
 @lru_cache(maxsize=2)
 def _oracle(game: str) -> Oracle:
-    """Return a game's compiled oracle, whose table is reused for later positions."""
+    """Return a game's compiled oracle, which keeps its table for later positions."""
     parsed_game = parse_game(game)
     oracle = oracle_for(parsed_game, SolverBudget(nodes=1), memory=_MEMORY)
     with suppress(NotSolvedError):
-        oracle.action_values(python.start(parsed_game)[None])
+        oracle.action_values(compiled_rules.start(parsed_game)[None])
     return oracle

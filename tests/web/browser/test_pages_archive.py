@@ -15,7 +15,7 @@ from audits import serious_findings
 from playwright.sync_api import Page, expect
 
 from zerolab.cli.main import main
-from zerolab.play.game_files import read_records
+from zerolab.play.game_files import read_game_results
 
 TOURNAMENT = "tournaments/tiny"
 MOVES = "#moves button"
@@ -83,7 +83,7 @@ def test_games_are_exported(page: Page, tmp_path: Path) -> None:
         page.click("#all-pgn")
     path = tmp_path / "games.pgn"
     download.value.save_as(path)
-    assert len(read_records([path]).results) == 12
+    assert len(read_game_results([path]).results) == 12
 
 
 def test_cross_table_cell_links_to_its_games(page: Page) -> None:

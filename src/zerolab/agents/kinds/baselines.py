@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import AGENT_KINDS, Actions, Agent, AgentKind, Slots, StatelessPlayer
-from zerolab.agents.network_players import SearchPlayer, search_bytes
+from zerolab.agents.network_players import SearchPlayer, tree_bytes
 from zerolab.agents.options import (
     SearchOptions,
     options_text,
     parse_options,
-    parse_settings,
-    refuse_options,
+    parse_search_options,
+    reject_options,
     split_options,
 )
 from zerolab.core import streams
@@ -35,11 +35,11 @@ from zerolab.search.search_settings import SearchSettings, mcts_settings, rave_s
 @kernel
 def _random_actions(game, states, keys, chosen):
     for i in range(states.shape[0]):
-        chosen[i] = rules.random_action(game, states[i], streams.bits(keys[i], 0))
+        chosen[i] = rules.random_action(game, states[i], streams.random_bits(keys[i], 0))
 
 
 class RandomPlayer(StatelessPlayer):
-    """Player of uniformly random legal actions."""
+    """Player that chooses uniformly random legal actions."""
 
     def __init__(self, game: Game, name: str = "random") -> None:
         self.name = name
@@ -54,10 +54,10 @@ class RandomPlayer(StatelessPlayer):
 class _Random(AgentKind):
     """Uniformly random moves."""
 
-    form = "random"
+    spec_form = "random"
 
-    def agent(self, argument: str, game: Game) -> Agent:
-        refuse_options(argument, "random")
+    def new_agent(self, argument: str, game: Game) -> Agent:
+        reject_options(argument, "random")
         return Agent("random", lambda: RandomPlayer(game), game=game, identity="random")
 
 
@@ -66,18 +66,18 @@ AGENT_KINDS.add("random", _Random())
 _MAX_PLAYOUTS = 1_000_000
 
 
-class PlayoutSearch(AgentKind):
-    """Search with N random playouts per move; `settings` returns its settings for N."""
+class PlayoutSearchKind(AgentKind):
+    """Search with N random playouts per move; `settings` is a function of N."""
 
     def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
-        self.form = f"{name}:N"
+        self.spec_form = f"{name}:N"
         self._name = name
         self._settings = settings
 
-    def agent(self, argument: str, game: Game) -> Agent:
+    def new_agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
-        base = self._settings(parse_playouts(self._name, head))
-        options = parse_options(SearchOptions, text, base)
+        base = self._settings(parse_playout_count(self._name, head))
+        options = parse_search_options(SearchOptions, text, base)
         if options.leaf_evaluator.name == "network":
             raise UserError(
                 f'leaf_evaluator = "network": {self._name} has no network;'
@@ -87,16 +87,16 @@ class PlayoutSearch(AgentKind):
         plain = self._settings(options.simulations)
         name = f"{self._name}:{options.simulations}{options_text(options, plain)}"
 
-        def player() -> SearchPlayer:
-            uniform = UniformEvaluator(rules.actions(game))
+        def new_player() -> SearchPlayer:
+            uniform = UniformEvaluator(rules.action_count(game))
             return SearchPlayer(game, name, options.search, uniform, options.temperature_plies)
 
-        memory = search_bytes(game, options.search)
-        return Agent(name, player, memory, settings=options, game=game, identity=name)
+        memory = tree_bytes(game, options.search)
+        return Agent(name, new_player, memory, search_settings=options, game=game, identity=name)
 
 
-def parse_playouts(name: str, head: str) -> int:
-    """Return the number in ``NAME:N``; raise UserError for any other text."""
+def parse_playout_count(name: str, head: str) -> int:
+    """Return N in ``NAME:N``; raise UserError for any other text."""
     playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MAX_PLAYOUTS)) else 0
     if not 1 <= playouts <= _MAX_PLAYOUTS:
         raise UserError(
@@ -106,14 +106,14 @@ def parse_playouts(name: str, head: str) -> int:
     return playouts
 
 
-AGENT_KINDS.add("mcts", PlayoutSearch("mcts", mcts_settings))
-AGENT_KINDS.add("rave", PlayoutSearch("rave", rave_settings))
+AGENT_KINDS.add("mcts", PlayoutSearchKind("mcts", mcts_settings))
+AGENT_KINDS.add("rave", PlayoutSearchKind("rave", rave_settings))
 
 _PLAYOUTS_PER_STEP = 50_000
 
 
 class RheaPlayer(StatelessPlayer):
-    """Player of the first action of the best plan, replanning at every move [Wang2021b, Ch. 5].
+    """Player that replans at every move and plays the best plan's first action [Wang2021b, Ch. 5].
 
     It is an `AsyncPlayer` so that it can be stopped between moves; the kernel that evolves plans
     cannot be interrupted.
@@ -127,7 +127,7 @@ class RheaPlayer(StatelessPlayer):
 
     def start(self, games: int) -> None:
         self._slots = np.empty(0, np.int64)
-        self._states = np.empty((0, rules.words(self._game)), np.uint64)
+        self._states = np.empty((0, rules.word_count(self._game)), np.uint64)
         self._keys = np.empty(0, np.uint64)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
@@ -150,36 +150,36 @@ class RheaPlayer(StatelessPlayer):
 class _Rhea(AgentKind):
     """Rolling horizon evolution with N random playouts per move."""
 
-    form = "rhea:N"
+    spec_form = "rhea:N"
 
-    def agent(self, argument: str, game: Game) -> Agent:
+    def new_agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
-        base = _unchecked(parse_playouts("rhea", head))
-        options = parse_settings(RheaSettings, text, base)
+        base = _unchecked(parse_playout_count("rhea", head))
+        options = parse_options(RheaSettings, text, base)
         # ?playouts=N is an alternative form with the same canonical name.
         name = f"rhea:{options.playouts}{options_text(options, _unchecked(options.playouts))}"
         return Agent(
             name,
             lambda: RheaPlayer(game, name, options),
-            settings=options,
+            search_settings=options,
             game=game,
             identity=name,
         )
 
 
 def _unchecked(playouts: int) -> RheaSettings:
-    """Return defaults without checking that the playouts suffice for the default population."""
+    """Return default settings, even if the playouts are too few for the default population."""
     return RheaSettings.model_construct(playouts=playouts)
 
 
 AGENT_KINDS.add("rhea", _Rhea())
 
 _SOLVER_BUDGET = SolverBudget(nodes=50_000_000)
-"""Solver budget, which corresponds to about 20 seconds per position."""
+"""Solver budget of about 20 seconds per position."""
 
 
 class PerfectPlayer(StatelessPlayer):
-    """Player of moves with the highest exact value, with random tie-breaking.
+    """Player that chooses a move with the highest exact value, breaking ties at random.
 
     `choose` raises NotSolvedError if the oracle exceeds its budget.
     """
@@ -189,26 +189,26 @@ class PerfectPlayer(StatelessPlayer):
         self.oracle = oracle
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        return self.choose_by(self.oracle.action_values(states), keys)
+        return self.choose_by_values(self.oracle.action_values(states), keys)
 
-    def choose_by(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
-        """Choose actions based on the oracle's values, int32[n, actions]."""
+    def choose_by_values(self, values: NDArray[np.int32], keys: NDArray[np.uint64]) -> Actions:
+        """Choose actions by the oracle's values, int32[n, actions]."""
         best = (values == values.max(axis=1, keepdims=True)).astype(np.int32)
         return choose_actions(best, keys, np.zeros(len(keys), np.bool_))
 
 
 class _Perfect(AgentKind):
-    """Best moves of an exact solver, with random tie-breaking."""
+    """Best moves of the exact solver, with random tie-breaking."""
 
-    form = "perfect"
+    spec_form = "perfect"
 
-    def agent(self, argument: str, game: Game) -> Agent:
-        refuse_options(argument, "perfect")
+    def new_agent(self, argument: str, game: Game) -> Agent:
+        reject_options(argument, "perfect")
         return perfect_agent(game, oracle_for(game, _SOLVER_BUDGET))
 
 
 def perfect_agent(game: Game, oracle: Oracle) -> Agent:
-    """Return an agent that plays an oracle's best moves; its players share the oracle."""
+    """Return an agent that plays an oracle's best moves; all its players share the oracle."""
     shared = _SharedOracle(game, oracle)
     return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity="perfect")
 

@@ -1,7 +1,7 @@
 """Agents in files, with specs of the form ``FILE.zerolab[?OPTIONS]``.
 
-Agent files are exported from runs and can come from untrusted sources. All of them are validated by
-`checked_agent`, which returns only agents that are safe to use.
+Agent files are exported from runs and can come from untrusted sources. `parse_agent_file` validates
+all of them and returns only agents that are safe to use.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.agents.agent import AGENT_KINDS, Access, Agent, AgentKind
-from zerolab.agents.kinds.run import StoredNetwork, names_run, network_agent, read_playable_run
-from zerolab.agents.options import NetworkOptions, parse_options, split_options
+from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, ExternalAccess
+from zerolab.agents.kinds.run import StoredNetwork, names_run, network_agent, read_play_settings
+from zerolab.agents.options import NetworkOptions, parse_search_options, split_options
 from zerolab.core import __version__
 from zerolab.core.config import validate
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings
 from zerolab.rules.catalogue import game_name, parse_game
@@ -28,20 +28,20 @@ from zerolab.store.arrays import (
     MAX_AGENT_BYTES,
     MAX_TEXT,
     WEIGHTS,
+    AgentFile,
     AgentHeader,
     AgentOrigin,
-    AgentSource,
     Arrays,
-    StoredAgent,
+    SourceNetwork,
     agent_digest,
     decode_agent,
     encode_agent,
-    file_digest,
-    read_network,
-    require_finite,
+    read_network_file,
+    require_finite_weights,
+    saved_arrays_digest,
 )
-from zerolab.store.checks import digest
-from zerolab.store.games import SELF_PLAY, canonical_folder, source_folder
+from zerolab.store.checks import hex_digest
+from zerolab.store.games import SELF_PLAY, canonical_folder, source_run_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
 
@@ -49,48 +49,48 @@ _UPLOAD = "the file"
 
 
 class SharedAgent(NamedTuple):
-    """Validated agent from a file."""
+    """Validated agent from an agent file."""
 
     game: Game
-    network: NetworkSettings
-    search: SearchSettings
+    network_settings: NetworkSettings
+    search_settings: SearchSettings
     """Search settings used in training, which are also the default for play."""
     weights: Arrays
     header: AgentHeader
     digest: str
     """Digest of the whole file."""
     network_digest: str
-    """Digest of the network file in the run, which identifies the network everywhere."""
+    """Digest of the network file in the run, which identifies the network in runs and files."""
 
 
-def run_as_shared(run: RunFolder, iteration: int) -> SharedAgent:
-    """Return a network of a run as it would be stored in an agent file.
+def shared_agent_of_run(run: RunFolder, iteration: int) -> SharedAgent:
+    """Return a run's network as an agent file would contain it.
 
     Raises UserError if the network is missing or damaged.
     """
     weights = run.load_weights(iteration)
-    stored = read_network(run.weights_path(iteration))
+    stored = read_network_file(run.weights_path(iteration))
     header = AgentHeader(
         game=stored.game,
         network=dict(stored.settings),
-        search=read_playable_run(run).search.model_dump(mode="json"),
+        search=read_play_settings(run).search.model_dump(mode="json"),
         origin=_origin(run, iteration),
     )
-    return _checked(StoredAgent(header, weights, agent_digest(header, weights)))
+    return _checked(AgentFile(header, weights, agent_digest(header, weights)))
 
 
-def agent_file(run: RunFolder, iteration: int) -> bytes:
-    """Return the content of an agent file for a network of a run.
+def encode_agent_of_run(run: RunFolder, iteration: int) -> bytes:
+    """Return the content of an agent file with a run's network.
 
     The content is deterministic. Raises UserError if the network is missing, damaged or too large
     for a file.
     """
-    shared = run_as_shared(run, iteration)
+    shared = shared_agent_of_run(run, iteration)
     return encode_agent(shared.header, shared.weights)
 
 
-def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
-    """Return the agent in the content of a file; error messages refer to the file as `source`.
+def parse_agent_file(content: bytes, source: str = _UPLOAD) -> SharedAgent:
+    """Return the agent in the content of an agent file, called `source` in error messages.
 
     Raises UserError, with one line per error, if `store.arrays.decode_agent` fails, if the game,
     network or search is unknown, or if the weights do not fit the network or are not finite.
@@ -104,21 +104,21 @@ def checked_agent(content: bytes, source: str = _UPLOAD) -> SharedAgent:
         ) from None
 
 
-def save_upload(folder: Path, content: bytes) -> Path:
-    """Validate an uploaded agent, store it in a folder, and return its path.
+def save_uploaded_agent(folder: Path, content: bytes) -> Path:
+    """Validate an uploaded agent, store it in a folder, and return the path of the file.
 
     The file is named after its digest, so repeated uploads of an agent are stored only once. Raises
-    UserError, without writing anything, for content rejected by `checked_agent`.
+    UserError, without writing anything, for content rejected by `parse_agent_file`.
     """
-    path = folder / f"{checked_agent(content).digest}{AGENT_SUFFIX}"
+    path = folder / f"{parse_agent_file(content).digest}{AGENT_SUFFIX}"
     if not path.is_file():
         make_folder(folder)
         write_bytes(path, content)
     return path
 
 
-def _checked(stored: StoredAgent) -> SharedAgent:
-    from zerolab.networks.catalogue import require_weights
+def _checked(stored: AgentFile) -> SharedAgent:
+    from zerolab.networks.catalogue import require_matching_weights
 
     header = stored.header
     game = parse_game(header.game)
@@ -127,8 +127,8 @@ def _checked(stored: StoredAgent) -> SharedAgent:
     network = _network(header.network)
     # The cache size does not affect moves, and an untrusted file must not control it.
     search = validate(SearchSettings, {**header.search, "cache": SearchSettings().cache})
-    require_weights(network, game, stored.weights)
-    require_finite(stored.weights)
+    require_matching_weights(network, game, stored.weights)
+    require_finite_weights(stored.weights)
     facts = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
     return SharedAgent(
         game,
@@ -137,7 +137,7 @@ def _checked(stored: StoredAgent) -> SharedAgent:
         stored.weights,
         header,
         stored.digest,
-        file_digest(WEIGHTS, stored.weights, **facts),
+        saved_arrays_digest(WEIGHTS, stored.weights, **facts),
     )
 
 
@@ -150,7 +150,7 @@ def _network(settings: Mapping[str, Any]) -> NetworkSettings:
 
 
 def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
-    """Return the origin of a network from the records of its run."""
+    """Return the origin of a network, from the records of its run."""
     config = run.config
     self_play = [
         line
@@ -159,9 +159,9 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
     ]
     return AgentOrigin(
         run=_last_name(run.path),
-        run_digest=digest(json.dumps(config, sort_keys=True).encode()),
+        run_digest=hex_digest(json.dumps(config, sort_keys=True).encode()),
         preset=_last_name(Path(config.get("preset", ""))),
-        seed=read_playable_run(run).seed,
+        seed=read_play_settings(run).seed,
         iteration=iteration,
         games=sum(line.get("games", 0) for line in self_play),
         positions=sum(line.get("positions", 0) for line in self_play),
@@ -173,13 +173,13 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
     )
 
 
-def _source(start: Any) -> AgentSource | None:
+def _source(start: Any) -> SourceNetwork | None:
     """Return the initial network of a run from its setting `start`, or None."""
     if not isinstance(start, Mapping):
         return None
-    folder = source_folder(str(start["source"]), start["iteration"])
+    folder = source_run_folder(str(start["source"]), start["iteration"])
     facts = {name: start[name] for name in ("iteration", "game", "digest", "transfer")}
-    return AgentSource(run=_last_name(Path(folder)), **facts)
+    return SourceNetwork(run=_last_name(Path(folder)), **facts)
 
 
 def _last_name(path: Path) -> str:
@@ -192,12 +192,12 @@ _DIGEST_DIGITS = 8
 _HEAD = re.compile(rf"(?P<path>.*{re.escape(AGENT_SUFFIX)})(@(?P<digest>[0-9a-f]+))?", re.DOTALL)
 
 
-def names_file(head: str) -> bool:
+def names_agent_file(head: str) -> bool:
     """Return whether a spec without options names an agent file, with or without a digest."""
     return AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
 
 
-def read_file(head: str) -> tuple[Path, SharedAgent]:
+def read_agent_file(head: str) -> tuple[Path, SharedAgent]:
     """Return the path and the agent of ``FILE.zerolab[@DIGEST]``.
 
     Raises UserError for a missing file, an invalid agent, or a different digest.
@@ -210,7 +210,7 @@ def read_file(head: str) -> tuple[Path, SharedAgent]:
         )
     path = Path(match["path"])
     _require_file(path)
-    agent = checked_agent(read_limited(path, MAX_AGENT_BYTES), quoted(path))
+    agent = parse_agent_file(read_limited(path, MAX_AGENT_BYTES), quoted(path))
     if not agent.digest.startswith(match["digest"] or ""):
         raise UserError(
             f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not"
@@ -228,7 +228,7 @@ def _require_file(path: Path) -> None:
     others = folder.glob(f"*{AGENT_SUFFIX}") if folder.is_dir() else ()
     raise UserError(
         f"{quoted(path)} does not exist: expected a file written by zerolab export"
-        f"{nearest(path.name, (each.name for each in others))}"
+        f"{did_you_mean(path.name, (each.name for each in others))}"
     )
 
 
@@ -242,26 +242,31 @@ def _name(path: Path, agent: SharedAgent) -> str:
 class _File(AgentKind):
     """Agent in a file written by `zerolab export`."""
 
-    form = f"FILE{AGENT_SUFFIX}"
-    access: Access = "path"
+    spec_form = f"FILE{AGENT_SUFFIX}"
+    external_access: ExternalAccess = "path"
 
-    def claims(self, spec: str) -> bool:
+    def recognises(self, spec: str) -> bool:
         head = split_options(spec)[0]
-        return names_file(head) and not names_run(head)
+        return names_agent_file(head) and not names_run(head)
 
-    def game(self, argument: str) -> Game:
-        return read_file(split_options(argument)[0])[1].game
+    def fixed_game(self, argument: str) -> Game:
+        return read_agent_file(split_options(argument)[0])[1].game
 
-    def agent(self, argument: str, game: Game) -> Agent:
+    def new_agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
-        path, agent = read_file(head)
-        options = parse_options(NetworkOptions, text, agent.search)
+        path, agent = read_agent_file(head)
+        options = parse_search_options(NetworkOptions, text, agent.search_settings)
 
-        def load() -> Arrays:
-            return read_file(f"{path}@{agent.digest}")[1].weights
+        def load_weights() -> Arrays:
+            return read_agent_file(f"{path}@{agent.digest}")[1].weights
 
         network = StoredNetwork(
-            _name(path, agent), agent.game, agent.network, agent.search, agent.network_digest, load
+            _name(path, agent),
+            agent.game,
+            agent.network_settings,
+            agent.search_settings,
+            agent.network_digest,
+            load_weights,
         )
         return network_agent(network, options)
 

@@ -1,4 +1,4 @@
-"""Networks of runs as agents, with specs of the form ``FOLDER[@ITERATION][?OPTIONS]``."""
+"""Agents from the networks of runs, with specs of the form ``FOLDER[@ITERATION][?OPTIONS]``."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from weakref import WeakValueDictionary
 
 from pydantic import ConfigDict, Field
 
-from zerolab.agents.agent import AGENT_KINDS, Access, Agent, AgentKind, Player
+from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, ExternalAccess, Player
 from zerolab.agents.network_players import (
     PolicyPlayer,
     SearchPlayer,
     evaluation_cache_bytes,
-    search_bytes,
+    tree_bytes,
 )
 from zerolab.agents.options import (
     NetworkOptions,
     options_text,
-    parse_options,
+    parse_search_options,
     require_network_outputs,
     split_options,
 )
-from zerolab.core.config import Settings, validate, variant_among
+from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings, build_network
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.search.methods import playouts
+from zerolab.search.methods import playouts_per_leaf
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.arrays import Arrays
-from zerolab.store.checks import digest
+from zerolab.store.checks import hex_digest
 from zerolab.store.games import network_name
 from zerolab.store.run_folder import RunFolder, is_run
 
@@ -48,70 +48,70 @@ class StoredNetwork(NamedTuple):
     """Canonical spec without options."""
     game: Game
     settings: NetworkSettings
-    search: SearchSettings
+    search_settings: SearchSettings
     """Search settings used in training."""
     digest: str
     """Digest of the network file in the run, which identifies weights, game and settings."""
-    load: Callable[[], Arrays]
-    """Function that returns the weights, or raises UserError if they are damaged or replaced."""
+    load_weights: Callable[[], Arrays]
+    """Function that returns the weights; raises UserError if they are damaged or were replaced."""
 
 
-def evaluator_of(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
+def build_evaluator(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
     """Return the evaluator of a network; raise UserError if the weights do not fit."""
     from zerolab.networks.inference import NetworkEvaluator
-    from zerolab.networks.network import load_weights
+    from zerolab.networks.network import set_weights
 
     network = build_network(settings, game, seed=0)  # initial weights are replaced
-    load_weights(network, weights)
+    set_weights(network, weights)
     return NetworkEvaluator(network, game)
 
 
 def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:
-    """Return a network as an agent, by default with the search settings used in training.
+    """Return an agent that plays with a network, by default with the search settings of training.
 
-    The agent searches without root noise; with 0 simulations, it plays the network's policy without
-    search. Its identity is derived from weights, network settings and search settings, so a network
-    in a run and in a file is the same agent. Raises UserError if the search needs an output that no
-    head of the network provides.
+    The agent searches without root noise; with 0 simulations, it plays by the network's policy. Its
+    identity is derived from weights, network settings and search settings, so a network in a run
+    and the same network in a file are the same agent. Raises UserError if the search needs an
+    output that no head of the network provides.
     """
     game = network.game
-    chosen = options or parse_options(NetworkOptions, None, network.search)
-    name = network.name + options_text(chosen, network.search)
+    chosen = options or parse_search_options(NetworkOptions, None, network.search_settings)
+    name = network.name + options_text(chosen, network.search_settings)
     if chosen.simulations:
         try:
             require_network_outputs(chosen, network.settings)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
-    draws_playouts = chosen.simulations > 0 and playouts(chosen.leaf_evaluator.build()) > 0
+    draws_playouts = chosen.simulations > 0 and playouts_per_leaf(chosen.leaf_evaluator.build()) > 0
     facts = [network.digest, network.settings.model_dump(), chosen.model_dump(exclude={"noise"})]
 
-    def evaluator() -> NetworkEvaluator:
+    def load_evaluator() -> NetworkEvaluator:
         return _EVALUATORS.load(network)
 
     def new_player() -> Player:
         if chosen.simulations == 0:
-            return PolicyPlayer(game, name, evaluator(), chosen.temperature_plies)
-        return SearchPlayer(game, name, chosen.search, evaluator(), chosen.temperature_plies)
+            return PolicyPlayer(game, name, load_evaluator(), chosen.temperature_plies)
+        return SearchPlayer(game, name, chosen.search, load_evaluator(), chosen.temperature_plies)
 
     return Agent(
         name,
         new_player,
-        search_bytes(game, chosen) if chosen.simulations else 0,
+        tree_bytes(game, chosen) if chosen.simulations else 0,
         evaluation_cache_bytes(game, chosen) if chosen.simulations else 0,
         chosen if chosen.simulations else None,
         game=game,
-        identity=digest(json.dumps(facts, sort_keys=True).encode()),
-        evaluator=evaluator,
-        network=network.settings,
-        varies=chosen.temperature_plies > 0 or draws_playouts,
+        identity=hex_digest(json.dumps(facts, sort_keys=True).encode()),
+        load_evaluator=load_evaluator,
+        network_settings=network.settings,
+        is_stochastic=chosen.temperature_plies > 0 or draws_playouts,
     )
 
 
 class _Evaluators:
-    """Networks in use, each loaded only once for all players and searches.
+    """Evaluators in use; a network is loaded only once for all players and searches.
 
-    The key includes the digest of the weights, because a network can be retrained in the same
-    folder.
+    The key includes the digest of the weights, because the network of an iteration can be
+    retrained.
     """
 
     def __init__(self) -> None:
@@ -122,13 +122,13 @@ class _Evaluators:
     def load(self, network: StoredNetwork) -> NetworkEvaluator:
         """Return the evaluator of a network, loading it unless a player already uses it.
 
-        Raises UserError as `StoredNetwork.load` does.
+        Raises UserError as `StoredNetwork.load_weights` does.
         """
         key = network.digest, json.dumps(network.settings.model_dump())
         with self._lock:
             evaluator = self._loaded.get(key)
             if evaluator is None:
-                evaluator = evaluator_of(network.settings, network.game, network.load())
+                evaluator = build_evaluator(network.settings, network.game, network.load_weights())
                 self._loaded[key] = evaluator
             return evaluator
 
@@ -138,67 +138,71 @@ _EVALUATORS = _Evaluators()
 _MAX_DIGITS = 10  # of an iteration
 
 
-class PlayableRun(Settings):
+class RunPlaySettings(Settings):
     """Run settings needed to play with the networks of the run."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     game: str
     seed: int
-    network: variant_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
-    growth: variant_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
+    network: variant_annotation(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    growth: variant_annotation(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     search: SearchSettings = SearchSettings()
 
-    def network_of(self, iteration: int) -> NetworkSettings:
+    def network_at(self, iteration: int) -> NetworkSettings:
         """Return the network settings of an iteration, taking network growth into account."""
-        settings: NetworkSettings = self.growth.network(self.network, iteration)
+        settings: NetworkSettings = self.growth.network_settings(self.network, iteration)
         return settings
 
 
-def read_playable_run(run: RunFolder) -> PlayableRun:
-    """Return the play settings of a run's networks; raise UserError if they are damaged."""
-    return validate(PlayableRun, run.config, source=str(run.path / "config.toml"))
+def read_play_settings(run: RunFolder) -> RunPlaySettings:
+    """Return the settings needed to play with a run's networks; raise UserError if damaged."""
+    return validate(RunPlaySettings, run.config, source=str(run.path / "config.toml"))
 
 
-def load_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
-    """Return the evaluator of a network of a run; raise UserError if it is missing or damaged."""
-    settings = read_playable_run(run)
-    network, game = settings.network_of(iteration), parse_game(settings.game)
-    return evaluator_of(network, game, run.load_weights(iteration))
+def load_run_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
+    """Return the evaluator of a run's network; raise UserError if it is missing or damaged."""
+    settings = read_play_settings(run)
+    network, game = settings.network_at(iteration), parse_game(settings.game)
+    return build_evaluator(network, game, run.load_weights(iteration))
 
 
-def run_agent(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
-    """Return a network of a run as an agent; see `network_agent`."""
-    settings = read_playable_run(run)
+def agent_of_run(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
+    """Return the agent that plays with a run's network; see `network_agent`."""
+    settings = read_play_settings(run)
     name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
 
-    def load() -> Arrays:
+    def load_weights() -> Arrays:
         if run.weights_digest(iteration) != digest:
             raise UserError(f"{name} has been retrained in the meantime: repeat the command")
         return run.load_weights(iteration)
 
-    game, network = parse_game(settings.game), settings.network_of(iteration)
-    return network_agent(StoredNetwork(name, game, network, settings.search, digest, load), options)
+    game, network = parse_game(settings.game), settings.network_at(iteration)
+    return network_agent(
+        StoredNetwork(name, game, network, settings.search, digest, load_weights), options
+    )
 
 
 class _Run(AgentKind):
     """Network of a run, by default the best one."""
 
-    form = "a run such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
-    access: Access = "path"
+    spec_form = "a run such as runs/demo, runs/demo@12 or runs/demo?simulations=400"
+    external_access: ExternalAccess = "path"
 
-    def claims(self, spec: str) -> bool:
+    def recognises(self, spec: str) -> bool:
         return names_run(split_options(spec)[0])
 
-    def game(self, argument: str) -> Game:
+    def fixed_game(self, argument: str) -> Game:
         run, _ = find_network(split_options(argument)[0])
-        return parse_game(read_playable_run(run).game)
+        return parse_game(read_play_settings(run).game)
 
-    def agent(self, argument: str, game: Game) -> Agent:
+    def new_agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
         run, iteration = find_network(head)
-        return run_agent(
-            run, iteration, parse_options(NetworkOptions, text, read_playable_run(run).search)
+        return agent_of_run(
+            run,
+            iteration,
+            parse_search_options(NetworkOptions, text, read_play_settings(run).search),
         )
 
 
@@ -228,7 +232,7 @@ def find_network(head: str) -> tuple[RunFolder, int]:
             raise UserError(f'"{head}": expected a whole number after @, as in {folder}@12')
     run = RunFolder.open(Path(folder))
     chosen = int(iteration) if iteration else run.progress.best
-    networks = run.networks()
+    networks = run.network_iterations()
     if iteration and chosen not in networks:
         known = ", ".join(map(str, networks)) or "none yet"
         raise UserError(f"{run.path} has no network {chosen}: expected one of {known}")

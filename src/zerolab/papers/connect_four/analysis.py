@@ -10,13 +10,13 @@ import numpy as np
 from zerolab.networks.flops import count_parameters, evaluation_flops
 from zerolab.papers.connect_four import diversity, solved_positions
 from zerolab.papers.connect_four.costs import (
-    Step,
-    accuracy_at,
+    AccuracyPoint,
+    accuracy_at_cost,
+    accuracy_points,
     cost_to_reach,
-    measured_moves,
-    movers,
-    peak,
-    steps,
+    measured_move_times,
+    peak_accuracy,
+    timed_move_kinds,
 )
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
@@ -45,13 +45,13 @@ from zerolab.papers.connect_four.variants import (
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
-from zerolab.report.interval_plots import Row, draw_intervals
+from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.claims import Missing, judge
+from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import Results, provenance
-from zerolab.studies.statistics import Estimate, mean_of, paired_difference
+from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
 from zerolab.studies.study import scale_caveats
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 
 
 _LEVELS = (88, 90, 91)
-"""Strong accuracies, in percent, for which [Clausen2021] compares costs."""
+"""Strong accuracies, in percent, at which [Clausen2021] compares costs."""
 _LOWER_LEVELS = (50, 60, 70, 80)
-"""Lower accuracies for shorter runs, in percent."""
+"""Lower accuracies, in percent, which shorter runs reach."""
 _SMALL_SHARE = 0.25
 _POINTS = 40  # per curve over cost
 
@@ -76,7 +76,7 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
         (EXTENDED, *ABLATIONS),
     ),
 }
-"""Title and variants of each figure of accuracy against cost."""
+"""Title and variants of each figure of accuracy against cost, by name of the figure."""
 
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
@@ -86,7 +86,7 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     LEAGUE_CLAIM: ("league", EXTENDED, 1.0),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
 }
-"""Pair of variants that each claim compares, and the share of their common cost."""
+"""Pair of variants that each claim compares, and the share of their common cost to use."""
 
 _PEAKS: Mapping[Claim, tuple[str, str]] = {
     PEAK_CLAIM: (EXTENDED, BASELINE),
@@ -97,10 +97,10 @@ _PEAKS: Mapping[Claim, tuple[str, str]] = {
 }
 """Pair of variants whose highest accuracies each claim compares."""
 
-BySeed = Mapping[Cell, Sequence[Step]]
-"""Iterations of the finished runs of a variant, by seed."""
-Steps = Mapping[str, BySeed]
-"""Iterations of finished runs, by variant and seed."""
+PointsBySeed = Mapping[Cell, Sequence[AccuracyPoint]]
+"""Accuracy points of the finished runs of a variant, by seed."""
+PointsByVariant = Mapping[str, PointsBySeed]
+"""Accuracy points of finished runs, by variant and seed."""
 
 
 def efficiency_report(results: Results) -> Document:
@@ -109,18 +109,18 @@ def efficiency_report(results: Results) -> Document:
         "which training method is cheapest for networks of other sizes or for accuracies beyond the"
         " reach of these runs"
     )
-    runs, diversities = measured_steps(results), diversity.measure_diversity(results)
-    easy_accuracies = solved_positions.measure_easy(results)
+    runs, diversities = measured_accuracy_points(results), diversity.measure_diversity(results)
+    easy_accuracies = solved_positions.measure_easy_accuracy(results)
     statistics = {
-        **solved_positions.supervised_findings(results),
-        **training_findings(results, runs),
-        **solved_positions.easy_findings(results, easy_accuracies),
-        **diversity.diversity_findings(results, diversities),
-        **diversity.league_findings(results, diversities),
+        **solved_positions.supervised_statistics(results),
+        **training_statistics(results, runs),
+        **solved_positions.easy_statistics(results, easy_accuracies),
+        **diversity.diversity_statistics(results, diversities),
+        **diversity.league_statistics(results, diversities),
     }
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(statistics)),
+        ClaimTable(judge_claims(statistics)),
         *solved_positions.supervised_blocks(results),
         *training_blocks(results, runs),
         *solved_positions.easy_blocks(results, easy_accuracies),
@@ -135,10 +135,12 @@ def efficiency_report(results: Results) -> Document:
     )
 
 
-def training_findings(results: Results, runs: Steps) -> dict[Claim, Estimate | Missing]:
+def training_statistics(
+    results: Results, runs: PointsByVariant
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about training, or the reason why it is missing."""
-    if missing_message := results.missing_message(TRAINING):
-        return dict.fromkeys((*_COMPARED, *_PEAKS), Missing(missing_message))
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return dict.fromkeys((*_COMPARED, *_PEAKS), MissingEstimate(unfinished_message))
     compared = {
         claim: _not_studied(runs, one, other) or _difference(runs[one], runs[other], share)
         for claim, (one, other, share) in _COMPARED.items()
@@ -150,52 +152,59 @@ def training_findings(results: Results, runs: Steps) -> dict[Claim, Estimate | M
     return {**compared, **peaks}
 
 
-def _not_studied(runs: Steps, *names: str) -> Missing | None:
+def _not_studied(runs: PointsByVariant, *names: str) -> MissingEstimate | None:
     absent = (VARIANTS[name].title for name in names if name not in runs)
-    return next((Missing(f"{title} is not studied at this scale") for title in absent), None)
+    return next(
+        (MissingEstimate(f"{title} is not studied at this scale") for title in absent), None
+    )
 
 
-def measured_steps(results: Results) -> dict[str, BySeed]:
-    """Return the iterations of all finished runs, or an empty dictionary if no moves are timed."""
-    times = measured_moves(results)
+def measured_accuracy_points(results: Results) -> dict[str, PointsBySeed]:
+    """Return the accuracy points of all finished runs, or nothing before moves are timed."""
+    times = measured_move_times(results)
     if times is None:
         return {}
     return {
-        name: {run.factors["seed"]: steps(run, times) for run in runs}
+        name: {run.factors["seed"]: accuracy_points(run, times) for run in runs}
         for name in VARIANTS
-        if (runs := results.where(TRAINING, variant=name))
+        if (runs := results.runs_where(TRAINING, variant=name))
     }
 
 
-def _difference(one: BySeed, other: BySeed, share: float = 1.0) -> Estimate | Missing:
+def _difference(
+    one: PointsBySeed, other: PointsBySeed, share: float = 1.0
+) -> ClaimEstimate | MissingEstimate:
     """Return the accuracy of `one` minus that of `other` at equal cost, paired by seed.
 
     The cost is `share` times the total cost of the cheapest run.
     """
     cost = share * min(run[-1].cost for run in (*one.values(), *other.values()))
     return _paired(
-        *({seed: accuracy_at(run, cost) for seed, run in runs.items()} for runs in (one, other))
+        *(
+            {seed: accuracy_at_cost(run, cost) for seed, run in runs.items()}
+            for runs in (one, other)
+        )
     )
 
 
-def _peaks(runs: BySeed) -> dict[Cell, float | None]:
-    return {seed: peak(run) for seed, run in runs.items()}
+def _peaks(runs: PointsBySeed) -> dict[Cell, float | None]:
+    return {seed: peak_accuracy(run) for seed, run in runs.items()}
 
 
 def _paired(
     first: Mapping[Cell, float | None], second: Mapping[Cell, float | None]
-) -> Estimate | Missing:
-    """Return the mean paired difference over the seeds common to both."""
+) -> ClaimEstimate | MissingEstimate:
+    """Return the mean difference over the seeds that both have."""
     pairs = [(first[seed], second[seed]) for seed in first if seed in second]
     measured = [(one, other) for one, other in pairs if one is not None and other is not None]
     if not pairs:
-        return Missing("no seed is finished for both variants")
+        return MissingEstimate("no seed is finished for both variants")
     if len(measured) < len(pairs):
-        return Missing("the first measurement comes too late in runs of this scale")
+        return MissingEstimate("the first measurement comes too late in runs of this scale")
     return paired_difference(*zip(*measured, strict=True))
 
 
-def training_blocks(results: Results, runs: Steps) -> Iterator[Block]:
+def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
     """Yield the figures and tables on training."""
     if not runs:
         return
@@ -218,11 +227,11 @@ def training_blocks(results: Results, runs: Steps) -> Iterator[Block]:
             yield Picture(name, _curves(plotted, title), caption)
     yield from _effects(runs)
     yield _costs(runs)
-    if table := times_table(results):
+    if table := move_times_table(results):
         yield table
 
 
-def _curves(runs: Steps, title: str) -> Figure:
+def _curves(runs: PointsByVariant, title: str) -> Figure:
     """Draw accuracy over the range of costs that all runs of a variant cover."""
     curves = {}
     for name, by_seed in runs.items():
@@ -230,23 +239,25 @@ def _curves(runs: Steps, title: str) -> Figure:
         last = min(run[-1].cost for run in by_seed.values())
         costs = np.linspace(first, last, _POINTS)
         accuracies = [
-            np.interp(costs, [step.cost for step in run], [step.strong for step in run]).tolist()
+            np.interp(
+                costs, [point.cost for point in run], [point.strong_accuracy for point in run]
+            ).tolist()
             for run in by_seed.values()
         ]
         curves[VARIANTS[name].title] = Curve(costs.tolist(), accuracies)
     return draw_curves({"": curves}, title, "hours of self-play", "strong accuracy")
 
 
-def _effects(runs: Steps) -> Iterator[Block]:
+def _effects(runs: PointsByVariant) -> Iterator[Block]:
     differences = {
         VARIANTS[name].title.removeprefix("without "): _difference(runs[EXTENDED], runs[name])
         for name in ABLATIONS
         if name in runs and EXTENDED in runs
     }
     rows = {
-        title: Row(difference.interval)
+        title: IntervalRow(difference.interval)
         for title, difference in differences.items()
-        if not isinstance(difference, Missing)
+        if not isinstance(difference, MissingEstimate)
     }
     if rows:
         yield Picture(
@@ -262,7 +273,7 @@ def _effects(runs: Steps) -> Iterator[Block]:
         )
 
 
-def _costs(runs: Steps) -> Table:
+def _costs(runs: PointsByVariant) -> Table:
     """Return a table of the cost to reach smoothed accuracies, with the published hours."""
     levels = [*_LOWER_LEVELS, *_LEVELS]
     rows: list[list[Cell]] = []
@@ -273,8 +284,8 @@ def _costs(runs: Steps) -> Table:
         peaks = [100 * highest for highest in _peaks(by_seed).values() if highest is not None]
         row.append(mean_of(peaks).interval if peaks else None)
         row += [_cost_cell(list(by_seed.values()), level / 100) for level in levels]
-        row += [published.hours.get(level) if published else None for level in _LEVELS]
-        row.append(published.peak if published else None)
+        row += [published.hours_by_percent.get(level) if published else None for level in _LEVELS]
+        row.append(published.peak_percent if published else None)
         rows.append(row)
     return Table(
         "costs",
@@ -292,30 +303,31 @@ def _costs(runs: Steps) -> Table:
     )
 
 
-def _cost_cell(runs: Sequence[Sequence[Step]], level: float) -> Cell:
-    """Return the mean cost, or the number of runs that reached `level` if some did not."""
+def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float) -> Cell:
+    """Return the mean cost to reach `level`, or a count of runs if some did not reach it."""
     costs = [cost for run in runs if (cost := cost_to_reach(run, level)) is not None]
     if len(costs) == len(runs):
         return mean_of(costs).interval
     return f"{len(costs)} of {len(runs)} runs" if costs else "not reached"
 
 
-def times_table(results: Results) -> Table | None:
-    """Return a table of the time per move of each network, or None if it is not measured."""
-    times = measured_moves(results)
+def move_times_table(results: Results) -> Table | None:
+    """Return a table of the time per move of each network, or None before moves are timed."""
+    times = measured_move_times(results)
     if times is None:
         return None
     planned = (run for run in results.design.runs if run.part == TRAINING)
     rows: list[list[Cell]] = []
-    for mover in movers(planned).values():
-        measured = times.of(mover.kind)
+    for timed in timed_move_kinds(planned).values():
+        measured = times.find(timed.kind)
         if measured is not None:
-            settings = mover.run.settings
-            network, game = settings.network_of(mover.iteration), parse_game(settings.game)
+            settings = timed.run.settings
+            network, game = settings.network_at(timed.iteration), parse_game(settings.game)
             interval = f"{measured.low:.3g} to {measured.high:.3g}"
             rows.append(
                 [
-                    str(mover.kind), ", ".join(mover.titles), count_parameters(network, game),
+                    str(timed.kind), ", ".join(timed.variant_titles),
+                    count_parameters(network, game),
                     evaluation_flops(network, game) / 1e6, measured.milliseconds, interval,
                 ]
             )  # fmt: skip

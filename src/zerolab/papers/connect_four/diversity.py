@@ -10,7 +10,7 @@ import numpy as np
 
 from zerolab.evaluation.diversity import Diversity, run_diversity
 from zerolab.league.league_report import TITLES
-from zerolab.league.league_settings import LeagueSettings, Ranges
+from zerolab.league.league_settings import LeagueSettings, ParameterRanges
 from zerolab.league.population import Population, ranking
 from zerolab.papers.connect_four.findings import (
     DIVERSITY_CLAIMS,
@@ -32,18 +32,18 @@ from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.studies.statistics import Estimate, mean_of, paired_difference
-from zerolab.training.league import run_league
+from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
+from zerolab.training.league import reconstruct_league
 
 _POINTS = 40  # per curve over games
 
 Diversities = Mapping[str, Mapping[Cell, Diversity]]
-"""Diversity by variant (name or title) and seed."""
+"""Diversity by variant (as name or title) and seed."""
 
 _FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
-"""Variants in each figure, by the suffix of its name."""
+"""Variants in each figure, by the suffix of the figure's name."""
 
 
 def measure_diversity(results: Results) -> dict[str, dict[Cell, Diversity]]:
@@ -51,23 +51,27 @@ def measure_diversity(results: Results) -> dict[str, dict[Cell, Diversity]]:
     return {
         name: {run.factors["seed"]: run_diversity(run.path) for run in runs}
         for name in (EXTENDED, *TREES, *LEAGUE)
-        if (runs := results.where(TRAINING, variant=name))
+        if (runs := results.runs_where(TRAINING, variant=name))
     }
 
 
-def diversity_findings(results: Results, runs: Diversities) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of each claim on diversity, or the reason why it is missing."""
-    if missing_message := results.missing_message(TRAINING):
-        return dict.fromkeys(DIVERSITY_CLAIMS.values(), Missing(missing_message))
+def diversity_statistics(
+    results: Results, runs: Diversities
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim about diversity, or the reason why it is missing."""
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return dict.fromkeys(DIVERSITY_CLAIMS.values(), MissingEstimate(unfinished_message))
     return {claim: _difference(name, runs) for name, claim in DIVERSITY_CLAIMS.items()}
 
 
-def _difference(name: str, runs: Diversities) -> Estimate | Missing:
+def _difference(name: str, runs: Diversities) -> ClaimEstimate | MissingEstimate:
     if not {name, EXTENDED} <= runs.keys():
-        return Missing(f"{VARIANTS[name].title} is not studied at this scale")
+        return MissingEstimate(f"{VARIANTS[name].title} is not studied at this scale")
     one, other = runs[name], runs[EXTENDED]
-    games = min(run.games for run in (*one.values(), *other.values()))
-    per_game = ([by_seed[seed].within(games) / games for seed in one] for by_seed in (one, other))
+    games = min(run.game_count for run in (*one.values(), *other.values()))
+    per_game = (
+        [by_seed[seed].distinct_in_first(games) / games for seed in one] for by_seed in (one, other)
+    )
     return paired_difference(*per_game)
 
 
@@ -109,8 +113,8 @@ def _pictures(suffix: str, runs: Diversities) -> Iterator[Picture]:
 
 
 def _by_games(runs: Sequence[Diversity]) -> Curve:
-    games = np.unique(np.linspace(1, min(run.games for run in runs), _POINTS).astype(int))
-    return Curve(games.tolist(), [[float(run.within(n)) for n in games] for run in runs])
+    games = np.unique(np.linspace(1, min(run.game_count for run in runs), _POINTS).astype(int))
+    return Curve(games.tolist(), [[float(run.distinct_in_first(n)) for n in games] for run in runs])
 
 
 def _by_ply(runs: Sequence[Diversity]) -> Curve:
@@ -127,17 +131,17 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
 
 def _diversity_table(by_title: Diversities) -> Table:
     rows: list[list[Cell]] = []
-    fewest = min(run.games for runs in by_title.values() for run in runs.values())
+    fewest = min(run.game_count for runs in by_title.values() for run in runs.values())
     for title, by_seed in by_title.items():
         runs = list(by_seed.values())
-        hours = [run.per_hour for run in runs if run.per_hour is not None]
+        hours = [run.distinct_per_hour for run in runs if run.distinct_per_hour is not None]
         rows.append(
             [
                 title,
                 len(runs),
-                mean_of([run.games for run in runs]).interval,
-                mean_of([run.distinct / run.positions for run in runs]).interval,
-                mean_of([run.within(fewest) / fewest for run in runs]).interval,
+                mean_of([run.game_count for run in runs]).interval,
+                mean_of([run.distinct_count / run.position_count for run in runs]).interval,
+                mean_of([run.distinct_in_first(fewest) / fewest for run in runs]).interval,
                 mean_of(hours).interval if hours else None,
             ]
         )
@@ -170,15 +174,19 @@ class _League(NamedTuple):
     """Number of games played."""
 
 
-def league_findings(results: Results, diversities: Diversities) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of each claim on leagues, or the reason why it is missing."""
-    if missing_message := results.missing_message(TRAINING):
-        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), Missing(missing_message))
+def league_statistics(
+    results: Results, diversities: Diversities
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim about leagues, or the reason why it is missing."""
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return dict.fromkeys(
+            (NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), MissingEstimate(unfinished_message)
+        )
     if not {LEAGUE_BY_NOVELTY, LEAGUE_BY_RESULTS} <= diversities.keys():
-        note = Missing(f"{VARIANTS[LEAGUE_BY_NOVELTY].title} is not studied at this scale")
+        note = MissingEstimate(f"{VARIANTS[LEAGUE_BY_NOVELTY].title} is not studied at this scale")
         return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), note)
     one, other = diversities[LEAGUE_BY_NOVELTY], diversities[LEAGUE_BY_RESULTS]
-    half = min(run.games for run in (*one.values(), *other.values())) // 2
+    half = min(run.game_count for run in (*one.values(), *other.values())) // 2
     first, second = (
         [[_new_positions(runs[seed], begin, half) for seed in one] for runs in (one, other)]
         for begin in (0, half)
@@ -190,8 +198,8 @@ def league_findings(results: Results, diversities: Diversities) -> dict[Claim, E
 
 
 def _new_positions(run: Diversity, begin: int, games: int) -> float:
-    """Return the number of new positions per game over `games` games, starting at `begin`."""
-    return (run.within(begin + games) - run.within(begin)) / max(1, games)
+    """Return the number of new positions per game in `games` games from game `begin`."""
+    return (run.distinct_in_first(begin + games) - run.distinct_in_first(begin)) / max(1, games)
 
 
 def league_blocks(results: Results) -> Iterator[Block]:
@@ -199,7 +207,7 @@ def league_blocks(results: Results) -> Iterator[Block]:
     leagues = {
         VARIANTS[name].title: [_final_league(run) for run in runs]
         for name in LEAGUE
-        if (runs := results.where(TRAINING, variant=name))
+        if (runs := results.runs_where(TRAINING, variant=name))
     }
     if not leagues:
         return
@@ -231,14 +239,14 @@ def league_blocks(results: Results) -> Iterator[Block]:
 def _final_league(run: TrainedRun) -> _League:
     """Compute the final state of a run's league from its games."""
     settings = run.planned.settings
-    league = run_league(RunFolder.open(run.path).games, settings)
+    league = reconstruct_league(RunFolder.open(run.path).games, settings)
     assert league is not None
-    state = league.before(settings.iterations + 1)
-    return _League(run.factors["seed"], league.settings, state.population, state.played)
+    state = league.state_before(settings.iterations + 1)
+    return _League(run.factors["seed"], league.settings, state.population, state.game_count)
 
 
 def _parameter_curve(leagues: Sequence[_League], parameter: str) -> Curve:
-    """Return a parameter of all active players by generation, padded with NaN."""
+    """Return a parameter of all active players by generation; shorter leagues end in NaN."""
     longest = max(len(league.players.active) for league in leagues)
     lines: list[list[float]] = []
     for _, settings, players, _ in leagues:
@@ -251,7 +259,7 @@ def _parameter_curve(leagues: Sequence[_League], parameter: str) -> Curve:
 
 def _league_table(leagues: Mapping[str, Sequence[_League]]) -> Table:
     """Return a table of each run's best player after the last generation, with published values."""
-    ranges = Ranges().model_dump()
+    ranges = ParameterRanges().model_dump()
     names = [
         name
         for name in TITLES

@@ -126,7 +126,7 @@ ABLATIONS: Mapping[str, Claim] = {
     for name, variant in VARIANTS.items()
     if variant.is_ablation
 }
-"""Claims by variant. The paper adds ingredients cumulatively instead of removing one at a time."""
+"""Claims by variant. The paper adds one ingredient after another; this study removes one."""
 
 _SOURCE = "[Clausen2021, Table 1]"
 

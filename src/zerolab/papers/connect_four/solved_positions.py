@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.agents.kinds.run import run_agent
+from zerolab.agents.kinds.run import agent_of_run
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import Positions, read_positions
@@ -16,48 +16,48 @@ from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED,
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
-from zerolab.report.interval_plots import draw_bars
+from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.checks import digest, read_bytes
+from zerolab.store.checks import hex_digest, read_bytes
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.studies.statistics import Estimate, mean_of, paired_difference, sample_of_runs
-from zerolab.studies.study_folder import LARGEST_POSITIONS
+from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference, plot_sample
+from zerolab.studies.study_folder import LARGEST_DATASET
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
 SETS = ("v1", "v2")
 """Sets of positions: every position of each game (v1), or one position per game (v2)."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Labels: true outcomes, or outcomes with losses of the first player as draws [ClausenCode]."""
+"""Labels: true outcomes, or outcomes with the first player's losses as draws [ClausenCode]."""
 
 
-class _Published(NamedTuple):
+class _PublishedAccuracy(NamedTuple):
     """Published accuracies on the test set."""
 
     move: float
-    """Share of positions in which the chosen move is a strongest one."""
+    """Share of positions in which the chosen move is a best move."""
     win: float
     """Share of positions in which the predicted outcome matches the label (`PUBLISHED_LABELS`)."""
 
 
-PUBLISHED: Mapping[tuple[str, int], _Published] = {
-    ("v1", 5): _Published(0.9163, 0.7747),
-    ("v2", 5): _Published(0.9244, 0.7923),
-    ("v1", 10): _Published(0.9237, 0.7787),
-    ("v2", 10): _Published(0.9300, 0.7967),
-    ("v1", 20): _Published(0.9268, 0.7823),
-    ("v2", 20): _Published(0.9349, 0.7993),
+PUBLISHED: Mapping[tuple[str, int], _PublishedAccuracy] = {
+    ("v1", 5): _PublishedAccuracy(0.9163, 0.7747),
+    ("v2", 5): _PublishedAccuracy(0.9244, 0.7923),
+    ("v1", 10): _PublishedAccuracy(0.9237, 0.7787),
+    ("v2", 10): _PublishedAccuracy(0.9300, 0.7967),
+    ("v1", 20): _PublishedAccuracy(0.9268, 0.7823),
+    ("v2", 20): _PublishedAccuracy(0.9349, 0.7993),
 }
 """Published results with 128 filters and 800,000 training positions, by set and blocks."""
 
 
-def supervised_findings(results: Results) -> dict[Claim, Estimate | Missing]:
-    """Return the statistic of each claim on supervised learning, or why it is missing."""
-    if missing_message := results.missing_message(SUPERVISED):
-        return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), Missing(missing_message))
+def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim about supervised learning, or why it is missing."""
+    if unfinished_message := results.unfinished_message(SUPERVISED):
+        return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), MissingEstimate(unfinished_message))
     depths = _block_counts(results)
     first, last = depths[0], depths[-1]
     return {
@@ -83,15 +83,15 @@ def _block_counts(results: Results) -> list[int]:
 
 
 def _runs(results: Results, name: str, blocks: int, labels: str) -> list[TrainedRun]:
-    return results.where(SUPERVISED, set=name, blocks=blocks, labels=labels)
+    return results.runs_where(SUPERVISED, set=name, blocks=blocks, labels=labels)
 
 
 def _shares(
     results: Results, name: str, blocks: int, measure: str, labels: str = RIGHT
 ) -> list[float]:
-    """Return the final share `measure` of the test set, for each seed."""
+    """Return the final share of the test set named `measure`, for each seed."""
     final_records = (
-        [record for record in run.of(SupervisedRecord) if record.part == "test"][-1]
+        [record for record in run.records_of(SupervisedRecord) if record.part == "test"][-1]
         for run in _runs(results, name, blocks, labels)
     )
     return [getattr(record, measure) for record in final_records]
@@ -109,14 +109,15 @@ def _mean_by_seed(columns: Sequence[Sequence[float]]) -> list[float]:
 
 def supervised_blocks(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on learning from solved positions."""
-    if not results.where(SUPERVISED):
+    if not results.runs_where(SUPERVISED):
         return
     yield Heading("Learning from solved positions")
     yield Paragraph(
         "The positions come from games in which half of the plies are perfect and half random. Set"
         " v1 contains every position of each game, set v2 one position per game. A tenth of the"
-        " games forms the test set. In the published labels, losses of the first player are draws"
-        " [ClausenCode], so the published accuracies are not an upper bound for correct labels."
+        " games forms the test set. In the published labels, losses of the first player count as"
+        " draws [ClausenCode], so the published accuracies are not an upper bound for correct"
+        " labels."
     )
     yield _table(results)
     yield from _bars(results)
@@ -165,7 +166,7 @@ def _bars(results: Results) -> Iterator[Block]:
     for measure, axis in measures.items():
         groups = {
             f"{depth} blocks": {
-                name: sample_of_runs(
+                name: plot_sample(
                     _shares(results, name, depth, measure),
                     published=_published_move(name, depth) if measure == "strong" else None,
                 )
@@ -175,7 +176,7 @@ def _bars(results: Results) -> Iterator[Block]:
         }
         yield Picture(
             f"supervised-{measure}",
-            draw_bars(groups, f"Test set: {axis}", f"share of positions, {axis}"),
+            draw_grouped_runs(groups, f"Test set: {axis}", f"share of positions, {axis}"),
             "Each dot is a run, and each line the mean with its 95 % interval over runs. "
             + (
                 "Diamonds are published values."
@@ -197,7 +198,7 @@ def _validation(results: Results) -> Iterator[Block]:
             curves = [
                 [
                     record.strong
-                    for record in run.of(SupervisedRecord)
+                    for record in run.records_of(SupervisedRecord)
                     if record.part == "validation"
                 ]
                 for run in _runs(results, name, depth, RIGHT)
@@ -221,27 +222,27 @@ ByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
 
 
-def measure_easy(results: Results) -> dict[str, dict[Cell, float]]:
-    """Return the accuracy of the finished runs, or an empty dictionary if nothing is solved yet."""
-    planned = next((plan for plan in results.design.solved if plan.label == "easy"), None)
-    if planned is None or planned.title not in results.solved:
+def measure_easy_accuracy(results: Results) -> dict[str, dict[Cell, float]]:
+    """Return the accuracy of the finished runs, or nothing before the positions are solved."""
+    planned = next((plan for plan in results.design.report_datasets if plan.label == "easy"), None)
+    if planned is None or planned.title not in results.dataset_paths:
         return {}
-    easy = _EasyPositions(results, results.solved[planned.title], planned.game)
+    easy = _EasyPositions(results, results.dataset_paths[planned.title], planned.game)
     return {
         name: {run.factors["seed"]: easy.accuracy(run) for run in runs}
         for name in _PUBLISHED_EASY
-        if (runs := results.where(TRAINING, variant=name))
+        if (runs := results.runs_where(TRAINING, variant=name))
     }
 
 
 class _EasyPositions:
-    """Easy positions, read from disk only if a network has no cached accuracy."""
+    """Easy positions; read from disk only if a network has no cached accuracy."""
 
     def __init__(self, results: Results, file: Path, game: str) -> None:
         self._results = results
         self._file = file
         self._game = game
-        self._digest = digest(read_bytes(file, LARGEST_POSITIONS))
+        self._digest = hex_digest(read_bytes(file, LARGEST_DATASET))
 
     @cached_property
     def _positions(self) -> Positions:
@@ -254,14 +255,14 @@ class _EasyPositions:
         """
         folder = RunFolder.open(run.path)
         weights = folder.weights_digest(folder.progress.best)
-        facts = {"run": run.planned.key, "weights": weights, "positions": self._digest}
+        identity = {"run": run.planned.key, "weights": weights, "positions": self._digest}
         numbers = self._results.measure_once(
-            "easy positions", facts, lambda: self._measure(folder, run)
+            "easy positions", identity, lambda: self._measure(folder, run)
         )
         return numbers["strong"]
 
     def _measure(self, folder: RunFolder, run: TrainedRun) -> dict[str, float]:
-        agent = run_agent(folder, folder.progress.best)
+        agent = agent_of_run(folder, folder.progress.best)
         choices = player_choices(agent, self._positions, run.planned.settings.seed)
         strong = accuracy_report("search", self._positions, choices).all.strong
         if strong is None:
@@ -269,12 +270,14 @@ class _EasyPositions:
         return {"strong": strong.interval.value}
 
 
-def easy_findings(results: Results, accuracies: ByVariant) -> dict[Claim, Estimate | Missing]:
+def easy_statistics(
+    results: Results, accuracies: ByVariant
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about easy positions, or why it is missing."""
-    if missing_message := results.missing_message(TRAINING):
-        return {EASY_CLAIM: Missing(missing_message)}
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return {EASY_CLAIM: MissingEstimate(unfinished_message)}
     if not _PUBLISHED_EASY.keys() <= accuracies.keys():
-        return {EASY_CLAIM: Missing("the easy positions are not solved")}
+        return {EASY_CLAIM: MissingEstimate("the easy positions have not been solved")}
     extended, baseline = accuracies[EXTENDED], accuracies[BASELINE]
     pairs = [(extended[seed], baseline[seed]) for seed in extended]
     return {EASY_CLAIM: paired_difference(*zip(*pairs, strict=True))}
@@ -285,8 +288,8 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
     rows: list[list[Cell]] = []
     for name, by_seed in accuracies.items():
         hard = [
-            run.of(AccuracyRecord)[-1].search_strong
-            for run in results.where(TRAINING, variant=name)
+            run.records_of(AccuracyRecord)[-1].search_strong
+            for run in results.runs_where(TRAINING, variant=name)
         ]
         rows.append(
             [

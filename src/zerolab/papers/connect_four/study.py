@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.papers.connect_four.costs import planned_measurement
+from zerolab.papers.connect_four.costs import planned_move_timing
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     BASELINE_PRESET,
@@ -19,9 +19,9 @@ from zerolab.papers.connect_four.variants import (
     TRAINING,
     TREES,
     VARIANTS,
-    Lengths,
+    LengthChanges,
 )
-from zerolab.studies.design import Design, PlannedPositions, PlannedRun, planned_run
+from zerolab.studies.design import Design, PlannedDataset, PlannedRun, planned_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _BOARD: Mapping[Scale, str] = {
     "paper": "connect_four:6x7",
 }
 
-_SOLVED: Mapping[Scale, int] = {
+_DATASET_SIZE: Mapping[Scale, int] = {
     "smoke": 150,
     "mini": 200_000,
     "small": 200_000,
@@ -48,12 +48,12 @@ _SECONDS = {False: 0.015, True: 0.055}
 """Seconds to solve a position, by `DatasetSettings.one_per_game`."""
 _PERFECT = 0.9
 """Share of perfect plies in the games that produce easy positions."""
-_SECONDS_EASY = 0.1  # most plies before an easy position must be solved too
+_EASY_SECONDS = 0.1  # most plies that lead to an easy position must also be solved
 
 _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
     "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
 }
-"""Variants at scales that omit some of them."""
+"""Variants at scales that omit some variants."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
@@ -63,7 +63,7 @@ _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
     "paper": (5, 10, 20),
 }
 
-_FITTED: Mapping[Scale, Mapping[str, Any]] = {
+_SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         "iterations": 2, "network.filters": 4, "network.head_filters": 4, "search.simulations": 4,
         "learn.batch_size": 32, "learn.schedule": "constant",
@@ -80,7 +80,7 @@ _FITTED: Mapping[Scale, Mapping[str, Any]] = {
 }  # fmt: skip
 """Changes to the preset `supervised`, by dotted key."""
 
-_PLAYED: Mapping[Scale, Mapping[str, Any]] = {
+_SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
         "network.filters": 4, "network.head_filters": 4, "learn.batch_size": 32,
@@ -98,13 +98,13 @@ _PLAYED: Mapping[Scale, Mapping[str, Any]] = {
 """Changes to the self-play presets, by dotted key."""
 
 
-class _Length(NamedTuple):
+class _RunLength(NamedTuple):
     """Length of training runs and of their schedules."""
 
     iterations: int
     """Iterations of the baseline. The extended version has 5/3 of this number."""
     plies: int
-    """Plies per lane and baseline iteration. The extended version plays 3/5 of this number."""
+    """Plies per parallel game and baseline iteration. The extended version plays 3/5 of this."""
     steps: tuple[int, int]
     """Baseline iterations at which the learning rate drops (7 and 14 in [Clausen2021])."""
     window: tuple[int, int]
@@ -116,8 +116,8 @@ class _Length(NamedTuple):
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
 """Games per iteration in self-play modes that play whole games.
 
-They yield about the same number of positions as the continuous mode. Retries search fewer positions
-because they start in the middle of a game."""
+These modes yield about the same number of positions as the continuous mode. Retries search fewer
+positions because they start in the middle of a game."""
 
 _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -132,8 +132,8 @@ _SMALL: Mapping[Scale, Mapping[str, Any]] = {
 }  # fmt: skip
 """Size and training budget of the small network, scaled like those of the other networks.
 
-It searches about a quarter of the positions in about a tenth of the time. [Clausen2021] trained the
-small network for 2 hours and the others for 13 to 27 hours."""
+The small network searches about a quarter of the positions in about a tenth of the time.
+[Clausen2021] trained the small network for 2 hours and the others for 13 to 27 hours."""
 
 _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -146,7 +146,7 @@ _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""League clocks, scaled with the simulations of other variants, for ten or more generations."""
+"""League clocks, scaled with the simulations of other variants; ten or more generations."""
 
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},
@@ -154,7 +154,7 @@ _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "small": {"network.filters": 4, "growth.after": [3, 8, 20]},
     "paper": {"network.filters": 16},
 }
-"""Filters of the first network, and iterations after which their number doubles.
+"""Filters of the first network, and iterations after which the number of filters doubles.
 
 The final network is as large as those of the other variants, or twice as large at scale `paper`."""
 _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
@@ -165,7 +165,7 @@ _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
 }
 """Passes over the window after a network is reinitialised, at scales with small windows."""
 
-_PUBLISHED = Lengths(
+_PUBLISHED = LengthChanges(
     baseline={
         "learn.window": {"name": "positions", "size": 2_000_000},
         "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
@@ -180,16 +180,16 @@ _PUBLISHED = Lengths(
 )  # fmt: skip
 """Settings of the two presets, which some variants combine."""
 
-_LENGTHS: Mapping[Scale, _Length] = {
-    "smoke": _Length(3, 10, (2, 3), (1, 2), 2),
-    "mini": _Length(12, 40, (4, 8), (5, 15), 20),
-    "small": _Length(24, 80, (7, 14), (5, 15), 20),
+_LENGTHS: Mapping[Scale, _RunLength] = {
+    "smoke": _RunLength(3, 10, (2, 3), (1, 2), 2),
+    "mini": _RunLength(12, 40, (4, 8), (5, 15), 20),
+    "small": _RunLength(24, 80, (7, 14), (5, 15), 20),
 }
 
 
 @register_study
-class Connect4Efficiency(Study):
-    """Compare ways to train cheaply on Connect Four: accuracy against a solver, and its cost.
+class Connect4EfficiencyStudy(Study):
+    """Compare ways to train cheaply on Connect Four: accuracy against cost.
 
     Train networks of 5, 10 and 20 blocks on solved positions to find the limits of a network. Then
     train by self-play with the baseline, its extended version, the extended version without each of
@@ -205,11 +205,11 @@ class Connect4Efficiency(Study):
     name: ClassVar[str] = "connect4-efficiency"
 
     def design(self, scale: Scale) -> Design:
-        trained = list(_trained(scale))
+        trained = list(_selfplay_runs(scale))
         return Design(
-            [*trained, *_fitted(scale)],
-            computations=[planned_measurement(trained)],
-            solved=[easy_positions(_BOARD[scale], _MEASURED[scale])],
+            [*trained, *_supervised_runs(scale)],
+            computations=[planned_move_timing(trained)],
+            report_datasets=[planned_easy_dataset(_BOARD[scale], _MEASURED[scale])],
         )
 
     def document(self, results: Results) -> Document:
@@ -218,36 +218,36 @@ class Connect4Efficiency(Study):
         return efficiency_report(results)
 
 
-def _positions(scale: Scale, label: str, count: int, **settings: Any) -> PlannedPositions:
-    dataset = DatasetSettings(**settings)
-    seconds = count * _SECONDS[dataset.one_per_game]
-    return PlannedPositions(label, _BOARD[scale], count, dataset, seconds)
+def _planned_dataset(scale: Scale, label: str, count: int, **settings: Any) -> PlannedDataset:
+    dataset_settings = DatasetSettings(**settings)
+    seconds = count * _SECONDS[dataset_settings.one_per_game]
+    return PlannedDataset(label, _BOARD[scale], count, dataset_settings, seconds)
 
 
-def easy_positions(game: str, count: int) -> PlannedPositions:
-    """Return the set of easy positions on which the report measures accuracy."""
+def planned_easy_dataset(game: str, count: int) -> PlannedDataset:
+    """Plan the data set of easy positions on which the report measures accuracy."""
     settings = DatasetSettings(perfect=_PERFECT, one_per_game=True, seed=1)
-    return PlannedPositions("easy", game, count, settings, count * _SECONDS_EASY, TRAINING)
+    return PlannedDataset("easy", game, count, settings, count * _EASY_SECONDS, TRAINING)
 
 
-def _solved_sets(scale: Scale) -> dict[str, PlannedPositions]:
-    """Return the sets of Table 1: every position of each game (v1), or one per game (v2)."""
-    count = _SOLVED[scale]
+def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
+    """Plan the sets of Table 1: every position of each game (v1), or one per game (v2)."""
+    count = _DATASET_SIZE[scale]
     return {
-        "v1": _positions(scale, "v1", count),
-        "v2": _positions(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
+        "v1": _planned_dataset(scale, "v1", count),
+        "v2": _planned_dataset(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
     }
 
 
-def _fitted(scale: Scale) -> Iterator[PlannedRun]:
+def _supervised_runs(scale: Scale) -> Iterator[PlannedRun]:
     """Yield the runs of Table 1 and the runs trained on the published labels."""
     fewest = _BLOCKS[scale][0]
-    for name, positions in _solved_sets(scale).items():
+    for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale]:
             is_relabelled = blocks == fewest or scale != "mini"  # too slow for deep networks
             for labels in ("right", "published") if is_relabelled else ("right",):
                 for seed in range(_SEEDS[scale]):
-                    changes = {**_FITTED[scale], "network.blocks": blocks}
+                    changes = {**_SUPERVISED_CHANGES[scale], "network.blocks": blocks}
                     if labels == "published":
                         changes["published_bugs"] = ["losses_as_draws"]
                     yield planned_run(
@@ -257,15 +257,15 @@ def _fitted(scale: Scale) -> Iterator[PlannedRun]:
                         {"set": name, "blocks": blocks, "labels": labels},
                         changes,
                         seed,
-                        positions={"supervised.positions": positions},
+                        datasets={"supervised.positions": dataset},
                     )
 
 
-def _trained(scale: Scale) -> Iterator[PlannedRun]:
+def _selfplay_runs(scale: Scale) -> Iterator[PlannedRun]:
     """Yield the self-play training runs."""
-    hard = _positions(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
+    hard = _planned_dataset(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     small: dict[int, PlannedRun] = {}
-    lengths = _lengths(scale)
+    lengths = _length_changes(scale)
     for name in _VARIANTS.get(scale, VARIANTS):
         variant = VARIANTS[name]
         for seed in range(_SEEDS[scale]):
@@ -275,22 +275,22 @@ def _trained(scale: Scale) -> Iterator[PlannedRun]:
                 variant.preset,
                 {"variant": name},
                 {
-                    **_PLAYED[scale],
+                    **_SELFPLAY_CHANGES[scale],
                     **(lengths.baseline if variant.preset == BASELINE_PRESET else lengths.extended),
-                    **variant.changes(lengths),
-                    **_size(scale, name),
+                    **variant.changes_for(lengths),
+                    **_scale_changes(scale, name),
                     "accuracy.every": 1,
                 },
                 seed,
-                positions={"accuracy.positions": hard},
-                source=small[seed] if name == FEATURES else None,
+                datasets={"accuracy.positions": hard},
+                feature_run=small[seed] if name == FEATURES else None,
             )
             if name == SMALL:
                 small[seed] = run
             yield run
 
 
-def _size(scale: Scale, name: str) -> dict[str, Any]:
+def _scale_changes(scale: Scale, name: str) -> dict[str, Any]:
     """Return changes that adapt a variant's games per iteration or network size to the scale."""
     if name in TREES:
         return {"selfplay.episodes": _EPISODES[scale]}
@@ -303,19 +303,19 @@ def _size(scale: Scale, name: str) -> dict[str, Any]:
     return {}
 
 
-def _lengths(scale: Scale) -> Lengths:
+def _length_changes(scale: Scale) -> LengthChanges:
     """Return the changes that set the length of runs.
 
     An iteration of the extended version plays 3/5 of the positions that the baseline plays
     [Clausen2021]. It runs 5/3 of the iterations, so both play the same number of positions.
     """
     if scale == "paper":
-        return Lengths(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
+        return LengthChanges(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
     length = _LENGTHS[scale]
-    unit = length.plies * _PLAYED[scale]["selfplay.parallel_games"]
+    unit = length.plies * _SELFPLAY_CHANGES[scale]["selfplay.parallel_games"]
     begin, end = length.window
     window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
-    return Lengths(
+    return LengthChanges(
         baseline={
             "iterations": length.iterations,
             "selfplay.mode": {"name": "continuous", "plies": length.plies},

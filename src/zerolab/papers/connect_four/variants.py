@@ -18,39 +18,39 @@ Changes = Mapping[str, Any]
 """Settings by dotted key."""
 
 
-class Published(NamedTuple):
+class PublishedResults(NamedTuple):
     """Published results on an RTX 2070S, read off the figures of [Clausen2021]."""
 
-    hours: Mapping[int, float]
-    """Hours of self-play by strong accuracy of search on the hard set, in percent."""
-    peak: float
-    """Highest accuracy, in percent."""
+    hours_by_percent: Mapping[int, float]
+    """Hours of self-play to reach a strong accuracy of search on the hard set, by percentage."""
+    peak_percent: float
+    """Highest strong accuracy, in percent."""
 
 
-class Lengths(NamedTuple):
+class LengthChanges(NamedTuple):
     """Changes that set the length of runs, with matching windows and learning-rate schedules."""
 
     baseline: Changes
     extended: Changes
 
 
-class Variant(NamedTuple):
-    """Training variant."""
+class TrainingVariant(NamedTuple):
+    """Method of training, as a preset with changes."""
 
     title: str
     preset: str = _EXTENDED_PRESET
-    changes: Callable[[Lengths], Changes] = lambda lengths: {}
-    """Changes to the preset."""
-    published: Published | None = None
+    changes_for: Callable[[LengthChanges], Changes] = lambda lengths: {}
+    """Function that returns the changes to the preset for a given length of runs."""
+    published: PublishedResults | None = None
     is_ablation: bool = False
     """True if the variant removes an ingredient from the extended version."""
 
 
-def _longer_iterations(lengths: Lengths) -> Changes:
+def _longer_iterations(lengths: LengthChanges) -> Changes:
     """Return changes that give the extended version the iterations of the baseline.
 
-    The window and the learning-rate cycle are rescaled to change after the same number of positions
-    as before.
+    The window and the learning-rate cycle are rescaled so that they still change after the same
+    number of positions.
     """
     baseline_keys = ("iterations", "selfplay.mode")
     window, cycle = (lengths.extended[f"learn.{key}"] for key in ("window", "schedule"))
@@ -72,70 +72,76 @@ TREES = ("service", "retry", "big-tree", "big-tree-3", "big-tree-30")
 GROWING = ("growing", "net2net")
 LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY = "league", "league-novelty"
 LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner")
-"""Leagues of search settings, by the fitness of players."""
+"""Variants with a league of search settings; they differ in the fitness of players."""
 
 SMALL, FEATURES = "small", "features"
 """Small network, and a larger network that learns its features."""
 
-VARIANTS: Mapping[str, Variant] = {
-    BASELINE: Variant("baseline", BASELINE_PRESET, published=Published({88: 6.7, 90: 12.0}, 90.6)),
-    EXTENDED: Variant("extended", published=Published({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)),
-    "service": Variant(
+VARIANTS: Mapping[str, TrainingVariant] = {
+    BASELINE: TrainingVariant(
+        "baseline", BASELINE_PRESET, published=PublishedResults({88: 6.7, 90: 12.0}, 90.6)
+    ),
+    EXTENDED: TrainingVariant(
+        "extended", published=PublishedResults({88: 5.3, 90: 10.4, 91: 13.1}, 91.65)
+    ),
+    "service": TrainingVariant(
         "service",
-        changes=lambda _: {"selfplay.mode": "service"},
-        published=Published({88: 4.6, 90: 8.3, 91: 10.0}, 91.6),
+        changes_for=lambda _: {"selfplay.mode": "service"},
+        published=PublishedResults({88: 4.6, 90: 8.3, 91: 10.0}, 91.6),
     ),
-    "retry": Variant("retry", changes=lambda _: {"selfplay.mode": "retry"}),
-    "big-tree": Variant("big tree, c = 10", changes=lambda _: _big_tree(10.0)),
-    "big-tree-3": Variant("big tree, c = 3", changes=lambda _: _big_tree(3.0)),
-    "big-tree-30": Variant("big tree, c = 30", changes=lambda _: _big_tree(30.0)),
-    "growing": Variant(
+    "retry": TrainingVariant("retry", changes_for=lambda _: {"selfplay.mode": "retry"}),
+    "big-tree": TrainingVariant("big tree, c = 10", changes_for=lambda _: _big_tree(10.0)),
+    "big-tree-3": TrainingVariant("big tree, c = 3", changes_for=lambda _: _big_tree(3.0)),
+    "big-tree-30": TrainingVariant("big tree, c = 30", changes_for=lambda _: _big_tree(30.0)),
+    "growing": TrainingVariant(
         "growing",
-        changes=lambda _: {"growth.name": "reinitialise"},
-        published=Published({88: 3.2, 90: 8.4, 91: 11.8}, 91.3),
+        changes_for=lambda _: {"growth.name": "reinitialise"},
+        published=PublishedResults({88: 3.2, 90: 8.4, 91: 11.8}, 91.3),
     ),
-    "net2net": Variant("widening", changes=lambda _: {"growth.name": "net2net"}),
-    LEAGUE_BY_RESULTS: Variant(
+    "net2net": TrainingVariant("widening", changes_for=lambda _: {"growth.name": "net2net"}),
+    LEAGUE_BY_RESULTS: TrainingVariant(
         "league",
-        changes=lambda _: _league("results"),
-        published=Published({88: 5.8, 90: 11.4}, 90.8),
+        changes_for=lambda _: _league("results"),
+        published=PublishedResults({88: 5.8, 90: 11.4}, 90.8),
     ),
-    LEAGUE_BY_NOVELTY: Variant("league by novelty", changes=lambda _: _league("novelty")),
-    "league-novelty-winner": Variant(
-        "league by novelty of winners", changes=lambda _: _league("novelty_of_winner")
+    LEAGUE_BY_NOVELTY: TrainingVariant(
+        "league by novelty", changes_for=lambda _: _league("novelty")
     ),
-    SMALL: Variant("small network", "connect4-small"),
-    FEATURES: Variant(
+    "league-novelty-winner": TrainingVariant(
+        "league by novelty of winners", changes_for=lambda _: _league("novelty_of_winner")
+    ),
+    SMALL: TrainingVariant("small network", "connect4-small"),
+    FEATURES: TrainingVariant(
         "auxiliary features",
         "connect4-features",
-        published=Published({88: 6.8, 90: 16.0, 91: 27.0}, 91.1),
+        published=PublishedResults({88: 6.8, 90: 16.0, 91: 27.0}, 91.1),
     ),
-    "no-merging": Variant(
-        "without merging", changes=lambda _: {"learn.merging": "none"}, is_ablation=True
+    "no-merging": TrainingVariant(
+        "without merging", changes_for=lambda _: {"learn.merging": "none"}, is_ablation=True
     ),
-    "no-cycle": Variant(
+    "no-cycle": TrainingVariant(
         "without cycle",
-        changes=lambda lengths: {"learn.schedule": _slower(lengths.baseline["learn.schedule"])},
+        changes_for=lambda lengths: {"learn.schedule": _slower(lengths.baseline["learn.schedule"])},
         is_ablation=True,
     ),
-    "no-slow-window": Variant(
+    "no-slow-window": TrainingVariant(
         "without slow window",
-        changes=lambda lengths: {"learn.window": lengths.baseline["learn.window"]},
+        changes_for=lambda lengths: {"learn.window": lengths.baseline["learn.window"]},
         is_ablation=True,
     ),
-    "no-short-iterations": Variant(
+    "no-short-iterations": TrainingVariant(
         "without short iterations",
-        changes=_longer_iterations,
+        changes_for=_longer_iterations,
         is_ablation=True,
     ),
-    "no-reply": Variant(
+    "no-reply": TrainingVariant(
         "without reply",
-        changes=lambda _: {"network.heads": ["policy", {"name": "outcome", "weight": 0.01}]},
+        changes_for=lambda _: {"network.heads": ["policy", {"name": "outcome", "weight": 0.01}]},
         is_ablation=True,
     ),
-    "no-squeeze-excite": Variant(
+    "no-squeeze-excite": TrainingVariant(
         "without squeeze-and-excite",
-        changes=lambda _: {"network.squeeze_excite": 0},
+        changes_for=lambda _: {"network.squeeze_excite": 0},
         is_ablation=True,
     ),
 }

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zerolab.papers.hyperparameters.findings import grid_findings
+from zerolab.papers.hyperparameters.findings import grid_statistics
 from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
     Grid,
-    GridRun,
-    mean_point,
+    RatedGridRun,
+    counted_work,
+    mean_elo_point,
     read_grid,
     time_unit,
-    work,
 )
 from zerolab.papers.hyperparameters.regression import (
-    front_table,
+    pareto_front_table,
     regression_blocks,
     run_spread,
 )
@@ -29,8 +29,8 @@ from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.table import Table
-from zerolab.report.xy_plots import Heat, Point, draw_heat, draw_scatter
-from zerolab.studies.claims import judge
+from zerolab.report.xy_plots import HeatMap, ScatterPoint, draw_heat_maps, draw_scatter
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-Cost = Callable[[GridRun], float]
-"""Function that returns a time of a run in seconds."""
+Cost = Callable[[RatedGridRun], float]
+"""Function that returns a time of a run, in seconds."""
 
 ANCHOR = (
     "Elo is relative to Random in each tournament because networks with different seeds do not play"
@@ -51,26 +51,26 @@ _SELECTION_BIAS = (
 )
 
 
-def heat_blocks(grid: Grid) -> Iterator[Block]:
+def heat_map_blocks(grid: Grid) -> Iterator[Block]:
     """Yield heat maps of Elo over simulations and epochs, one for each I and E."""
     yield Heading("Elo of all combinations")
     iterations, games = grid.levels["I"], grid.levels["E"]
     maps = {f"I = {i}, E = {e}": _map(grid, i, e) for i, e in product(iterations, games)}
     yield Picture(
         "elo",
-        draw_heat(
+        draw_heat_maps(
             maps, "Elo of final networks relative to Random", "m, simulations", "ep, epochs", "Elo",
             columns=len(games),
         ),
         "One map for each number of iterations (I, down) and games per iteration (E, across)."
-        f" {ANCHOR} {_scale_note(grid)} {search_note(grid)} The standard deviation between runs"
-        " includes the variation of Random's rating between tournaments. Compare Fig. 4 of"
+        f" {ANCHOR} {_scale_note(grid)} {search_settings_note(grid)} The standard deviation between"
+        " runs includes the variation of Random's rating between tournaments. Compare Fig. 4 of"
         " [Wang2020a].",
     )  # fmt: skip
 
 
-def search_note(grid: Grid) -> str:
-    """Return a note on the search settings in tournaments."""
+def search_settings_note(grid: Grid) -> str:
+    """Return a note about the search settings in tournaments."""
     planned = grid.results.design.tournaments
     options = ", ".join(dict.fromkeys(tournament.options for tournament in planned))
     return (
@@ -80,7 +80,7 @@ def search_note(grid: Grid) -> str:
 
 
 def _scale_note(grid: Grid) -> str:
-    low, high = f"{grid.scales[0]:.3f}", f"{grid.scales[-1]:.3f}"
+    low, high = f"{grid.elo_scales[0]:.3f}", f"{grid.elo_scales[-1]:.3f}"
     return (
         "The Elo scale is that of the model, which is the same in all tournaments. BayesElo would"
         f" multiply it by {low}"
@@ -88,25 +88,25 @@ def _scale_note(grid: Grid) -> str:
     )
 
 
-def _map(grid: Grid, i: int, e: int) -> Heat:
+def _map(grid: Grid, i: int, e: int) -> HeatMap:
     rows, columns = grid.levels["m"], grid.levels["ep"]
     values, spread, errors = (np.full((len(rows), len(columns)), np.nan) for _ in range(3))
     for (row, m), (column, ep) in product(enumerate(rows), enumerate(columns)):
-        runs = grid.at(I=i, E=e, m=m, ep=ep)
+        runs = grid.runs_at(I=i, E=e, m=m, ep=ep)
         if runs:
             values[row, column] = fmean(run.elo for run in runs)
-            errors[row, column] = fmean(run.error for run in runs)
+            errors[row, column] = fmean(run.elo_error for run in runs)
         if len(runs) > 1:
             spread[row, column] = stdev(run.elo for run in runs)
-    repeated = len(grid.by_tournament) > 1
-    return Heat([*map(str, rows)], [*map(str, columns)], values, spread if repeated else None,
+    repeated = len(grid.runs_by_tournament) > 1
+    return HeatMap([*map(str, rows)], [*map(str, columns)], values, spread if repeated else None,
                 errors)  # fmt: skip
 
 
-def time_blocks(grid: Grid) -> Iterator[Block]:
+def elo_time_blocks(grid: Grid) -> Iterator[Block]:
     """Yield Elo against self-play time, learning time and total time."""
     yield Heading("Elo against time")
-    combinations = grid.combinations()
+    combinations = grid.runs_by_combination()
     for name, title, stage in (
         ("elo-selfplay-time", "Elo against self-play time", "selfplay"),
         ("elo-learning-time", "Elo against learning time", "learn"),
@@ -138,7 +138,7 @@ def time_blocks(grid: Grid) -> Iterator[Block]:
         " each combination is on the front.",
     )
     yield Paragraph(_bootstrap_note(grid))
-    yield front_table(grid)
+    yield pareto_front_table(grid)
 
 
 def _bootstrap_note(grid: Grid) -> str:
@@ -157,23 +157,23 @@ def _bootstrap_note(grid: Grid) -> str:
 
 
 def _stage_seconds(name: str) -> Cost:
-    return lambda run: run.run.seconds[name]
+    return lambda run: run.trained_run.seconds_by_stage[name]
 
 
-def _total_seconds(run: GridRun) -> float:
-    return run.seconds
+def _total_seconds(run: RatedGridRun) -> float:
+    return run.training_seconds
 
 
 def _scatter(
-    combinations: Iterable[Sequence[GridRun]], symbol: str, title: str, cost: Cost
+    combinations: Iterable[Sequence[RatedGridRun]], symbol: str, title: str, cost: Cost
 ) -> Figure:
-    """Draw the means of combinations, coloured by level of the factor `symbol`."""
+    """Draw the means of combinations, coloured by the level of `symbol`."""
     combinations = list(combinations)
     unit = time_unit(cost(run) for runs in combinations for run in runs)
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[ScatterPoint]] = {}
     for runs in sorted(combinations, key=lambda runs: runs[0].level(symbol)):
         name = f"{symbol} = {runs[0].level(symbol)}"
-        series.setdefault(name, []).append(mean_point(runs, [*map(cost, runs)], unit))
+        series.setdefault(name, []).append(mean_elo_point(runs, [*map(cost, runs)], unit))
     return draw_scatter(series, title, f"time ({unit.name})", "Elo, Random = 0")
 
 
@@ -183,21 +183,25 @@ _SUBJECT = "whether time is better spent on more iterations or on more work with
 def correlation_report(results: Results) -> Document:
     """Return the report on all finished work."""
     grid = read_grid(results)
-    missing_message = results.missing_message()
+    unfinished_message = results.unfinished_message()
     blocks: list[Block] = [
-        *([Paragraph(f"The study is not finished: {missing_message}.")] if missing_message else []),
+        *(
+            [Paragraph(f"The study is not finished: {unfinished_message}.")]
+            if unfinished_message
+            else []
+        ),
         Heading("Findings"),
-        ClaimTable(judge(grid_findings(grid))),
+        ClaimTable(judge_claims(grid_statistics(grid))),
     ]
     if grid.runs:
-        blocks += [*regression_blocks(grid), *heat_blocks(grid), Paragraph(_spread_note(grid))]
-        blocks += time_blocks(grid)
+        blocks += [*regression_blocks(grid), *heat_map_blocks(grid), Paragraph(_spread_note(grid))]
+        blocks += elo_time_blocks(grid)
     else:
         blocks.append(Paragraph("There is no Elo yet because no tournament is finished."))
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(grid)]
     scale = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
-    caveats = f"{scale} {search_note(grid)} {TIMES_CAVEAT}"
+    caveats = f"{scale} {search_settings_note(grid)} {TIMES_CAVEAT}"
     title = "Iterations, games, simulations and epochs together"
     return Document(title, caveats, blocks, provenance(results))
 
@@ -213,18 +217,18 @@ def _spread_note(grid: Grid) -> str:
         f"{ANCHOR} Runs of a combination vary with a standard deviation of"
         f" {components.observed:.0f} Elo. This excludes common shifts of all networks in a"
         " tournament, such as the error of Random's own rating, which the constants of the fits"
-        f" absorb. Measurement error accounts for {cell_text(components.explained, '.0%')} of that"
-        f" variance ({components.measurement:.0f} Elo per run)."
+        f" absorb. Measurement error accounts for {cell_text(components.error_share, '.0%')} of"
+        f" that variance ({components.measurement_error:.0f} Elo per run)."
     )
 
 
 def _runs_table(grid: Grid) -> Table:
-    rated_runs = {run.run.planned.key: run for run in grid.runs}
+    rated_runs = {run.trained_run.planned.key: run for run in grid.runs}
     rows: list[list[Cell]] = []
     for run in grid.results.runs:
         key = run.planned.key
         rated = rated_runs.get(key)
-        rows.append([*_run_cells(run), rated and rated.elo, rated and rated.error, key])
+        rows.append([*_run_cells(run), rated and rated.elo, rated and rated.elo_error, key])
     columns = [
         "seed", *SYMBOLS, "self-play (s)", "learning (s)", "total (s)",
         "simulations", "examples seen", "positions", "last policy loss", "last value loss",
@@ -235,9 +239,10 @@ def _runs_table(grid: Grid) -> Table:
 
 def _run_cells(run: TrainedRun) -> list[Cell]:
     levels = [int(run.factors[symbol]) for symbol in SYMBOLS]
-    losses, run_work = run.final_losses[-1], work(run)
+    losses, run_work = run.last_epoch_losses[-1], counted_work(run)
     return [
-        run.factors["seed"], *levels, run.seconds["selfplay"], run.seconds["learn"],
-        run.total_seconds, run_work.simulations, run_work.examples, run.positions,
+        run.factors["seed"], *levels,
+        run.seconds_by_stage["selfplay"], run.seconds_by_stage["learn"], run.total_seconds,
+        run_work.simulations, run_work.examples, run.position_count,
         losses["policy"], losses["value"],
     ]  # fmt: skip

@@ -8,19 +8,19 @@ from statistics import fmean as mean
 from typing import NamedTuple
 
 from zerolab.papers.hyperparameters.grid import TimeUnit, time_unit
-from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, FACTORS
+from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, HYPERPARAMETERS
 from zerolab.papers.hyperparameters.sweep_runs import (
-    PLACES,
-    Measure,
-    Setting,
+    VALUE_NAMES,
+    RunMeasure,
     Sweep,
+    SweepValue,
     final_loss,
-    seconds,
+    training_seconds,
 )
 from zerolab.report.document import Block, Heading, Paragraph, Picture
-from zerolab.report.figures import Sample
-from zerolab.report.interval import P_VALUE, Cell, cell_text
-from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
+from zerolab.report.figures import RunSample
+from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text
+from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
 from zerolab.studies.results import STAGES, TrainedRun
@@ -30,91 +30,99 @@ from zerolab.studies.statistics import (
     bootstrap,
     holm,
     mean_of,
-    sample_of_runs,
+    plot_sample,
 )
 
 
-def hour_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield the table of training times, and the measured and published time ratios."""
+def training_time_blocks(sweep: Sweep) -> Iterator[Block]:
+    """Yield the table of training times and the figure of measured and published time ratios."""
     yield Heading("Time")
-    if not sweep.results.where():
-        yield Paragraph(f"No run is finished: {sweep.results.missing_message()}.")
+    if not sweep.results.runs_where():
+        yield Paragraph(f"No run is finished: {sweep.results.unfinished_message()}.")
         return
     yield _hours_table(sweep)
-    if not sweep.default:
+    if not sweep.default_runs:
         yield Paragraph(
             "There are no time ratios because no run with default settings is finished."
         )
         return
-    if not any(setting.runs for setting in sweep.others):
+    if not any(sweep_value.runs for sweep_value in sweep.changed_values):
         return
     yield Picture(
         "hours-ratio",
-        draw_bars(_ratios(sweep), "Training time relative to the default", "ratio", baseline=1.0),
+        draw_grouped_runs(
+            _ratios(sweep), "Training time relative to the default", "ratio", baseline=1.0
+        ),
         "Training time relative to the mean time of runs with default settings, for the smallest"
         " and largest value of each hyper-parameter. Diamonds are ratios from Table 3 of"
         " [Wang2020a]. Smaller scales use other values, in about the same proportions except for"
         " rs.",
     )
-    if sweep.complete:
+    if sweep.is_complete:
         yield Paragraph(_agreement(sweep))
 
 
-def _ratios(sweep: Sweep) -> dict[str, dict[str, Sample]]:
-    default = mean(map(seconds, sweep.default))
+def _ratios(sweep: Sweep) -> dict[str, dict[str, RunSample]]:
+    default = mean(map(training_seconds, sweep.default_runs))
     return {
         symbol: {
-            **dict.fromkeys((PLACES[0], PLACES[2]), Sample([])),  # keeps colours the same
+            **dict.fromkeys(
+                (VALUE_NAMES[0], VALUE_NAMES[2]), RunSample([])
+            ),  # keeps colours the same
             **{
-                PLACES[setting.place]: sample_of_runs(
-                    [seconds(run) / default for run in setting.runs],
-                    published=setting.published_ratio,
+                VALUE_NAMES[sweep_value.value_index]: plot_sample(
+                    [training_seconds(run) / default for run in sweep_value.runs],
+                    published=sweep_value.published_hours_ratio,
                 )
-                for setting in settings
-                if setting.place != 1
+                for sweep_value in sweep_values
+                if sweep_value.value_index != 1
             },
         }
-        for symbol, settings in sweep.by_symbol.items()
+        for symbol, sweep_values in sweep.values_by_symbol.items()
     }
 
 
 def time_ratio(runs: Sequence[TrainedRun], default: Sequence[TrainedRun]) -> BootstrapEstimate:
     """Return the mean training time of `runs` divided by that of `default`."""
-    groups = [list(map(seconds, runs)), list(map(seconds, default))]
+    groups = [list(map(training_seconds, runs)), list(map(training_seconds, default))]
     return bootstrap(*groups, statistic=lambda one, other: mean(one) / mean(other))
 
 
 def _agreement(sweep: Sweep) -> str:
-    exponent = cell_text(published_exponent(sweep).interval, ".2f")
+    exponent = cell_text(agreement_exponent(sweep).interval, ".2f")
     return (
         "The measured ratios are proportional to the published ratios to the power of"
-        f" {exponent}, fitted to the logarithms of {len(sweep.others)} ratios. An"
+        f" {exponent}, fitted to the logarithms of {len(sweep.changed_values)} ratios. An"
         " exponent of 1 means perfect agreement and 0 means no relation. The interval is over runs."
     )
 
 
-def published_exponent(sweep: Sweep) -> BootstrapEstimate:
-    """Return the exponent b in measured ratio = published ratio^b.
+def agreement_exponent(sweep: Sweep) -> BootstrapEstimate:
+    """Return the exponent b in measured time ratio = published time ratio^b.
 
-    Each setting must have a finished run.
+    The sweep must be complete.
     """
-    x = [math.log(setting.published_ratio) for setting in sweep.others]
+    x = [math.log(sweep_value.published_hours_ratio) for sweep_value in sweep.changed_values]
 
     def exponent(default: Sequence[float], *groups: Sequence[float]) -> float:
         y = [math.log(mean(group) / mean(default)) for group in groups]
         return sum(a * b for a, b in zip(x, y, strict=True)) / sum(a * a for a in x)
 
-    groups = [list(map(seconds, setting.runs)) for setting in sweep.others]
-    return bootstrap(list(map(seconds, sweep.default)), *groups, statistic=exponent)
+    groups = [list(map(training_seconds, sweep_value.runs)) for sweep_value in sweep.changed_values]
+    return bootstrap(list(map(training_seconds, sweep.default_runs)), *groups, statistic=exponent)
 
 
 def _hours_table(sweep: Sweep) -> Table:
-    unit = time_unit(map(seconds, sweep.results))
+    unit = time_unit(map(training_seconds, sweep.results))
     rows: list[list[Cell]] = []
-    if sweep.default:
-        times = _times(sweep.default, unit)
-        rows.append([DEFAULT, "", len(sweep.default), *times, 1.0, DEFAULT_HOURS, 1.0])
-    rows += [_hours_row(sweep, setting, unit) for setting in sweep.others if setting.runs]
+    if sweep.default_runs:
+        times = _times(sweep.default_runs, unit)
+        rows.append([DEFAULT, "", len(sweep.default_runs), *times, 1.0, DEFAULT_HOURS, 1.0])
+    rows += [
+        _hours_row(sweep, sweep_value, unit)
+        for sweep_value in sweep.changed_values
+        if sweep_value.runs
+    ]
     stages = ("self-play", "learning", "gates")
     columns: list[str | Column] = [
         "parameter", "value", "runs",
@@ -125,18 +133,18 @@ def _hours_table(sweep: Sweep) -> Table:
     return Table("hours", "Training time by stage", columns, rows)
 
 
-def _hours_row(sweep: Sweep, setting: Setting, unit: TimeUnit) -> list[Cell]:
+def _hours_row(sweep: Sweep, sweep_value: SweepValue, unit: TimeUnit) -> list[Cell]:
     return [
-        _title(setting.symbol), f"{setting.value:g}",
-        len(setting.runs), *_times(setting.runs, unit),
-        time_ratio(setting.runs, sweep.default).interval if sweep.default else None,
-        setting.published_hours, setting.published_ratio,
+        _title(sweep_value.symbol), f"{sweep_value.value:g}",
+        len(sweep_value.runs), *_times(sweep_value.runs, unit),
+        time_ratio(sweep_value.runs, sweep.default_runs).interval if sweep.default_runs else None,
+        sweep_value.published_hours, sweep_value.published_hours_ratio,
     ]  # fmt: skip
 
 
 def _times(runs: Sequence[TrainedRun], unit: TimeUnit) -> list[Cell]:
-    stages = [mean(run.seconds[stage] for run in runs) / unit.seconds for stage in STAGES]
-    return [*stages, mean_of([seconds(run) / unit.seconds for run in runs]).interval]
+    stages = [mean(run.seconds_by_stage[stage] for run in runs) / unit.seconds for stage in STAGES]
+    return [*stages, mean_of([training_seconds(run) / unit.seconds for run in runs]).interval]
 
 
 _DEFINITION = (
@@ -161,34 +169,38 @@ _INTERVAL_NOTE = (
 )
 
 
-class Effect(NamedTuple):
+class HyperparameterEffect(NamedTuple):
     """Effect of a hyper-parameter on one measure."""
 
     symbol: str
     size: RangeEstimate
-    adjusted_p: float
-    best: Setting
-    """Setting with the highest mean."""
+    """Range of the means over the three values."""
+    adjusted_p_value: float
+    """P-value of equal means, adjusted for the number of hyper-parameters [Holm1979]."""
+    best_value: SweepValue
+    """Value with the highest mean."""
 
 
-def effects(sweep: Sweep, measure: Measure) -> dict[str, Effect]:
+def hyperparameter_effects(sweep: Sweep, measure: RunMeasure) -> dict[str, HyperparameterEffect]:
     """Return the effects on a measure by symbol, largest first.
 
-    Hyper-parameters with a value that has no runs are omitted, and p-values are adjusted for the
-    number of remaining hyper-parameters.
+    Hyper-parameters with a value that has no finished run are omitted. P-values are adjusted for
+    the number of remaining hyper-parameters.
     """
     by_symbol = {
-        symbol: [[measure(run) for run in setting.runs] for setting in settings]
-        for symbol, settings in sweep.by_symbol.items()
-        if all(setting.runs for setting in settings)
+        symbol: [[measure(run) for run in sweep_value.runs] for sweep_value in sweep_values]
+        for symbol, sweep_values in sweep.values_by_symbol.items()
+        if all(sweep_value.runs for sweep_value in sweep_values)
     }
-    pooled = [[measure(run) for run in runs] for runs in sweep.settings]
+    pooled = [[measure(run) for run in runs] for runs in sweep.run_groups]
     sizes = {symbol: range_of_means(groups, pooled) for symbol, groups in by_symbol.items()}
     adjusted = holm([size.p_value(0.0) for size in sizes.values()])
     unsorted = []
     for (symbol, groups), p in zip(by_symbol.items(), adjusted, strict=True):
         best = max(range(len(groups)), key=[mean(group) for group in groups].__getitem__)
-        unsorted.append(Effect(symbol, sizes[symbol], p, sweep.by_symbol[symbol][best]))
+        unsorted.append(
+            HyperparameterEffect(symbol, sizes[symbol], p, sweep.values_by_symbol[symbol][best])
+        )
     ordered = sorted(unsorted, key=lambda effect: -effect.size.value)
     return {effect.symbol: effect for effect in ordered}
 
@@ -197,35 +209,35 @@ def importance_blocks(sweep: Sweep) -> Iterator[Block]:
     """Yield the figure and the table on the importance of hyper-parameters."""
     yield Heading("Importance of hyper-parameters")
     yield Paragraph(_DEFINITION)
-    default = mean(map(seconds, sweep.default)) if sweep.default else 1.0
-    by_measure: dict[str, dict[str, Effect]] = {
-        "loss": effects(sweep, final_loss),
-        "time": effects(sweep, lambda run: seconds(run) / default),
+    default = mean(map(training_seconds, sweep.default_runs)) if sweep.default_runs else 1.0
+    by_measure: dict[str, dict[str, HyperparameterEffect]] = {
+        "loss": hyperparameter_effects(sweep, final_loss),
+        "time": hyperparameter_effects(sweep, lambda run: training_seconds(run) / default),
     }
     if sweep.tournament is not None:
-        by_measure = {"Elo": effects(sweep, sweep.elo), **by_measure}
+        by_measure = {"Elo": hyperparameter_effects(sweep, sweep.elo_above_random), **by_measure}
     if not by_measure["time"]:
         yield Paragraph("No hyper-parameter has a finished run for each of its values yet.")
         return
     if "Elo" not in by_measure:
-        yield Paragraph(f"There is no Elo yet: {sweep.results.missing_message()}.")
+        yield Paragraph(f"There is no Elo yet: {sweep.results.unfinished_message()}.")
     yield _picture(by_measure)
     yield _importance_table(by_measure)
     yield Paragraph(_significance_note(by_measure))
 
 
-def _picture(by_measure: Mapping[str, Mapping[str, Effect]]) -> Picture:
+def _picture(by_measure: Mapping[str, Mapping[str, HyperparameterEffect]]) -> Picture:
     name, by_symbol = next(iter(by_measure.items()))
     rows = {}
     for symbol, effect in by_symbol.items():
-        chance = effect.size.by_chance
+        chance = effect.size.expected_by_chance
         note = "" if chance is None else f" (chance: {chance:{_FORMATS[name]}})"
-        rows[f"{_title(symbol)}{note}"] = Row(effect.size.interval)
+        rows[f"{_title(symbol)}{note}"] = IntervalRow(effect.size.interval)
     figure = draw_intervals(
         rows, f"Effect on {name} (largest difference between three values)", name,
         number_format=_FORMATS[name],
     )  # fmt: skip
-    if all(effect.size.by_chance is None for effect in by_symbol.values()):
+    if all(effect.size.expected_by_chance is None for effect in by_symbol.values()):
         caption = "With one run per setting, all effects could be due to chance."
     else:
         caption = (
@@ -237,13 +249,13 @@ def _picture(by_measure: Mapping[str, Mapping[str, Effect]]) -> Picture:
 
 
 def _title(symbol: str) -> str:
-    return f"{symbol}, {FACTORS[symbol].title}"
+    return f"{symbol}, {HYPERPARAMETERS[symbol].title}"
 
 
 _FORMATS = {"Elo": ".0f", "loss": ".3f", "time": ".2f"}
 
 
-def _importance_table(by_measure: Mapping[str, Mapping[str, Effect]]) -> Table:
+def _importance_table(by_measure: Mapping[str, Mapping[str, HyperparameterEffect]]) -> Table:
     ranks = {
         name: {symbol: rank for rank, symbol in enumerate(by_symbol, 1)}
         for name, by_symbol in by_measure.items()
@@ -255,16 +267,21 @@ def _importance_table(by_measure: Mapping[str, Mapping[str, Effect]]) -> Table:
         for name, by_symbol in by_measure.items():
             effect = by_symbol[symbol]
             size = effect.size
-            row += [ranks[name][symbol], size.interval, size.by_chance, effect.adjusted_p]
-        hours = (*FACTORS[symbol].hours, DEFAULT_HOURS)
+            row += [
+                ranks[name][symbol],
+                size.interval,
+                size.expected_by_chance,
+                effect.adjusted_p_value,
+            ]
+        hours = (*HYPERPARAMETERS[symbol].published_hours, DEFAULT_HOURS)
         row.append((max(hours) - min(hours)) / DEFAULT_HOURS)
-        row.append(first_effects[symbol].best.name)
+        row.append(first_effects[symbol].best_value.name)
         rows.append(row)
     columns: list[str | Column] = ["parameter"]
     for name in by_measure:
         columns += [
             f"rank by {name}", Column(f"effect on {name}", _FORMATS[name]),
-            Column(f"by chance, {name}", _FORMATS[name]), Column(f"p, {name}", P_VALUE),
+            Column(f"by chance, {name}", _FORMATS[name]), Column(f"p, {name}", P_VALUE_FORMAT),
         ]  # fmt: skip
     columns += [
         Column("published effect on time", ".2f"), f"value of the most {first_measure}"
@@ -272,9 +289,11 @@ def _importance_table(by_measure: Mapping[str, Mapping[str, Effect]]) -> Table:
     return Table("importance", "Importance of hyper-parameters", columns, rows)
 
 
-def _significance_note(by_measure: Mapping[str, Mapping[str, Effect]]) -> str:
+def _significance_note(by_measure: Mapping[str, Mapping[str, HyperparameterEffect]]) -> str:
     notes = []
     for name, by_symbol in by_measure.items():
-        significant = [symbol for symbol, effect in by_symbol.items() if effect.adjusted_p < LEVEL]
+        significant = [
+            symbol for symbol, effect in by_symbol.items() if effect.adjusted_p_value < LEVEL
+        ]
         notes.append(f"on {name}: {', '.join(significant) or 'none'}")
     return f"Significant effects {'; '.join(notes)}. All other effects are undecided."

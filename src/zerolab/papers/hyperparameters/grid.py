@@ -1,4 +1,4 @@
-"""Levels, Elo, work and time of the runs of the full grid.
+"""Levels, Elo, work and training time of the runs of the full grid.
 
 Measured times depend on the machine and are noisy because several runs share it. In a fit, noise in
 a regressor biases its coefficient towards 0 and distorts the other coefficients. Counts of work
@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.papers.elo import standard_error
-from zerolab.report.xy_plots import Point
+from zerolab.report.xy_plots import ScatterPoint
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
 from zerolab.training.records import LearnRecord, SelfPlayRecord
 
 
 class TimeUnit(NamedTuple):
-    """Unit of time."""
+    """Unit of time for tables and figures."""
 
     name: str
     seconds: float
@@ -39,61 +39,64 @@ def time_unit(seconds: Iterable[float]) -> TimeUnit:
     return suitable[-1] if suitable else _UNITS[0]
 
 
-class Prices(NamedTuple):
-    """Time per unit of work, in seconds."""
+class UnitCosts(NamedTuple):
+    """Time per unit of work."""
 
-    simulation: float
-    example: float
-    iteration: float
-    """Fixed time per iteration, including its gate."""
+    simulation_seconds: float
+    example_seconds: float
+    iteration_seconds: float
+    """Fixed time per iteration, including the gate."""
 
 
-class Work(NamedTuple):
-    """Total work of a run."""
+class CountedWork(NamedTuple):
+    """Total work of a run, as counted in its records."""
 
     simulations: int
-    """Simulations of all self-play searches."""
+    """Number of simulations of all self-play searches."""
     examples: int
-    """Training examples, including repetitions."""
+    """Number of training examples, including repetitions."""
     iterations: int
 
-    def seconds(self, prices: Prices) -> float:
-        """Return the time that the work takes at `prices`."""
-        return sum(count * price for count, price in zip(self, prices, strict=True))
+    def seconds(self, unit_costs: UnitCosts) -> float:
+        """Return the time that the work takes at `unit_costs`."""
+        return sum(count * cost for count, cost in zip(self, unit_costs, strict=True))
 
 
-def work(run: TrainedRun) -> Work:
-    """Return the work of a run, without gate games."""
-    return Work(
-        sum(record.simulations for record in run.of(SelfPlayRecord)),
-        sum(record.examples_seen for record in run.of(LearnRecord)),
-        len(run.of(SelfPlayRecord)),
+def counted_work(run: TrainedRun) -> CountedWork:
+    """Return the work of a run, excluding gate games."""
+    return CountedWork(
+        sum(record.simulations for record in run.records_of(SelfPlayRecord)),
+        sum(record.examples_seen for record in run.records_of(LearnRecord)),
+        len(run.records_of(SelfPlayRecord)),
     )
 
 
-def prices(runs: Sequence[TrainedRun]) -> Prices:
-    """Fit non-negative prices of work to the training times of `runs`.
+def fit_unit_costs(runs: Sequence[TrainedRun]) -> UnitCosts:
+    """Fit non-negative unit costs of work to the training times of `runs`.
 
-    Self-play and learning each have a price per unit and a price per iteration. They minimise the
-    squared relative errors, so short and long runs have equal weight. All prices are 0 if there are
-    no runs.
+    Self-play and learning each have a cost per unit and a cost per iteration, which minimise the
+    squared relative errors, so short and long runs have equal weight. Without runs, all costs are
+    0.
     """
     if not runs:
-        return Prices(0.0, 0.0, 0.0)
-    works = [work(run) for run in runs]
+        return UnitCosts(0.0, 0.0, 0.0)
+    works = [counted_work(run) for run in runs]
     iterations = [each.iterations for each in works]
     simulation, selfplay = _fit([each.simulations for each in works], iterations,
-                                [run.seconds["selfplay"] for run in runs])  # fmt: skip
+                                [run.seconds_by_stage["selfplay"] for run in runs])  # fmt: skip
     example, learning = _fit([each.examples for each in works], iterations,
-                            [run.seconds["learn"] for run in runs])  # fmt: skip
-    gates = sum(run.total_seconds - run.seconds["selfplay"] - run.seconds["learn"] for run in runs)
-    return Prices(simulation, example, selfplay + learning + max(0.0, gates) / sum(iterations))
+                            [run.seconds_by_stage["learn"] for run in runs])  # fmt: skip
+    gates = sum(
+        run.total_seconds - run.seconds_by_stage["selfplay"] - run.seconds_by_stage["learn"]
+        for run in runs
+    )
+    return UnitCosts(simulation, example, selfplay + learning + max(0.0, gates) / sum(iterations))
 
 
 def _fit(
     units: Sequence[int], iterations: Sequence[int], seconds: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the fitted price per unit and per iteration."""
+    """Return the fitted cost per unit and per iteration."""
     from scipy.optimize import nnls
 
     counts = np.array([units, iterations], np.float64).T
@@ -103,9 +106,9 @@ def _fit(
     return float(unit / scale[0]), float(iteration / scale[1])
 
 
-def disagreement(runs: Sequence[TrainedRun], prices: Prices) -> float:
+def counted_time_deviation(runs: Sequence[TrainedRun], unit_costs: UnitCosts) -> float:
     """Return the standard deviation of log2(measured time / counted time)."""
-    ratios = [math.log2(run.total_seconds / work(run).seconds(prices)) for run in runs]
+    ratios = [math.log2(run.total_seconds / counted_work(run).seconds(unit_costs)) for run in runs]
     return stdev(ratios) if len(ratios) > 1 else 0.0
 
 
@@ -118,24 +121,24 @@ OUTER, INNER = "I", ("E", "m", "ep")
 RANDOM = "random"
 
 
-class GridRun(NamedTuple):
-    """Run with a tournament rating."""
+class RatedGridRun(NamedTuple):
+    """Run of the grid with its tournament rating."""
 
-    run: TrainedRun
-    tournament: str
-    """Key of the tournament. There is one per seed; runs with the same seed share nothing else."""
+    trained_run: TrainedRun
+    tournament_key: str
+    """Key of the tournament. Each seed has one; runs with the same seed share nothing else."""
     levels: tuple[int, ...]
     """Levels in the order of `SYMBOLS`."""
     elo: float
-    """Elo relative to Random in the same tournament, on the scale of the model."""
-    error: float
+    """Elo relative to Random in the same tournament, on the scale of the Elo model."""
+    elo_error: float
     """Standard error of `elo`, excluding the error of Random's rating."""
-    work: Work
+    work: CountedWork
 
     @property
-    def seconds(self) -> float:
+    def training_seconds(self) -> float:
         """Training time in seconds."""
-        return self.run.total_seconds
+        return self.trained_run.total_seconds
 
     def level(self, symbol: str) -> int:
         """Return the level of a hyper-parameter."""
@@ -148,57 +151,59 @@ class Grid(NamedTuple):
     results: Results
     levels: Mapping[str, Sequence[int]]
     """Levels by symbol, in ascending order."""
-    runs: Sequence[GridRun]
+    runs: Sequence[RatedGridRun]
     """Runs with a tournament rating."""
-    prices: Prices
-    """Prices of work, fitted to all finished runs."""
+    unit_costs: UnitCosts
+    """Unit costs of work, fitted to all finished runs."""
 
     @property
-    def by_tournament(self) -> list[list[GridRun]]:
+    def runs_by_tournament(self) -> list[list[RatedGridRun]]:
         """Runs grouped by tournament."""
-        names = dict.fromkeys(run.tournament for run in self.runs)
-        return [[run for run in self.runs if run.tournament == name] for name in names]
+        names = dict.fromkeys(run.tournament_key for run in self.runs)
+        return [[run for run in self.runs if run.tournament_key == name] for name in names]
 
-    def at(self, **levels: int) -> list[GridRun]:
+    def runs_at(self, **levels: int) -> list[RatedGridRun]:
         """Return the runs with the given levels."""
         return [
             run for run in self.runs
             if all(run.level(symbol) == level for symbol, level in levels.items())
         ]  # fmt: skip
 
-    def combinations(self) -> dict[tuple[int, ...], list[GridRun]]:
+    def runs_by_combination(self) -> dict[tuple[int, ...], list[RatedGridRun]]:
         """Return the runs by combination of levels, for combinations that have runs."""
         return {
             levels: runs
             for levels in product(*self.levels.values())
-            if (runs := self.at(**dict(zip(SYMBOLS, levels, strict=True))))
+            if (runs := self.runs_at(**dict(zip(SYMBOLS, levels, strict=True))))
         }
 
-    def counted_seconds(self, run: GridRun) -> float:
-        """Return the counted time of a run, which is the time of its work at `prices`."""
-        return run.work.seconds(self.prices)
+    def counted_seconds(self, run: RatedGridRun) -> float:
+        """Return the time of a run's work at `unit_costs`, in seconds."""
+        return run.work.seconds(self.unit_costs)
 
     @property
-    def scales(self) -> list[float]:
-        """Factors by which BayesElo scales the Elo of each tournament, smallest first."""
+    def elo_scales(self) -> list[float]:
+        """Factor by which BayesElo scales the Elo of each tournament, smallest first."""
         return sorted(
             self.results.tournaments[name].ratings.model.scale
-            for name in dict.fromkeys(run.tournament for run in self.runs)
+            for name in dict.fromkeys(run.tournament_key for run in self.runs)
         )
 
 
 def read_grid(results: Results) -> Grid:
     """Read the finished runs and their ratings from the tournament of each seed."""
     levels = {symbol: sorted(int(level) for level in results.levels(symbol)) for symbol in SYMBOLS}
-    return Grid(results, levels, [*_runs(results)], prices(results.runs))
+    return Grid(results, levels, [*_runs(results)], fit_unit_costs(results.runs))
 
 
-def _runs(results: Results) -> Iterable[GridRun]:
+def _runs(results: Results) -> Iterable[RatedGridRun]:
     for run in results.runs:
         tournament = results.tournaments.get(run.planned.part)
         if tournament is not None:
             levels = tuple(int(run.factors[symbol]) for symbol in SYMBOLS)
-            yield GridRun(run, run.planned.part, levels, *_elo(tournament, run), work(run))
+            yield RatedGridRun(
+                run, run.planned.part, levels, *_elo(tournament, run), counted_work(run)
+            )
 
 
 def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
@@ -207,22 +212,24 @@ def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     The model's scale is the same in all tournaments, unlike BayesElo's scale, which depends on the
     share of draws.
     """
-    rating = tournament.rating(run)
-    elo = rating.elo_model - tournament.by_name[RANDOM].elo_model
+    rating = tournament.final_rating(run)
+    elo = rating.elo_model - tournament.rating_by_player[RANDOM].elo_model
     return elo, standard_error(rating) / tournament.ratings.model.scale
 
 
-def mean_point(runs: Sequence[GridRun], costs: Sequence[float], unit: TimeUnit) -> Point:
+def mean_elo_point(
+    runs: Sequence[RatedGridRun], costs: Sequence[float], unit: TimeUnit
+) -> ScatterPoint:
     """Return the mean cost and Elo of the runs of one combination.
 
-    `costs` are in seconds, the cost of the point is in `unit`.
+    `costs` are in seconds; the cost of the point is in `unit`.
     """
     elos = [run.elo for run in runs]
-    return Point(
+    return ScatterPoint(
         fmean(costs) / unit.seconds,
         fmean(elos),
         combination_name(runs[0].levels),
-        math.sqrt(sum(run.error**2 for run in runs)) / len(runs),
+        math.sqrt(sum(run.elo_error**2 for run in runs)) / len(runs),
         stdev(elos) if len(elos) > 1 else 0.0,
     )
 

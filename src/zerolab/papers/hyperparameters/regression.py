@@ -1,11 +1,11 @@
 """Regression of Elo on hyper-parameters and time, and the Pareto front of Elo and time.
 
-A front selects the best of many noisy points, so it contains lucky points. A bootstrap estimates
-how often each combination is on the front. It replaces the runs of each combination with their mean
-plus resampled residuals of all runs, for Elo and log2(time) jointly. The residual of a run is its
-deviation from a fit with a constant per combination and per tournament, so it includes measurement
-error. If no combination has two runs, all residuals are 0, and the bootstrap only adds measurement
-error to Elo.
+A Pareto front selects the best of many noisy points, so it contains lucky points. A bootstrap
+estimates how often each combination is on the front. It replaces the runs of each combination with
+their mean plus resampled residuals of all runs, for Elo and log2(time) jointly. The residual of a
+run is its deviation from a fit with a constant per combination and per tournament, so it includes
+measurement error. If no combination has two runs, all residuals are 0, and the bootstrap only adds
+measurement error to Elo.
 
 The regressions are linear fits over runs. Each tournament has its own constant because networks
 from different tournaments have not played each other. x is log2 of a hyper-parameter, so
@@ -37,28 +37,28 @@ from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
     Grid,
-    GridRun,
-    disagreement,
-    mean_point,
+    RatedGridRun,
+    counted_time_deviation,
+    mean_elo_point,
     time_unit,
 )
-from zerolab.papers.hyperparameters.study import FACTORS
+from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
-from zerolab.report.interval_plots import Row, draw_intervals
+from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.report.xy_plots import pareto_front
-from zerolab.studies.claims import Missing
+from zerolab.report.xy_plots import pareto_front_indices
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
     BootstrapEstimate,
-    Spread,
+    SpreadComponents,
     StudentEstimate,
     bootstrap,
     linear_regression,
 )
 
 Floats = NDArray[np.float64]
-_DRAWS = 2000
+_RESAMPLES = 2000
 
 
 class Residuals(NamedTuple):
@@ -74,10 +74,10 @@ class Residuals(NamedTuple):
 
 def residuals(grid: Grid) -> Residuals:
     """Fit a constant per combination and per tournament, and return the residuals."""
-    y = np.array([[run.elo, math.log2(run.seconds)] for run in grid.runs])
+    y = np.array([[run.elo, math.log2(run.training_seconds)] for run in grid.runs])
     groups = (
         [run.levels for run in grid.runs],
-        [run.tournament for run in grid.runs],
+        [run.tournament_key for run in grid.runs],
     )
     x = np.column_stack([
         [float(name == level) for name in names]
@@ -89,8 +89,8 @@ def residuals(grid: Grid) -> Residuals:
     return Residuals(values * math.sqrt(len(y) / freedom) if freedom else 0.0 * values, freedom)
 
 
-def run_spread(grid: Grid) -> Spread | None:
-    """Return the spread of Elo between runs of a combination, or None if each has only one run.
+def run_spread(grid: Grid) -> SpreadComponents | None:
+    """Return the spread of Elo between runs of a combination, or None without repeated runs.
 
     Common shifts of all runs in a tournament, such as the error of Random's rating, are excluded.
     """
@@ -98,40 +98,46 @@ def run_spread(grid: Grid) -> Spread | None:
     if not pooled.freedom:
         return None
     observed = float(np.mean(pooled.values[:, 0] ** 2))
-    measured = float(np.mean([run.error**2 for run in grid.runs]))
-    return Spread(
+    measured = float(np.mean([run.elo_error**2 for run in grid.runs]))
+    return SpreadComponents(
         math.sqrt(observed), math.sqrt(max(0.0, observed - measured)), math.sqrt(measured)
     )
 
 
-def front_shares(grid: Grid) -> list[float]:
-    """Return the share of bootstrap draws in which each combination is on the Pareto front."""
-    combinations = list(grid.combinations().values())
+def pareto_front_shares(grid: Grid) -> list[float]:
+    """Return the share of bootstrap samples in which each combination is on the Pareto front."""
+    combinations = list(grid.runs_by_combination().values())
     pooled, random = residuals(grid), np.random.default_rng(0)
     unit = time_unit([])
-    points = [mean_point(runs, [run.seconds for run in runs], unit) for runs in combinations]
-    noise = np.zeros((_DRAWS, len(combinations), 2))
+    points = [
+        mean_elo_point(runs, [run.training_seconds for run in runs], unit) for runs in combinations
+    ]
+    noise = np.zeros((_RESAMPLES, len(combinations), 2))
     for i, runs in enumerate(combinations):
         if pooled.freedom:
-            rows = random.integers(0, len(pooled.values), (_DRAWS, len(runs)))
+            rows = random.integers(0, len(pooled.values), (_RESAMPLES, len(runs)))
             noise[:, i] = pooled.values[rows].mean(axis=1)
         else:
-            noise[:, i, 0] = random.normal(0.0, points[i].error, _DRAWS)
+            noise[:, i, 0] = random.normal(0.0, points[i].standard_error, _RESAMPLES)
     elos = np.array([point.value for point in points]) + noise[..., 0]
     costs = np.array([point.cost for point in points]) * np.exp2(noise[..., 1])
     counts = np.zeros(len(combinations))
     for cost, elo in zip(costs.tolist(), elos.tolist(), strict=True):
-        counts[pareto_front(cost, elo)] += 1
-    return [float(count) / _DRAWS for count in counts]
+        counts[pareto_front_indices(cost, elo)] += 1
+    return [float(count) / _RESAMPLES for count in counts]
 
 
-def front_table(grid: Grid) -> Table:
-    """Return a table of the mean of each combination and its share of draws on the front."""
-    combinations = list(grid.combinations().values())
-    unit = time_unit(run.seconds for run in grid.runs)
-    points = [mean_point(runs, [run.seconds for run in runs], unit) for runs in combinations]
-    front = pareto_front([point.cost for point in points], [point.value for point in points])
-    shares = front_shares(grid)
+def pareto_front_table(grid: Grid) -> Table:
+    """Return a table of combinations: their means and how often each is on the front."""
+    combinations = list(grid.runs_by_combination().values())
+    unit = time_unit(run.training_seconds for run in grid.runs)
+    points = [
+        mean_elo_point(runs, [run.training_seconds for run in runs], unit) for runs in combinations
+    ]
+    front = pareto_front_indices(
+        [point.cost for point in points], [point.value for point in points]
+    )
+    shares = pareto_front_shares(grid)
     rows: list[list[Cell]] = [
         [
             points[i].label, len(combinations[i]), points[i].cost, points[i].value,
@@ -146,26 +152,26 @@ def front_table(grid: Grid) -> Table:
     return Table("front-shares", "Combinations on the Pareto front", columns, rows)
 
 
-class Fits(NamedTuple):
+class GridFits(NamedTuple):
     """Coefficients of all fits, by symbol."""
 
     elo: dict[str, StudentEstimate]
-    """Coefficients b, Elo per doubling."""
-    work: dict[str, StudentEstimate]
-    """Coefficients a, doublings of counted time per doubling."""
-    time: dict[str, StudentEstimate]
-    """Doublings of measured time per doubling."""
-    equal_work: dict[str, StudentEstimate]
-    """Coefficients c, Elo per doubling at equal counted time."""
-    equal_time: dict[str, StudentEstimate]
-    """Elo per doubling at equal measured time."""
+    """Coefficients b: Elo per doubling."""
+    counted_time: dict[str, StudentEstimate]
+    """Coefficients a: doublings of counted time per doubling."""
+    measured_time: dict[str, StudentEstimate]
+    """Coefficients a fitted to measured time."""
+    elo_at_equal_counted_time: dict[str, StudentEstimate]
+    """Coefficients c: Elo per doubling at equal counted time."""
+    elo_at_equal_measured_time: dict[str, StudentEstimate]
+    """Coefficients c fitted to measured time."""
 
 
-def fit(grid: Grid) -> Fits:
-    """Fit all models; a grid without runs raises ValueError."""
+def fit_grid(grid: Grid) -> GridFits:
+    """Fit all regressions; a grid without runs raises ValueError."""
     x = _logs(grid.runs)
     counted = _log_counted(grid, grid.runs)
-    measured = np.array([math.log2(run.seconds) for run in grid.runs])
+    measured = np.array([math.log2(run.training_seconds) for run in grid.runs])
     elo = np.array([run.elo for run in grid.runs])
     constants, names = _constants(grid)
 
@@ -180,16 +186,16 @@ def fit(grid: Grid) -> Fits:
             for i, symbol in enumerate(SYMBOLS)
         }
 
-    return Fits(jointly(elo), jointly(counted), jointly(measured), one_by_one(counted),
+    return GridFits(jointly(elo), jointly(counted), jointly(measured), one_by_one(counted),
                 one_by_one(measured))  # fmt: skip
 
 
-def _logs(runs: Sequence[GridRun]) -> Floats:
+def _logs(runs: Sequence[RatedGridRun]) -> Floats:
     """Return log2 of all levels, float64[runs, 4]."""
     return np.array([[math.log2(level) for level in run.levels] for run in runs])
 
 
-def _log_counted(grid: Grid, runs: Sequence[GridRun]) -> Floats:
+def _log_counted(grid: Grid, runs: Sequence[RatedGridRun]) -> Floats:
     return np.array([math.log2(grid.counted_seconds(run)) for run in runs])
 
 
@@ -198,20 +204,22 @@ def _constants(grid: Grid) -> tuple[Floats, list[str]]:
 
     The indicators are float64[runs, tournaments - 1], with 1 for the tournament of the run.
     """
-    names = [runs[0].tournament for runs in grid.by_tournament][1:]
-    columns = [[float(run.tournament == name) for name in names] for run in grid.runs]
+    names = [runs[0].tournament_key for runs in grid.runs_by_tournament][1:]
+    columns = [[float(run.tournament_key == name) for name in names] for run in grid.runs]
     return np.array(columns).reshape(len(grid.runs), len(names)), names
 
 
-def lead(grid: Grid, symbol: str) -> BootstrapEstimate | Missing:
-    """Return the coefficient c of I minus that of another hyper-parameter, at equal counted time.
+def lead_of_iterations(grid: Grid, symbol: str) -> BootstrapEstimate | MissingEstimate:
+    """Return the coefficient c of I minus that of another hyper-parameter.
+
+    Both are at equal counted time.
 
     The confidence interval is over runs. The bootstrap resamples runs within each tournament and
     repeats both fits.
     """
     groups = [
         np.column_stack([_logs(runs), _log_counted(grid, runs), [run.elo for run in runs]]).tolist()
-        for runs in grid.by_tournament
+        for runs in grid.runs_by_tournament
     ]
     outer, other = SYMBOLS.index(OUTER), SYMBOLS.index(symbol)
 
@@ -222,7 +230,7 @@ def lead(grid: Grid, symbol: str) -> BootstrapEstimate | Missing:
     try:
         return bootstrap(*groups, statistic=difference)
     except ValueError:
-        return Missing("too few runs to distinguish hyper-parameters from time")
+        return MissingEstimate("too few runs to distinguish hyper-parameters from time")
 
 
 def _centred(rows: Floats) -> Floats:
@@ -232,7 +240,7 @@ def _centred(rows: Floats) -> Floats:
 
 
 def _at_equal_time(rows: Floats, column: int) -> float:
-    """Return c for the x in `column`, or NaN if x and time do not determine it."""
+    """Return c for the x in `column`, or NaN if x and time do not determine c."""
     coefficients, _, rank, _ = np.linalg.lstsq(rows[:, [column, 4]], rows[:, 5], rcond=1e-9)
     return float(coefficients[0]) if rank == 2 else float("nan")
 
@@ -247,14 +255,14 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
         " those with a larger value of one hyper-parameter have smaller values of the others."
         f" {_work_note(grid)} Intervals are Student's t intervals over runs."
     )
-    fits = fit(grid)
+    fits = fit_grid(grid)
     sets = (
         ("all others equal", fits.elo),
-        ("at equal time, counted", fits.equal_work),
-        ("at equal time, measured", fits.equal_time),
+        ("at equal time, counted", fits.elo_at_equal_counted_time),
+        ("at equal time, measured", fits.elo_at_equal_measured_time),
     )
     rows = {
-        f"{symbol}, {name}": Row(estimates[symbol].interval) for name, estimates in sets
+        f"{symbol}, {name}": IntervalRow(estimates[symbol].interval) for name, estimates in sets
         for symbol in SYMBOLS
     }  # fmt: skip
     yield Picture(
@@ -268,18 +276,19 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
 
 
 def _work_note(grid: Grid) -> str:
-    simulation, example, iteration = grid.prices
+    simulation, example, iteration = grid.unit_costs
     return (
         "Counted time is the number of self-play simulations, training examples and iterations,"
-        " each multiplied by a price that is fitted to the times of all runs"
+        " each multiplied by a unit cost that is fitted to the times of all runs"
         f" ({1e6 * simulation:.3g} microseconds, {1e6 * example:.3g} microseconds and"
         f" {iteration:.3g} seconds). Claims use counted time because noise in measured times biases"
         " the coefficients. Measured times differ from counted times by a factor of"
-        f" {2 ** disagreement(grid.results.runs, grid.prices):.2f} (one standard deviation)."
+        f" {2 ** counted_time_deviation(grid.results.runs, grid.unit_costs):.2f} (one standard"
+        " deviation)."
     )
 
 
-def _fit_table(fits: Fits) -> Table:
+def _fit_table(fits: GridFits) -> Table:
     return Table(
         "doubling-effects",
         "Effect of doubling a hyper-parameter",
@@ -291,7 +300,10 @@ def _fit_table(fits: Fits) -> Table:
             Column("Elo at equal time, measured", "+.0f"),
         ],
         [
-            [f"{symbol}, {FACTORS[symbol].title}", *(effects[symbol].interval for effects in fits)]
+            [
+                f"{symbol}, {HYPERPARAMETERS[symbol].title}",
+                *(effects[symbol].interval for effects in fits),
+            ]
             for symbol in SYMBOLS
         ],
     )  # fmt: skip

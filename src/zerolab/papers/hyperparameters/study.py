@@ -11,8 +11,8 @@ from zerolab.studies.design import (
     Level,
     PlannedRun,
     PlannedTournament,
-    full_product,
-    one_at_a_time,
+    full_factorial,
+    one_factor_at_a_time,
     planned_run,
 )
 from zerolab.studies.study import Scale, Study, register_study
@@ -22,37 +22,45 @@ if TYPE_CHECKING:
     from zerolab.studies.results import Results
 
 
-class Factor(NamedTuple):
+class Hyperparameter(NamedTuple):
     """Hyper-parameter of [Wang2020a, Table 1]."""
 
-    setting: str
-    paper: tuple[float, float, float]
-    """Smallest, default and largest value."""
-    hours: tuple[float, float]
+    setting_key: str
+    """Dotted key of the setting."""
+    published_values: tuple[float, float, float]
+    """Smallest, default and largest published value."""
+    published_hours: tuple[float, float]
     """Published hours with the smallest and the largest value [Wang2020a, Table 3]."""
     title: str
+    """Name in reports."""
 
 
 DEFAULT_HOURS = 44.0
 """Published hours with all defaults [Wang2020a, Table 3]."""
 
-FACTORS: Mapping[str, Factor] = {
-    "I": Factor("iterations", (50, 100, 150), (23.8, 60.3), "iterations"),
-    "E": Factor("selfplay.episodes", (10, 50, 100), (17.4, 87.7), "games per iteration"),
-    "T'": Factor("selfplay.temperature_plies", (10, 15, 20), (41.6, 40.4), "first greedy ply"),
-    "m": Factor("search.simulations", (25, 100, 200), (26.0, 64.8), "simulations per move"),
-    "c": Factor("search.selection.c", (0.5, 1.0, 2.0), (50.7, 49.1), "exploration"),
-    "rs": Factor("learn.window", (1, 20, 40), (26.5, 50.7), "iterations in the replay buffer"),
-    "ep": Factor("learn.epochs", (5, 10, 15), (43.4, 55.7), "epochs"),
-    "bs": Factor("learn.batch_size", (32, 64, 96), (47.7, 37.7), "batch size"),
-    "lr": Factor("learn.learning_rate", (0.001, 0.005, 0.01), (47.8, 40.3), "learning rate"),
-    "d": Factor("network.dropout", (0.2, 0.3, 0.4), (51.9, 51.4), "dropout"),
-    "n": Factor("gate.games", (20, 40, 100), (33.5, 57.4), "games per gate"),
-    "u": Factor("gate.threshold", (0.5, 0.6, 0.7), (39.7, 40.4), "gate threshold"),
+HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
+    "I": Hyperparameter("iterations", (50, 100, 150), (23.8, 60.3), "iterations"),
+    "E": Hyperparameter("selfplay.episodes", (10, 50, 100), (17.4, 87.7), "games per iteration"),
+    "T'": Hyperparameter(
+        "selfplay.temperature_plies", (10, 15, 20), (41.6, 40.4), "first greedy ply"
+    ),
+    "m": Hyperparameter("search.simulations", (25, 100, 200), (26.0, 64.8), "simulations per move"),
+    "c": Hyperparameter("search.selection.c", (0.5, 1.0, 2.0), (50.7, 49.1), "exploration"),
+    "rs": Hyperparameter(
+        "learn.window", (1, 20, 40), (26.5, 50.7), "iterations in the replay buffer"
+    ),
+    "ep": Hyperparameter("learn.epochs", (5, 10, 15), (43.4, 55.7), "epochs"),
+    "bs": Hyperparameter("learn.batch_size", (32, 64, 96), (47.7, 37.7), "batch size"),
+    "lr": Hyperparameter(
+        "learn.learning_rate", (0.001, 0.005, 0.01), (47.8, 40.3), "learning rate"
+    ),
+    "d": Hyperparameter("network.dropout", (0.2, 0.3, 0.4), (51.9, 51.4), "dropout"),
+    "n": Hyperparameter("gate.games", (20, 40, 100), (33.5, 57.4), "games per gate"),
+    "u": Hyperparameter("gate.threshold", (0.5, 0.6, 0.7), (39.7, 40.4), "gate threshold"),
 }
 """Hyper-parameters by symbol in the paper.
 
-T' counts plies from 1, so the moves of T' - 1 plies are sampled."""
+T' counts plies from 1, so moves are sampled in T' - 1 plies."""
 
 _REDUCED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
     "smoke": {
@@ -79,7 +87,7 @@ LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
 """Levels of the full grid [Wang2020a, Table 2], reduced at smaller scales."""
 
 DEFAULT = "default"
-"""Level of the factor ``changed`` for runs with default settings."""
+"""Level of the factor ``changed`` in runs with default settings."""
 TOURNAMENT = "tournament"
 """Part with the tournament of the sweep. Other parts are named after the changed parameter."""
 
@@ -95,21 +103,21 @@ _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 
 _GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper": 10}
 
 
-def levels(scale: str, symbol: str) -> tuple[float, float, float]:
+def scaled_values(scale: str, symbol: str) -> tuple[float, float, float]:
     """Return the smallest, default and largest value of a hyper-parameter at a scale.
 
-    Two of them can be equal at scale `smoke`.
+    Two of the values can be equal at scale `smoke`.
     """
-    return _REDUCED[scale].get(symbol, FACTORS[symbol].paper)
+    return _REDUCED[scale].get(symbol, HYPERPARAMETERS[symbol].published_values)
 
 
-def changed(scale: str, symbol: str, value: Level) -> str:
+def changed_level(scale: str, symbol: str, value: Level) -> str:
     """Return the level of the factor ``changed`` for a value, such as ``m=200`` or `DEFAULT`."""
-    return DEFAULT if value == levels(scale, symbol)[1] else f"{symbol}={value:g}"
+    return DEFAULT if value == scaled_values(scale, symbol)[1] else f"{symbol}={value:g}"
 
 
 @register_study
-class HyperparameterSweep(Study):
+class HyperparameterSweepStudy(Study):
     """Sweep twelve hyper-parameters of self-play one at a time: losses, hours and strength.
 
     Train on 6x6 Othello with three values of each of twelve hyper-parameters, keeping the others at
@@ -126,18 +134,18 @@ class HyperparameterSweep(Study):
     name: ClassVar[str] = "hyperparameter-sweep"
 
     def design(self, scale: Scale) -> Design:
-        values = {symbol: levels(scale, symbol) for symbol in FACTORS}
+        values = {symbol: scaled_values(scale, symbol) for symbol in HYPERPARAMETERS}
         default = {symbol: three_values[1] for symbol, three_values in values.items()}
         runs = [
             _sweep_run(scale, combination, seed, number)
-            for number, combination in enumerate(one_at_a_time(values, default))
+            for number, combination in enumerate(one_factor_at_a_time(values, default))
             for seed in range(_SEEDS[scale])
         ]
         tournament = PlannedTournament(
             TOURNAMENT,
             _BOARD[scale],
             {run.label: run for run in runs},
-            games=_GAMES[scale],
+            games_per_pair=_GAMES[scale],
             openings=OPENINGS[scale],
             options=f"simulations={default['m']:g}&selection.c={default['c']:g}",
         )
@@ -151,10 +159,10 @@ class HyperparameterSweep(Study):
 
 def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
     """Return a run in the part named after its changed hyper-parameter."""
-    names = (changed(scale, symbol, value) for symbol, value in values.items())
+    names = (changed_level(scale, symbol, value) for symbol, value in values.items())
     name = next((name for name in names if name != DEFAULT), DEFAULT)
-    settings = {FACTORS[symbol].setting: value for symbol, value in values.items()}
-    sampled_plies = FACTORS["T'"].setting
+    settings = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
+    sampled_plies = HYPERPARAMETERS["T'"].setting_key
     changes = {**CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
     return planned_run(
         name.partition("=")[0],
@@ -168,7 +176,7 @@ def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int)
 
 
 @register_study
-class HyperparameterCorrelation(Study):
+class HyperparameterCorrelationStudy(Study):
     """Vary iterations, episodes, simulations and epochs together: Elo against time, Pareto fronts.
 
     Train on 6x6 Othello with all 81 combinations of three values each of I, E, m and ep, without
@@ -199,7 +207,7 @@ class HyperparameterCorrelation(Study):
                     seed,
                     group=number,
                 )
-                for number, combination in enumerate(full_product(LEVELS[scale]))
+                for number, combination in enumerate(full_factorial(LEVELS[scale]))
             ]
             runs += trained
             tournaments.append(
@@ -207,7 +215,7 @@ class HyperparameterCorrelation(Study):
                     part,
                     _BOARD[scale],
                     {run.label: run for run in trained},
-                    games=_GRID_GAMES[scale],
+                    games_per_pair=_GRID_GAMES[scale],
                     openings=OPENINGS[scale],
                     options=f"simulations={middle}",
                 )
@@ -222,5 +230,5 @@ class HyperparameterCorrelation(Study):
 
 def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
     reduced = {key: value for key, value in CHANGES[scale].items() if not key.startswith("gate")}
-    changes = {FACTORS[symbol].setting: value for symbol, value in values.items()}
+    changes = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
     return {**reduced, "gate": "always", **changes}

@@ -8,20 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from zerolab.papers.elo import elo_table
-from zerolab.papers.hyperparameters.effects import hour_blocks, importance_blocks
-from zerolab.papers.hyperparameters.findings import sweep_findings
+from zerolab.papers.hyperparameters.effects import importance_blocks, training_time_blocks
+from zerolab.papers.hyperparameters.findings import sweep_statistics
 from zerolab.papers.hyperparameters.study import DEFAULT
-from zerolab.papers.hyperparameters.sweep_runs import PLACES, Setting, Sweep, seconds
+from zerolab.papers.hyperparameters.sweep_runs import (
+    VALUE_NAMES,
+    Sweep,
+    SweepValue,
+    training_seconds,
+)
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.figures import Sample
+from zerolab.report.figures import RunSample
 from zerolab.report.interval import Cell, cell_text
-from zerolab.report.interval_plots import draw_bars
+from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import judge
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import STAGES, Results, TrainedRun, provenance
-from zerolab.studies.statistics import Spread
+from zerolab.studies.statistics import SpreadComponents
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
 _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -29,26 +34,26 @@ _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
     "losses-policy": ("Policy loss", ("policy",)),
     "losses-value": ("Value loss", ("value",)),
 }
-"""Title and terms of the loss in each picture, by name of the picture."""
+"""Title and terms of the loss in each figure, by name of the figure."""
 
 
-def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield a picture of each loss, with a panel per hyper-parameter and a line per value."""
+def epoch_loss_blocks(sweep: Sweep) -> Iterator[Block]:
+    """Yield a figure for each loss, with a panel per hyper-parameter and a line per value."""
     yield Heading("Losses by epoch")
-    if not sweep.results.where():
-        yield Paragraph(f"No run is finished: {sweep.results.missing_message()}.")
+    if not sweep.results.runs_where():
+        yield Paragraph(f"No run is finished: {sweep.results.unfinished_message()}.")
         return
     for name, (title, terms) in _LOSSES.items():
         panels = {
-            _loss_heading(settings): {
-                **dict.fromkeys(PLACES, Curve([], [])),  # keeps colours the same
+            _loss_heading(sweep_values): {
+                **dict.fromkeys(VALUE_NAMES, Curve([], [])),  # keeps colours the same
                 **{
-                    PLACES[setting.place]: loss_curve(setting.runs, terms)
-                    for setting in settings
-                    if setting.runs
+                    VALUE_NAMES[sweep_value.value_index]: loss_curve(sweep_value.runs, terms)
+                    for sweep_value in sweep_values
+                    if sweep_value.runs
                 },
             }
-            for settings in sweep.by_symbol.values()
+            for sweep_values in sweep.values_by_symbol.values()
         }
         yield Picture(
             name,
@@ -62,14 +67,15 @@ def epoch_blocks(sweep: Sweep) -> Iterator[Block]:
         )
 
 
-def _loss_heading(settings: Sequence[Setting]) -> str:
-    return f"{settings[0].symbol} = {', '.join(f'{setting.value:g}' for setting in settings)}"
+def _loss_heading(sweep_values: Sequence[SweepValue]) -> str:
+    values = ", ".join(f"{sweep_value.value:g}" for sweep_value in sweep_values)
+    return f"{sweep_values[0].symbol} = {values}"
 
 
 def loss_curve(runs: Sequence[TrainedRun], terms: Sequence[str]) -> Curve:
     """Return the sum of the losses `terms` after each epoch, with iterations on the x axis.
 
-    Curves of runs with fewer epochs, such as runs with iterations that had no examples, end early.
+    Runs with fewer epochs, for example because iterations had no examples, have shorter curves.
     """
     longest = max((run.epoch_losses for run in runs), key=lambda losses: sum(map(len, losses)))
     x = [
@@ -88,57 +94,63 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
     """Yield the figure and the table of Elo, and the spread between runs of a setting."""
     yield Heading("Strength")
     if sweep.tournament is None:
-        yield Paragraph(f"The tournament is not finished: {sweep.results.missing_message()}.")
+        yield Paragraph(f"The tournament is not finished: {sweep.results.unfinished_message()}.")
         return
-    if not sweep.default or not any(setting.runs for setting in sweep.others):
-        yield Paragraph(f"Too few runs are finished: {sweep.results.missing_message()}.")
+    if not sweep.default_runs or not any(sweep_value.runs for sweep_value in sweep.changed_values):
+        yield Paragraph(f"Too few runs are finished: {sweep.results.unfinished_message()}.")
         return
     groups = {
         symbol: {
-            **dict.fromkeys(PLACES, Sample([])),  # keeps colours the same
-            **{PLACES[setting.place]: sweep.elo_sample(setting.runs) for setting in settings},
+            **dict.fromkeys(VALUE_NAMES, RunSample([])),  # keeps colours the same
+            **{
+                VALUE_NAMES[sweep_value.value_index]: sweep.elo_sample_above_random(
+                    sweep_value.runs
+                )
+                for sweep_value in sweep_values
+            },
         }
-        for symbol, settings in sweep.by_symbol.items()
+        for symbol, sweep_values in sweep.values_by_symbol.items()
     }
     yield Picture(
         "elo",
-        draw_bars(groups, "Elo of final networks relative to Random", "Elo, Random = 0"),
+        draw_grouped_runs(groups, "Elo of final networks relative to Random", "Elo, Random = 0"),
         "A single tournament between Random and all final networks. All networks search with the"
         " default number of simulations and the default c, so differences are due to training. The"
         " runs with default settings are the same in all groups.",
     )
-    rows = {"": {DEFAULT: sweep.elo_sample(sweep.default)}}
+    rows = {"": {DEFAULT: sweep.elo_sample_above_random(sweep.default_runs)}}
     rows |= {
         symbol: {
-            f"{setting.value:g}": sweep.elo_sample(setting.runs)
-            for setting in settings
-            if setting.place != 1 and setting.runs
+            f"{sweep_value.value:g}": sweep.elo_sample_above_random(sweep_value.runs)
+            for sweep_value in sweep_values
+            if sweep_value.value_index != 1 and sweep_value.runs
         }
-        for symbol, settings in sweep.by_symbol.items()
+        for symbol, sweep_values in sweep.values_by_symbol.items()
     }
     title = "Elo relative to Random by setting"
     yield elo_table("elo-by-setting", title, rows, "parameter", "value")
     yield Paragraph(_spread_note([sample for group in rows.values() for sample in group.values()]))
 
 
-def pooled_spread(samples: Sequence[Sample]) -> Spread | None:
+def pooled_spread(samples: Sequence[RunSample]) -> SpreadComponents | None:
     """Return the pooled spread between runs of a setting, or None if all settings have one run.
 
-    Like `spread`, this uses the method of moments, applied to deviations from the setting's mean.
+    Like `spread_components`, this uses the method of moments, applied to deviations from the mean
+    of each setting.
     """
     repeated = [sample for sample in samples if len(sample.values) > 1]
     freedom = sum(len(sample.values) - 1 for sample in repeated)
     if not freedom:
         return None
     squares = sum(float(np.var(sample.values) * len(sample.values)) for sample in repeated)
-    errors = [error**2 for sample in repeated for error in sample.errors]
+    errors = [error**2 for sample in repeated for error in sample.standard_errors]
     observed, measured = squares / freedom, float(np.mean(errors))
-    return Spread(
+    return SpreadComponents(
         math.sqrt(observed), math.sqrt(max(0.0, observed - measured)), math.sqrt(measured)
     )
 
 
-def _spread_note(samples: Sequence[Sample]) -> str:
+def _spread_note(samples: Sequence[RunSample]) -> str:
     components = pooled_spread(samples)
     if components is None:
         return (
@@ -148,9 +160,9 @@ def _spread_note(samples: Sequence[Sample]) -> str:
     return (
         "Pooled over all settings, runs of a setting vary with a standard deviation of"
         f" {components.observed:.0f} Elo. Measurement error accounts for"
-        f" {cell_text(components.explained, '.0%')} of that variance"
-        f" ({components.measurement:.0f} Elo per run). The standard deviation of the true strengths"
-        f" is {components.between:.0f} Elo."
+        f" {cell_text(components.error_share, '.0%')} of that variance"
+        f" ({components.measurement_error:.0f} Elo per run). The standard deviation of the true"
+        f" strengths is {components.between_runs:.0f} Elo."
     )
 
 
@@ -160,15 +172,19 @@ _SUBJECT = "which hyper-parameters matter"
 def sweep_report(results: Results) -> Document:
     """Return the report on all finished work."""
     sweep = Sweep(results)
-    missing_message = results.missing_message()
+    unfinished_message = results.unfinished_message()
     blocks: list[Block] = [
-        *([Paragraph(f"The study is not finished: {missing_message}.")] if missing_message else []),
+        *(
+            [Paragraph(f"The study is not finished: {unfinished_message}.")]
+            if unfinished_message
+            else []
+        ),
         Heading("Findings"),
-        ClaimTable(judge(sweep_findings(sweep))),
+        ClaimTable(judge_claims(sweep_statistics(sweep))),
         *importance_blocks(sweep),
         *strength_blocks(sweep),
-        *hour_blocks(sweep),
-        *epoch_blocks(sweep),
+        *training_time_blocks(sweep),
+        *epoch_loss_blocks(sweep),
     ]
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(sweep)]
@@ -187,10 +203,10 @@ def _runs_table(sweep: Sweep) -> Table:
 
 
 def _run_cells(sweep: Sweep, run: TrainedRun) -> list[Cell]:
-    elo, error = sweep.elos.get(run.planned.label, (None, None))
-    losses = run.final_losses[-1]
+    elo, error = sweep.elo_and_error_by_label.get(run.planned.label, (None, None))
+    losses = run.last_epoch_losses[-1]
     return [
         run.factors["changed"], run.factors["seed"], elo, error, losses["policy"], losses["value"],
-        run.training_elo[-1], run.accepted, run.positions,
-        *(run.seconds[stage] for stage in STAGES), seconds(run), run.planned.key,
+        run.training_elos[-1], run.accepted_count, run.position_count,
+        *(run.seconds_by_stage[stage] for stage in STAGES), training_seconds(run), run.planned.key,
     ]  # fmt: skip

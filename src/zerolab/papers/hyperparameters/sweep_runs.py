@@ -10,30 +10,30 @@ from zerolab.papers.elo import standard_error
 from zerolab.papers.hyperparameters.study import (
     DEFAULT,
     DEFAULT_HOURS,
-    FACTORS,
+    HYPERPARAMETERS,
     TOURNAMENT,
-    changed,
-    levels,
+    changed_level,
+    scaled_values,
 )
-from zerolab.report.figures import Sample
+from zerolab.report.figures import RunSample
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
-from zerolab.studies.statistics import sample_of_runs
+from zerolab.studies.statistics import plot_sample
 
 RANDOM = "random"
 
-PLACES = ("least value", "default", "greatest value")
-"""Names of the three values of each hyper-parameter."""
+VALUE_NAMES = ("least value", "default", "greatest value")
+"""Names of the three values of each hyper-parameter, in ascending order of the values."""
 
 
-class Setting(NamedTuple):
-    """Value of one hyper-parameter, with all others at their defaults."""
+class SweepValue(NamedTuple):
+    """Value of one hyper-parameter in the sweep, with all others at their defaults."""
 
     symbol: str
-    place: int
-    """Index in `PLACES`."""
+    value_index: int
+    """Index of the value's name in `VALUE_NAMES`."""
     value: float
     runs: list[TrainedRun]
-    """Finished runs. The default setting of each hyper-parameter has the same runs."""
+    """Finished runs. The default values of all hyper-parameters share the same runs."""
 
     @property
     def name(self) -> str:
@@ -42,12 +42,12 @@ class Setting(NamedTuple):
 
     @property
     def published_hours(self) -> float:
-        """Published hours [Wang2020a, Table 3]."""
-        low, high = FACTORS[self.symbol].hours
-        return (low, DEFAULT_HOURS, high)[self.place]
+        """Published hours of training [Wang2020a, Table 3]."""
+        low, high = HYPERPARAMETERS[self.symbol].published_hours
+        return (low, DEFAULT_HOURS, high)[self.value_index]
 
     @property
-    def published_ratio(self) -> float:
+    def published_hours_ratio(self) -> float:
         """Published hours divided by the published hours of the default."""
         return self.published_hours / DEFAULT_HOURS
 
@@ -58,34 +58,39 @@ class Sweep:
     def __init__(self, results: Results) -> None:
         self.results = results
         scale = results.scale
-        self.by_symbol = {
+        self.values_by_symbol = {
             symbol: [
-                Setting(symbol, place, value, results.where(changed=changed(scale, symbol, value)))
-                for place, value in enumerate(levels(scale, symbol))
-                if place == 1 or value != levels(scale, symbol)[1]
+                SweepValue(
+                    symbol,
+                    value_index,
+                    value,
+                    results.runs_where(changed=changed_level(scale, symbol, value)),
+                )
+                for value_index, value in enumerate(scaled_values(scale, symbol))
+                if value_index == 1 or value != scaled_values(scale, symbol)[1]
             ]
-            for symbol in FACTORS
+            for symbol in HYPERPARAMETERS
         }
 
     @property
-    def default(self) -> list[TrainedRun]:
+    def default_runs(self) -> list[TrainedRun]:
         """Runs with default settings."""
-        return self.results.where(changed=DEFAULT)
+        return self.results.runs_where(changed=DEFAULT)
 
     @property
-    def others(self) -> list[Setting]:
-        """Settings that differ from the defaults."""
+    def changed_values(self) -> list[SweepValue]:
+        """All values that differ from the defaults."""
         return [
-            setting
-            for settings in self.by_symbol.values()
-            for setting in settings
-            if setting.place != 1
+            sweep_value
+            for sweep_values in self.values_by_symbol.values()
+            for sweep_value in sweep_values
+            if sweep_value.value_index != 1
         ]
 
     @property
-    def settings(self) -> list[list[TrainedRun]]:
-        """Finished runs of each setting, starting with the default."""
-        return [self.default, *(setting.runs for setting in self.others)]
+    def run_groups(self) -> list[list[TrainedRun]]:
+        """Finished runs with the defaults, followed by those of each changed value."""
+        return [self.default_runs, *(sweep_value.runs for sweep_value in self.changed_values)]
 
     @property
     def tournament(self) -> PlayedTournament | None:
@@ -93,12 +98,14 @@ class Sweep:
         return self.results.tournaments.get(TOURNAMENT)
 
     @property
-    def complete(self) -> bool:
-        """True if each setting has a finished run."""
-        return bool(self.default) and all(setting.runs for setting in self.others)
+    def is_complete(self) -> bool:
+        """True if the defaults and each changed value have a finished run."""
+        return bool(self.default_runs) and all(
+            sweep_value.runs for sweep_value in self.changed_values
+        )
 
     @cached_property
-    def elos(self) -> dict[str, tuple[float, float]]:
+    def elo_and_error_by_label(self) -> dict[str, tuple[float, float]]:
         """Elo relative to Random and its standard error, by run label.
 
         The dictionary is empty if the tournament is not finished. The errors exclude the error of
@@ -107,32 +114,35 @@ class Sweep:
         tournament = self.tournament
         if tournament is None:
             return {}
-        random_elo = tournament.by_name[RANDOM].elo
-        ratings = {run.planned.label: tournament.rating(run) for run in self.results.where()}
+        random_elo = tournament.rating_by_player[RANDOM].elo
+        ratings = {
+            run.planned.label: tournament.final_rating(run) for run in self.results.runs_where()
+        }
         return {
             label: (rating.elo - random_elo, standard_error(rating))
             for label, rating in ratings.items()
         }
 
-    def elo(self, run: TrainedRun) -> float:
-        """Return a run's Elo relative to Random; unrated runs raise KeyError."""
-        return self.elos[run.planned.label][0]
+    def elo_above_random(self, run: TrainedRun) -> float:
+        """Return a run's Elo relative to Random; a run without a rating raises KeyError."""
+        return self.elo_and_error_by_label[run.planned.label][0]
 
-    def elo_sample(self, runs: Sequence[TrainedRun]) -> Sample:
-        """Return the Elo of `runs` relative to Random."""
-        elos = [self.elos[run.planned.label] for run in runs]
-        return sample_of_runs([elo for elo, _ in elos], [error for _, error in elos])
+    def elo_sample_above_random(self, runs: Sequence[TrainedRun]) -> RunSample:
+        """Return the Elo of `runs` relative to Random, with standard errors."""
+        elos = [self.elo_and_error_by_label[run.planned.label] for run in runs]
+        return plot_sample([elo for elo, _ in elos], [error for _, error in elos])
 
 
 def final_loss(run: TrainedRun) -> float:
     """Return policy loss plus value loss in the last epoch of the last iteration."""
-    losses = run.final_losses[-1]
+    losses = run.last_epoch_losses[-1]
     return losses["policy"] + losses["value"]
 
 
-def seconds(run: TrainedRun) -> float:
+def training_seconds(run: TrainedRun) -> float:
     """Return the training time of a run in seconds."""
     return run.total_seconds
 
 
-Measure = Callable[[TrainedRun], float]
+RunMeasure = Callable[[TrainedRun], float]
+"""Function that measures a run, such as `final_loss`."""

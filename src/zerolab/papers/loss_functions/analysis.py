@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zerolab.papers.elo import GAME_TITLES, elo_sample, elo_table, training_elo_errors
-from zerolab.papers.loss_functions.findings import PUBLISHED, loss_findings, part_title
+from zerolab.papers.loss_functions.findings import PUBLISHED, loss_statistics, part_title
 from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.figures import Sample
-from zerolab.report.interval_plots import draw_bars
+from zerolab.report.figures import RunSample
+from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import judge
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, provenance
-from zerolab.studies.statistics import sample_of_runs
+from zerolab.studies.statistics import plot_sample
 from zerolab.studies.study import scale_caveats
 
 
@@ -26,7 +26,7 @@ def loss_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(loss_findings(results))),
+        ClaimTable(judge_claims(loss_statistics(results))),
         *_tournaments(results),
         *_training_elo(results),
         *_losses(results),
@@ -42,21 +42,23 @@ def loss_report(results: Results) -> Document:
 
 def _above_random(
     results: Results, part: str, target: str, published: Sequence[float] | None
-) -> Sample:
+) -> RunSample:
     """Return the Elo of runs relative to Random.
 
-    `published` holds the published means for the game and board size, with Random's last.
+    `published` contains the published means for the game and board size; the last is Random's.
     """
     tournament = results.tournaments[part]
-    random_elo = tournament.by_name["random"].elo
-    elos = elo_sample(tournament, results.where(part, loss=target))
+    random_elo = tournament.rating_by_player["random"].elo
+    elos = elo_sample(tournament, results.runs_where(part, loss=target))
     published_mean = published[list(TARGETS).index(target)] - published[-1] if published else None
-    return sample_of_runs([elo - random_elo for elo in elos.values], elos.errors, published_mean)
+    return plot_sample(
+        [elo - random_elo for elo in elos.values], elos.standard_errors, published_mean
+    )
 
 
 def _tournaments(results: Results) -> Iterator[Block]:
     yield Heading("Tournament Elo")
-    groups: dict[str, dict[str, Sample]] = {
+    groups: dict[str, dict[str, RunSample]] = {
         part_title(part): {
             symbol: _above_random(results, part, target, PUBLISHED.get(part))
             for target, symbol in TARGETS.items()
@@ -65,11 +67,11 @@ def _tournaments(results: Results) -> Iterator[Block]:
         if part in results.tournaments
     }
     if not groups:
-        yield Paragraph(f"No tournament is finished: {results.missing_message()}.")
+        yield Paragraph(f"No tournament is finished: {results.unfinished_message()}.")
         return
     yield Picture(
         "tournament-elo",
-        draw_bars(groups, "Elo of final networks by minimised loss",
+        draw_grouped_runs(groups, "Elo of final networks by minimised loss",
                   "tournament Elo above Random's", baseline=0.0),
         "Round robin between Random and all final networks for a game and board size. Compare"
         " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
@@ -86,14 +88,14 @@ def _training_elo(results: Results) -> Iterator[Block]:
         part_title(part): {
             symbol: runs
             for target, symbol in TARGETS.items()
-            if (runs := results.where(part, loss=target))
+            if (runs := results.runs_where(part, loss=target))
         }
         for part in results.design.parts
     }
     panels = {
         title: {
             symbol: _curve(
-                [run.training_elo for run in runs], [training_elo_errors(run) for run in runs]
+                [run.training_elos for run in runs], [training_elo_errors(run) for run in runs]
             )
             for symbol, runs in by_loss.items()
         }
@@ -115,8 +117,8 @@ def _training_elo(results: Results) -> Iterator[Block]:
     )  # fmt: skip
     groups = {
         title: {
-            symbol: sample_of_runs(
-                [run.training_elo[-1] for run in runs],
+            symbol: plot_sample(
+                [run.training_elos[-1] for run in runs],
                 [training_elo_errors(run)[-1] for run in runs],
             )
             for symbol, runs in by_loss.items()
@@ -126,7 +128,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
     }
     yield Picture(
         "training-elo-final",
-        draw_bars(groups, "Training Elo after the last iteration", "training Elo"),
+        draw_grouped_runs(groups, "Training Elo after the last iteration", "training Elo"),
         "For comparison with the tournament Elo above, on which the paper's conclusions rest.",
     )
 
@@ -145,12 +147,12 @@ def _losses(results: Results) -> Iterator[Block]:
     for game in GAMES:
         panels = {
             f"{symbol} minimised, {size}": {
-                name: _curve([[losses[loss] for losses in run.final_losses] for run in runs])
+                name: _curve([[losses[loss] for losses in run.last_epoch_losses] for run in runs])
                 for loss, name in TARGETS.items()
             }
             for size in SIZES
             for target, symbol in TARGETS.items()
-            if (runs := results.where(f"{game}-{size}", loss=target))
+            if (runs := results.runs_where(f"{game}-{size}", loss=target))
         }
         if panels:
             yield Picture(
@@ -165,7 +167,7 @@ def _losses(results: Results) -> Iterator[Block]:
 
 
 def _grid(results: Results) -> Iterator[Block]:
-    groups: dict[str, dict[str, Sample]] = {}
+    groups: dict[str, dict[str, RunSample]] = {}
     for part in results.design.parts:
         tournament = results.tournaments.get(f"{part}-{LAMBDA}")
         if tournament is None:
@@ -175,13 +177,13 @@ def _grid(results: Results) -> Iterator[Block]:
             weight: f"{LAMBDA}={weight}" for weight in weights if weight
         }
         for weight, level in sorted(levels.items(), key=lambda item: float(item[0])):
-            sample = elo_sample(tournament, results.where(part, loss=level))
+            sample = elo_sample(tournament, results.runs_where(part, loss=level))
             groups.setdefault(f"{LAMBDA} = {weight}", {})[part_title(part)] = sample
     if groups:
         yield Heading("Weighting of policy and value")
         yield Picture(
             "lambda",
-            draw_bars(groups, "Elo by weight of the policy loss", "tournament Elo"),
+            draw_grouped_runs(groups, "Elo by weight of the policy loss", "tournament Elo"),
             "l = lambda l_p + (1 - lambda) l_v [Wang2019]. With lambda = 0 only the value loss"
             " counts, with lambda = 1 only the policy loss. One tournament per game.",
         )

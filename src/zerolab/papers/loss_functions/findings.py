@@ -7,20 +7,20 @@ from collections.abc import Mapping
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    both_elos,
-    elo_correlation,
+    corrected_elo_correlation,
     elo_difference,
     elo_sample,
-    removed_runs,
+    removed_runs_note,
+    run_elos,
     standard_error,
-    unfinished,
+    unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.study import TARGETS
 from zerolab.report.claims import Claim
-from zerolab.studies.claims import Missing
-from zerolab.studies.joint_estimates import smallest
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import Estimate, StudentEstimate, mean_of, weighted_sum
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
 
 PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
     "othello-5x5": (26, 36, -15, 45, -735),
@@ -82,51 +82,50 @@ BIAS_CLAIM = Claim(
 )
 
 
-def loss_findings(results: Results) -> dict[Claim, Estimate | Missing]:
+def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
-    statistics: dict[Claim, Estimate | Missing] = {
+    statistics: dict[Claim, ClaimEstimate | MissingEstimate] = {
         claim: elo_difference(results, part, "loss", "value", "sum")
         for part, claim in VALUE_CLAIMS.items()
     }
     statistics[POLICY_CLAIM] = elo_difference(results, "gobang-6x6", "loss", "policy", "sum")
-    statistics[LEARNING_CLAIM] = weakest(results)
+    statistics[LEARNING_CLAIM] = weakest_elo(results)
     statistics[BIAS_CLAIM] = training_elo_correlation(results)
     return statistics
 
 
-def weakest(results: Results) -> Estimate | Missing:
+def weakest_elo(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the Elo, relative to Random, of the weakest combination of game, size and loss.
 
-    The estimate accounts for selecting the weakest combination after the fact. Each difference
-    includes the error of Random's own rating. The correlation between that error and those of the
-    runs is neglected, because the constraint that dozens of ratings sum to 0 hardly correlates any
-    two of them.
+    The estimate accounts for the selection of the weakest combination after the fact. Each
+    difference includes the error of Random's own rating. Correlations between this error and those
+    of the runs are neglected: they arise only because dozens of ratings must sum to 0.
     """
     parts = list(results.design.parts)
-    if missing := unfinished(results, parts):
+    if missing := unfinished_tournaments_note(results, parts):
         return missing
     above = []
     for part in parts:
         tournament = results.tournaments[part]
-        random_rating = tournament.by_name["random"]
+        random_rating = tournament.rating_by_player["random"]
         random_elo = StudentEstimate(random_rating.elo, standard_error(random_rating), math.inf)
         for target in TARGETS:
-            elos = elo_sample(tournament, results.where(part, loss=target)).values
+            elos = elo_sample(tournament, results.runs_where(part, loss=target)).values
             if not elos:
-                return removed_runs(results, part)
+                return removed_runs_note(results, part)
             above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, random_elo)]))
-    return smallest(above)
+    return estimate_smallest(above)
 
 
-def training_elo_correlation(results: Results) -> Estimate | Missing:
-    """Return the correlation between training Elo and tournament Elo over all runs."""
+def training_elo_correlation(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the mean correlation between training Elo and tournament Elo."""
     parts = list(results.design.parts)
-    if missing := unfinished(results, parts):
+    if missing := unfinished_tournaments_note(results, parts):
         return missing
     groups = []
     for part in parts:
-        runs = [run for target in TARGETS for run in results.where(part, loss=target)]
+        runs = [run for target in TARGETS for run in results.runs_where(part, loss=target)]
         if not runs:
-            return removed_runs(results, part)
-        groups.append(both_elos(results.tournaments[part], runs))
-    return elo_correlation(groups)
+            return removed_runs_note(results, part)
+        groups.append(run_elos(results.tournaments[part], runs))
+    return corrected_elo_correlation(groups)

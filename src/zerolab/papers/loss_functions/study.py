@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from zerolab.studies.results import Results
 
 TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
-"""Symbols used in the papers, by name of the minimised loss."""
+"""Symbol in the papers, by name of the minimised loss."""
 GAMES = ("othello", "connect_four", "gobang")
 SIZES = ("5x5", "6x6")
 LAMBDA = "lambda"
 """Name of the weight grid's factor and tournaments."""
 BALANCES = (0.25, 0.5, 0.75)
-"""Values of lambda in the grid; 0 and 1 are the value loss and the policy loss alone."""
+"""Values of lambda in the grid. 0 and 1 are the value loss and the policy loss alone."""
 
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
 
 
 @register_study
-class LossFunctions(Study):
+class LossFunctionsStudy(Study):
     """Compare four loss functions on three games of two sizes, by training Elo and by tournament.
 
     Train several runs per loss on Othello, Connect Four and Gobang, on 5x5 and 6x6 boards. Training
@@ -99,7 +99,12 @@ def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
 def _tournament(
     scale: Scale, part: str, game: str, runs: list[PlannedRun], name: str = ""
 ) -> PlannedTournament:
-    entrants = {run.label: run for run in runs}
+    run_by_player = {run.label: run for run in runs}
     return PlannedTournament(
-        part, game, entrants, games=_GAMES_PER_PAIR[scale], openings=OPENINGS[scale], name=name
+        part,
+        game,
+        run_by_player,
+        games_per_pair=_GAMES_PER_PAIR[scale],
+        openings=OPENINGS[scale],
+        name=name,
     )

@@ -9,17 +9,17 @@ from statistics import mean, stdev
 from zerolab.papers.elo import (
     elo_sample,
     elo_table,
-    random_sample,
-    rated_sample,
-    removed_runs,
-    unfinished,
+    random_player_sample,
+    removed_runs_note,
+    sample_of_ratings,
+    unfinished_tournaments_note,
 )
 from zerolab.papers.published_bugs.findings import (
     CLOSURES,
-    bug_findings,
-    closure_ratings,
-    computed_labels,
-    uncomputed_labels,
+    bug_statistics,
+    label_results,
+    missing_label_results,
+    ratings_by_loss,
 )
 from zerolab.papers.published_bugs.study import (
     CLOSURE,
@@ -36,13 +36,13 @@ from zerolab.papers.published_bugs.study import (
 from zerolab.ratings.bayes import Rating
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.figures import Sample
+from zerolab.report.figures import RunSample
 from zerolab.report.interval import Cell
-from zerolab.report.interval_plots import draw_bars
+from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import judge
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, provenance
-from zerolab.studies.statistics import difference_of_means, sample_of_runs
+from zerolab.studies.statistics import difference_of_means, plot_sample
 from zerolab.studies.study import scale_caveats
 
 OWN, SHARED = "own networks", "the last run's network"
@@ -67,7 +67,7 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(bug_findings(results))),
+        ClaimTable(judge_claims(bug_statistics(results))),
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),
@@ -99,7 +99,7 @@ def _rates(results: Results) -> Iterator[Block]:
     for title, pair in pairs.items():
         one, other = (
             elo_sample(
-                results.tournaments[OPTIMIZER], results.where(OPTIMIZER, code=code, rate=rate)
+                results.tournaments[OPTIMIZER], results.runs_where(OPTIMIZER, code=code, rate=rate)
             ).values
             for code, rate in pair
         )
@@ -121,26 +121,26 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
     yield Paragraph(_BUGS[part])
     tournament = results.tournaments.get(part)
     if tournament is None:
-        yield Paragraph(f"Not finished: {results.missing_message(part)}.")
+        yield Paragraph(f"Not finished: {results.unfinished_message(part)}.")
         return
-    groups: dict[str, dict[str, Sample]] = {}
+    groups: dict[str, dict[str, RunSample]] = {}
     for level in results.levels(factor, part):
         groups[f"{factor} {level}"] = {
-            code: elo_sample(tournament, results.where(part, code=code, **{factor: level}))
+            code: elo_sample(tournament, results.runs_where(part, code=code, **{factor: level}))
             for code in (RIGHT, DEFECTIVE)
-            if results.where(part, code=code, **{factor: level})
+            if results.runs_where(part, code=code, **{factor: level})
         }
     groups = {title: samples for title, samples in groups.items() if samples}
     if not groups:
-        yield Paragraph(f"{removed_runs(results, part).note}.")
+        yield Paragraph(f"{removed_runs_note(results, part).note}.")
         return
     yield Picture(
         part,
-        draw_bars(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
+        draw_grouped_runs(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
         "A single tournament, itself free of bugs, between Random and all runs with and without the"
         " bug.",
     )
-    groups["random"] = {RIGHT: random_sample(tournament)}
+    groups["random"] = {RIGHT: random_player_sample(tournament)}
     yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")
 
 
@@ -151,15 +151,15 @@ def _title(part: str) -> str:
 def _closed(results: Results) -> Iterator[Block]:
     yield Heading(_title(CLOSURE))
     yield Paragraph(_BUGS[CLOSURE])
-    if missing := unfinished(results, CLOSURES):
+    if missing := unfinished_tournaments_note(results, CLOSURES):
         yield Paragraph(f"Not finished: {missing.note}.")
         return
     names = (OWN, SHARED)
-    rated = dict(zip(names, (closure_ratings(results, key) for key in CLOSURES), strict=True))
+    rated = dict(zip(names, (ratings_by_loss(results, key) for key in CLOSURES), strict=True))
     yield Picture(
         CLOSURE,
-        draw_bars(
-            {f"loss {loss}": {name: rated_sample(rated[name][loss]) for name in names}
+        draw_grouped_runs(
+            {f"loss {loss}": {name: sample_of_ratings(rated[name][loss]) for name in names}
              for loss in LOSSES},
             "Elo of the runs of each loss, by network used", "tournament Elo",
         ),
@@ -180,8 +180,8 @@ def _closed(results: Results) -> Iterator[Block]:
 
 def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
     """Return the mean Elo, its standard deviation and the standard error of one rating."""
-    sample = rated_sample(ratings)
-    rms_error = sqrt(mean(error**2 for error in sample.errors))
+    sample = sample_of_ratings(ratings)
+    rms_error = sqrt(mean(error**2 for error in sample.standard_errors))
     return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, rms_error
 
 
@@ -195,19 +195,19 @@ def _labelled(results: Results) -> Iterator[Block]:
     }
     groups = {
         title: {
-            code: sample_of_runs([100 * share for share, _ in shares],
+            code: plot_sample([100 * share for share, _ in shares],
                          [100 * sqrt(share * (1 - share) / count) for share, count in shares])
             for code in (RIGHT, DEFECTIVE)
-            if (shares := computed_labels(results, code, [name, "held_out"]))
+            if (shares := label_results(results, code, [name, "held_out"]))
         }
         for name, title in titles.items()
     }  # fmt: skip
     if not all(groups.values()):
-        yield Paragraph(f"Not finished: {uncomputed_labels(results).note}.")
+        yield Paragraph(f"Not finished: {missing_label_results(results).note}.")
         return
     yield Picture(
         LABELS,
-        draw_bars(groups, "Predicting win, draw or loss", "held-out positions, %"),
+        draw_grouped_runs(groups, "Predicting win, draw or loss", "held-out positions, %"),
         "Accuracy of a small network trained on solved positions with either the published or the"
         " correct labels. At every scale it is smaller than the networks of [Clausen2021] and"
         " trained with different settings, so only the limit of a perfect predictor is comparable.",

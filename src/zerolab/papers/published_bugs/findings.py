@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from zerolab.papers.elo import elo_sample, removed_runs, unfinished
+from zerolab.papers.elo import elo_sample, removed_runs_note, unfinished_tournaments_note
 from zerolab.papers.published_bugs.study import (
     CLOSED,
     CLOSURE,
@@ -18,10 +18,10 @@ from zerolab.papers.published_bugs.study import (
 )
 from zerolab.ratings.bayes import Rating
 from zerolab.report.claims import Claim
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import BinomialEstimate, Estimate, bootstrap
+from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate, bootstrap
 
 CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")
 """Tournaments of the part `CLOSURE`: with each run's own network, and with shared networks."""
@@ -73,91 +73,96 @@ LABEL_CLAIM = Claim(
 )
 
 
-def bug_findings(results: Results) -> dict[Claim, Estimate | Missing]:
+def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     return {
-        MIRROR_CLAIM: interaction(results, MIRROR, "value"),
-        WINNER_CLAIM: interaction(results, WINNER, "policy"),
+        MIRROR_CLAIM: bug_loss_interaction(results, MIRROR, "value"),
+        WINNER_CLAIM: bug_loss_interaction(results, WINNER, "policy"),
         EASY_CLAIM: _loss_ratio(results),
-        CLOSURE_CLAIM: closure_spread(results),
-        LABEL_CLAIM: label_ceiling(results),
+        CLOSURE_CLAIM: shared_network_spread_ratio(results),
+        LABEL_CLAIM: true_label_share(results),
     }
 
 
-def interaction(results: Results, part: str, loss: str) -> Estimate | Missing:
-    """Return the Elo gain of `loss` over the sum with the bug, minus the gain without it."""
-    if missing := unfinished(results, [part]):
+def bug_loss_interaction(results: Results, part: str, loss: str) -> ClaimEstimate | MissingEstimate:
+    """Return the Elo gain of `loss` over the sum with the bug, minus the gain without the bug."""
+    if missing := unfinished_tournaments_note(results, [part]):
         return missing
     groups = [
-        elo_sample(results.tournaments[part], results.where(part, code=code, loss=level)).values
+        elo_sample(
+            results.tournaments[part], results.runs_where(part, code=code, loss=level)
+        ).values
         for code in (DEFECTIVE, RIGHT)
         for level in (loss, "sum")
     ]
     if not all(groups):
-        return removed_runs(results, part)
+        return removed_runs_note(results, part)
     return bootstrap(*groups, statistic=lambda a, b, c, d: mean(a) - mean(b) - mean(c) + mean(d))
 
 
-def _loss_ratio(results: Results) -> Estimate | Missing:
+def _loss_ratio(results: Results) -> ClaimEstimate | MissingEstimate:
     groups = [
-        [run.final_losses[-1]["value"] for run in results.where(WINNER, code=code, loss="sum")]
+        [
+            run.last_epoch_losses[-1]["value"]
+            for run in results.runs_where(WINNER, code=code, loss="sum")
+        ]
         for code in (DEFECTIVE, RIGHT)
     ]
     if not all(groups):
-        return Missing(results.missing_message(WINNER))
+        return MissingEstimate(results.unfinished_message(WINNER))
     return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
 
 
-def closure_ratings(results: Results, key: str) -> dict[str, list[Rating]]:
+def ratings_by_loss(results: Results, key: str) -> dict[str, list[Rating]]:
     """Return the ratings of the players of a tournament in `CLOSURES`, by loss."""
-    rated = results.tournaments[key].by_name
+    rated = results.tournaments[key].rating_by_player
     return {
-        loss: [rated[run.planned.label] for run in results.where(CLOSURE, loss=loss)]
+        loss: [rated[run.planned.label] for run in results.runs_where(CLOSURE, loss=loss)]
         for loss in LOSSES
     }
 
 
-def closure_spread(results: Results) -> Estimate | Missing:
+def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the Elo spread between copies of one network, divided by the spread between runs.
 
-    Copies of a network have the same strength and play separate games, so the spread of their Elo
-    is due to the games alone.
+    Copies of a network have the same strength and play separate games, so their spread in Elo is
+    due to the games alone.
     """
-    if missing := unfinished(results, CLOSURES):
+    if missing := unfinished_tournaments_note(results, CLOSURES):
         return missing
     own, shared = (
-        [[rating.elo for rating in ratings] for ratings in closure_ratings(results, key).values()]
+        [[rating.elo for rating in ratings] for ratings in ratings_by_loss(results, key).values()]
         for key in CLOSURES
     )
     ratio = spread_ratio(shared, own)
-    return Missing("one run per loss: no spread to compare") if ratio is None else ratio
+    return MissingEstimate("one run per loss: no spread to compare") if ratio is None else ratio
 
 
-def computed_labels(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
-    """Return the numbers called `names` of each computation that has all of them, by seed."""
+def label_results(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
+    """Return the results `names` of each computation that has all these results, by seed."""
     prefix = f"{LABELS}: {code}/"
     return [
         [numbers[name] for name in names]
-        for label, numbers in results.computed.items()
+        for label, numbers in results.computation_results.items()
         if label.startswith(prefix) and set(names) <= numbers.keys()
     ]
 
 
-def uncomputed_labels(results: Results) -> Missing:
-    """Return the reason why there are no numbers for the labels."""
-    stale = "some numbers are missing because an earlier version computed them: remove"
+def missing_label_results(results: Results) -> MissingEstimate:
+    """Return the reason why results of label computations are missing."""
+    stale = "an earlier version computed results without some numbers: remove"
     keys = [planned.key for planned in results.design.computations if planned.part == LABELS]
     files = ", ".join(f"computed/{key}.json" for key in keys)
-    return Missing(results.missing_message(LABELS) or f"{stale} {files}")
+    return MissingEstimate(results.unfinished_message(LABELS) or f"{stale} {files}")
 
 
-def label_ceiling(results: Results) -> Estimate | Missing:
+def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the share of true labels in the first data set.
 
-    The other data sets share positions with it, so they cannot be pooled.
+    The other data sets share positions with the first, so they cannot be pooled.
     """
-    counts = computed_labels(results, DEFECTIVE, ["true_labels", "distinct"])
+    counts = label_results(results, DEFECTIVE, ["true_labels", "distinct"])
     if not counts:
-        return uncomputed_labels(results)
+        return missing_label_results(results)
     true, distinct = counts[0]
     return BinomialEstimate(int(true), int(distinct))

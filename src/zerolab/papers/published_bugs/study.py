@@ -24,9 +24,9 @@ WINNER = "absolute-winner"
 OPTIMIZER = "fresh-optimizer"
 CLOSURE = "tournament-closure"
 LABELS = "win-labels"
-"""Parts of the study, one per bug."""
+"""Parts of the study: one per bug."""
 RIGHT, DEFECTIVE = "right", "defective"
-"""Levels of the factor ``code``, without and with the bug."""
+"""Levels of the factor ``code``: without and with the bug."""
 CLOSED = "closed"
 """Name of the tournament in which all runs of a loss share the last run's network."""
 LOSSES = ("policy", "value", "sum")
@@ -44,20 +44,20 @@ _SETTINGS: Mapping[str, str] = {
     WINNER: "absolute_winner",
     OPTIMIZER: "fresh_optimizer",
 }
-"""Value of the setting `published_bugs`, by part."""
+"""Value of the setting ``published_bugs``, by part."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
     "smoke": ("connect_four:4x4", 300, 1),
     "mini": ("connect_four:5x5", 4000, 10),
     "small": ("connect_four:5x6", 20_000, 20),
     "paper": ("connect_four:6x7", 1_000_000, 10),
 }
-"""Game, positions and epochs for supervised learning as in [Clausen2021]."""
+"""Game, number of positions and epochs of supervised learning, as in [Clausen2021]."""
 _LABEL_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 
 
 @register_study
-class PublishedBugs(Study):
-    """Switch five bugs of published code on and off, and measure their effect on conclusions.
+class PublishedBugsStudy(Study):
+    """Switch five bugs of published code on and off and measure their effect on conclusions.
 
     Three bugs affect training: unmirrored policies in Connect Four, absolute winners in Gobang, and
     an optimizer re-created in every iteration. Two affect measurement: a tournament in which all
@@ -95,7 +95,7 @@ class PublishedBugs(Study):
 
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
-    """Return a planned run, which the study ``loss-functions`` shares if it has no bug."""
+    """Plan a run. Runs without the bug are shared with the study ``loss-functions``."""
     changes = {**wang2019_changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
     if code == DEFECTIVE:
         changes["published_bugs"] = [_SETTINGS[part]]
@@ -111,14 +111,14 @@ def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
 
 
 def _rates(scale: Scale) -> Iterator[PlannedRun]:
-    """Yield runs with several learning rates, but only one with the bug, which ignores the rate."""
+    """Yield runs with several learning rates; with the bug, one rate suffices for all."""
     for code, rate in [*((RIGHT, rate) for rate in RATES), (DEFECTIVE, DEFAULT_RATE)]:
         for seed in range(WANG2019_SEEDS[scale]):
             yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 
 
 def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
-    """Return the tournament's runs, and the run that plays under each label with the bug."""
+    """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
         planned_run(
             CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},
@@ -132,11 +132,13 @@ def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
 
 
 def _tournament(
-    scale: Scale, part: str, entrants: Mapping[str, PlannedRun], name: str = ""
+    scale: Scale, part: str, run_by_player: Mapping[str, PlannedRun], name: str = ""
 ) -> PlannedTournament:
     game = _GAMES.get(part, _GAMES[MIRROR])
     games = 2 if scale == "smoke" else 20
-    return PlannedTournament(part, game, entrants, games=games, openings=OPENINGS[scale], name=name)
+    return PlannedTournament(
+        part, game, run_by_player, games_per_pair=games, openings=OPENINGS[scale], name=name
+    )
 
 
 def _labels(scale: Scale) -> Iterator[PlannedComputation]:
@@ -151,5 +153,5 @@ def _labels(scale: Scale) -> Iterator[PlannedComputation]:
                     "game": game, "positions": positions, "epochs": epochs,
                     "bug": code == DEFECTIVE, "seed": seed,
                 },
-                seconds=0.008 * positions,
+                estimated_seconds=0.008 * positions,
             )  # fmt: skip

@@ -12,18 +12,20 @@ from torch.nn.functional import cross_entropy
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.inference import torch_threads
+from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.solver import oracle_for
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.training.published_bugs import losses_as_draws
+from zerolab.training.published_bugs import label_losses_as_draws
 
 _BATCH = 64
 _TEST_SHARE = 0.2
 _CLASSES = {1: 0, 0: 1, -1: 2}  # outputs of the head: win, draw, loss
 
 
-class _Data(NamedTuple):
+class _LabelledPositions(NamedTuple):
+    """Encoded positions with true outcomes and training labels."""
+
     planes: torch.Tensor
     """Encoded positions, float32[N, planes, rows, columns]."""
     outcomes: NDArray[np.int8]
@@ -31,9 +33,9 @@ class _Data(NamedTuple):
     labels: NDArray[np.int8]
     """Training labels, int8[N]."""
 
-    def rows(self, rows: slice) -> _Data:
-        """Return the data of a slice of positions."""
-        return _Data(self.planes[rows], self.outcomes[rows], self.labels[rows])
+    def rows(self, rows: slice) -> _LabelledPositions:
+        """Return a slice of the positions."""
+        return _LabelledPositions(self.planes[rows], self.outcomes[rows], self.labels[rows])
 
 
 def learn_outcomes(
@@ -44,21 +46,24 @@ def learn_outcomes(
     Positions are reached by an even mix of perfect and random plies, as in [Clausen2021]. The
     returned shares and counts refer to held-out positions, except `positions`:
 
-    - `positions`: number of positions, held out or not.
+    - `positions`: number of all positions, including those for training.
     - `on_labels`: share for which the network predicts the label.
     - `on_outcomes`: share for which the network predicts the true outcome.
-    - `ceiling`: share with a true label, which is the accuracy of a perfect network.
+    - `ceiling`: share whose label is the true outcome: the accuracy of a perfect network.
     - `held_out`: number of held-out positions.
     - `distinct`: number of distinct held-out positions.
-    - `true_labels`: number of distinct held-out positions with a true label.
+    - `true_labels`: number of distinct held-out positions whose label is the true outcome.
     """
-    data = _data(game, positions, bug, seed)
-    held_out = round(_TEST_SHARE * len(data.outcomes))
-    test, train = data.rows(slice(held_out)), data.rows(slice(held_out, None))
-    with torch_threads(1):
+    positions_with_labels = _collect(game, positions, bug, seed)
+    held_out = round(_TEST_SHARE * len(positions_with_labels.outcomes))
+    test, train = (
+        positions_with_labels.rows(slice(held_out)),
+        positions_with_labels.rows(slice(held_out, None)),
+    )
+    with limit_torch_threads(1):
         predicted = _predictions(game, train, test, epochs, seed)
     return {
-        "positions": float(len(data.outcomes)),
+        "positions": float(len(positions_with_labels.outcomes)),
         "on_labels": float((predicted == _classes(test.labels)).mean()),
         "on_outcomes": float((predicted == _classes(test.outcomes)).mean()),
         "ceiling": float((test.labels == test.outcomes).mean()),
@@ -67,29 +72,33 @@ def learn_outcomes(
     }
 
 
-def _distinct_counts(test: _Data) -> dict[str, float]:
-    """Count distinct positions, because repeated ones add no evidence about the labels."""
+def _distinct_counts(test: _LabelledPositions) -> dict[str, float]:
+    """Count distinct positions; repetitions add no evidence about the labels."""
     planes = test.planes.numpy().reshape(len(test.outcomes), -1)
     first = np.unique(planes, axis=0, return_index=True)[1]
     is_true = (test.labels == test.outcomes)[first]
     return {"distinct": float(len(first)), "true_labels": float(is_true.sum())}
 
 
-def _data(name: str, count: int, bug: bool, seed: int) -> _Data:
+def _collect(name: str, count: int, bug: bool, seed: int) -> _LabelledPositions:
     """Collect solved positions and shuffle them so that games are mixed."""
     game = parse_game(name)
     ordered = collect_in_memory(game, count, DatasetSettings(seed=seed), oracle_for(game)).positions
     shuffled = ordered.take(np.random.default_rng(seed).permutation(len(ordered)))
-    outcomes = np.sign(shuffled.best).astype(np.int8)
-    labels = losses_as_draws(outcomes, shuffled.plies % 2 == 0) if bug else outcomes
-    return _Data(torch.from_numpy(python.encode_batch(game, shuffled.states)), outcomes, labels)
+    outcomes = np.sign(shuffled.position_values).astype(np.int8)
+    labels = label_losses_as_draws(outcomes, shuffled.plies % 2 == 0) if bug else outcomes
+    return _LabelledPositions(
+        torch.from_numpy(compiled_rules.encode_batch(game, shuffled.states)), outcomes, labels
+    )
 
 
 def _classes(labels: NDArray[np.int8]) -> NDArray[np.int64]:
     return np.array([_CLASSES[label] for label in labels.tolist()])
 
 
-def _predictions(game: str, train: _Data, test: _Data, epochs: int, seed: int) -> NDArray[np.int64]:
+def _predictions(
+    game: str, train: _LabelledPositions, test: _LabelledPositions, epochs: int, seed: int
+) -> NDArray[np.int64]:
     """Train on the labels and return the predicted class of each test position, int64[N]."""
     settings = NETWORKS["conv"].model_validate(
         {"channels": 16, "hidden": [64, 32], "dropout": 0.1, "heads": ["policy", "outcome"]}

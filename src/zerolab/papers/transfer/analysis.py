@@ -10,45 +10,49 @@ from zerolab.papers.elo import standard_error
 from zerolab.papers.transfer import findings, similarity
 from zerolab.papers.transfer.measures import (
     WAY_TITLES,
-    Measure,
-    Pair,
-    accuracies,
+    BoardPair,
+    CurveMeasure,
+    accuracy_gains,
     board_title,
-    early,
+    early_mean,
     elo_gains,
-    gains,
     halfway_accuracy,
-    iterations_to,
-    late,
-    pairs,
-    rating,
-    runs_of,
-    saved,
+    iterations_saved,
+    iterations_to_reach,
+    late_mean,
+    network_rating,
+    overall_mean,
+    planned_pairs,
+    playing_iterations,
+    policy_accuracies,
+    runs_by_seed,
     search_accuracies,
-    seconds_to,
-    stages,
-    whole,
+    seconds_until,
 )
 from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, TRANSFERRED
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
-from zerolab.report.interval_plots import Row, draw_intervals
+from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import judge
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import mean_of
 from zerolab.studies.study import scale_caveats
 
-_MEASURES: Mapping[str, Measure] = {"first quarter": early, "all": whole, "last quarter": late}
+_MEASURES: Mapping[str, CurveMeasure] = {
+    "first quarter": early_mean,
+    "all": overall_mean,
+    "last quarter": late_mean,
+}
 
 
 def learning_blocks(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on learning curves."""
-    board_pairs = pairs(results.design)
-    panels = _panels(results, board_pairs, accuracies)
+    board_pairs = planned_pairs(results.design)
+    panels = _panels(results, board_pairs, policy_accuracies)
     if not panels:
         return
     yield Heading("Learning curves")
@@ -81,21 +85,23 @@ def learning_blocks(results: Results) -> Iterator[Block]:
 
 
 def _panels(
-    results: Results, board_pairs: Sequence[Pair], accuracy: Callable[[TrainedRun], list[float]]
+    results: Results,
+    board_pairs: Sequence[BoardPair],
+    accuracy: Callable[[TrainedRun], list[float]],
 ) -> dict[str, dict[str, Curve]]:
     panels = {pair.title: _accuracy_curves(results, pair, accuracy) for pair in board_pairs}
     return {title: curves for title, curves in panels.items() if curves}
 
 
 def _accuracy_curves(
-    results: Results, pair: Pair, accuracy: Callable[[TrainedRun], list[float]]
+    results: Results, pair: BoardPair, accuracy: Callable[[TrainedRun], list[float]]
 ) -> dict[str, Curve]:
-    """Return the curves of a pair by transfer method, or an empty dictionary if none is finished.
+    """Return the curves of a pair by transfer method, or nothing if no run is finished.
 
     Runs without a source do not count as finished runs of the pair.
     """
     curves_by_title = {
-        WAY_TITLES[way]: [accuracy(run) for run in runs_of(results, pair, way).values()]
+        WAY_TITLES[way]: [accuracy(run) for run in runs_by_seed(results, pair, way).values()]
         for way in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN)
     }
     if not any(curves_by_title[WAY_TITLES[way]] for way in TRANSFERRED):
@@ -107,15 +113,15 @@ def _accuracy_curves(
     }
 
 
-def _gains(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
     for name, measure, title in (
-        ("gain-early", early, "Accuracy gained by a fine-tuned trunk in the first quarter"),
-        ("gain", whole, "Area between the learning curves, fine-tuned and from scratch"),
+        ("gain-early", early_mean, "Accuracy gained by a fine-tuned trunk in the first quarter"),
+        ("gain", overall_mean, "Area between the learning curves, fine-tuned and from scratch"),
     ):
         lines = {
             pair.title: _row(by_seed)
             for pair in board_pairs
-            if (by_seed := gains(results, pair, FINE_TUNED, measure))
+            if (by_seed := accuracy_gains(results, pair, FINE_TUNED, measure))
         }
         if lines:
             yield Picture(
@@ -138,32 +144,32 @@ def _gains(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
         )
 
 
-def _row(by_seed: Mapping[Level, float]) -> Row:
+def _row(by_seed: Mapping[Level, float]) -> IntervalRow:
     """Return a plot row with the numbers of all seeds and their mean."""
     numbers = list(by_seed.values())
-    return Row(mean_of(numbers).interval, numbers)
+    return IntervalRow(mean_of(numbers).interval, numbers)
 
 
-def _gain_row(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
-    """Yield the gain of a method over training from scratch, if runs with equal seeds exist."""
-    by_measure = [gains(results, pair, way, measure) for measure in _MEASURES.values()]
+def _gain_row(results: Results, pair: BoardPair, way: str) -> Iterator[list[Cell]]:
+    """Yield a row with the gain of a method over training from scratch, if seeds match."""
+    by_measure = [accuracy_gains(results, pair, way, measure) for measure in _MEASURES.values()]
     if all(by_measure):
         boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
         means = (mean_of(list(by_seed.values())).interval for by_seed in by_measure)
         yield [boards, WAY_TITLES[way], len(by_measure[0]), *means]
 
 
-def _times(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
     """Yield the iterations and seconds to reach the halfway accuracy of runs from scratch."""
     rows: list[list[Cell]] = []
-    lines: dict[str, Row] = {}
+    lines: dict[str, IntervalRow] = {}
     for pair in board_pairs:
         target_accuracy = halfway_accuracy(results, pair.target)
         for way in (SCRATCH, *TRANSFERRED):
-            runs = runs_of(results, pair, way)
+            runs = runs_by_seed(results, pair, way)
             if target_accuracy is None or not runs:
                 continue
-            by_seed = saved(results, pair, way) if way != SCRATCH else {}
+            by_seed = iterations_saved(results, pair, way) if way != SCRATCH else {}
             rows.append(
                 [
                     pair.title, WAY_TITLES[way], target_accuracy,
@@ -195,12 +201,12 @@ def _time_cells(runs: Sequence[TrainedRun], accuracy: float) -> list[Cell]:
     reached = [
         (run, iterations)
         for run in runs
-        if (iterations := iterations_to(accuracies(run), accuracy)) is not None
+        if (iterations := iterations_to_reach(policy_accuracies(run), accuracy)) is not None
     ]
     count = f"{len(reached)} of {len(runs)}"
     if not reached:
         return [count, None, None]
-    seconds = [seconds_to(run, iterations) for run, iterations in reached]
+    seconds = [seconds_until(run, iterations) for run, iterations in reached]
     return [
         count,
         float(np.median([iterations for _, iterations in reached])),
@@ -210,7 +216,9 @@ def _time_cells(runs: Sequence[TrainedRun], accuracy: float) -> list[Cell]:
 
 def strength_blocks(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on playing strength."""
-    board_pairs = [pair for pair in pairs(results.design) if pair.target in results.tournaments]
+    board_pairs = [
+        pair for pair in planned_pairs(results.design) if pair.target in results.tournaments
+    ]
     panels = {pair.title: _elo_curves(results, pair) for pair in board_pairs}
     panels = {title: curves for title, curves in panels.items() if curves}
     if not panels:
@@ -234,15 +242,19 @@ def strength_blocks(results: Results) -> Iterator[Block]:
     yield from _table(results, board_pairs)
 
 
-def _elo_curves(results: Results, pair: Pair) -> dict[str, Curve]:
+def _elo_curves(results: Results, pair: BoardPair) -> dict[str, Curve]:
     curves_by_title: dict[str, Curve] = {}
     for way in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN):
-        runs = list(runs_of(results, pair, way).values())
+        runs = list(runs_by_seed(results, pair, way).values())
         points, elos, errors = [], [], []
-        for stage in stages(results, pair.target):
-            ratings = [rated for run in runs if (rated := rating(results, run, stage)) is not None]
+        for iteration in playing_iterations(results, pair.target):
+            ratings = [
+                rated
+                for run in runs
+                if (rated := network_rating(results, run, iteration)) is not None
+            ]
             if ratings and len(ratings) == len(runs):
-                points.append(stage)
+                points.append(iteration)
                 elos.append([rated.elo for rated in ratings])
                 errors.append([standard_error(rated) for rated in ratings])
         if points:
@@ -252,7 +264,7 @@ def _elo_curves(results: Results, pair: Pair) -> dict[str, Curve]:
     return curves_by_title
 
 
-def _intervals(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+def _intervals(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
     for name, way, title, index in (
         ("elo-at-once", MAPPED, "Elo of mapped networks before training", 0),
         ("elo-in-the-end", FINE_TUNED, "Elo of fine-tuned networks after training", -1),
@@ -260,7 +272,11 @@ def _intervals(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]
         lines = {
             pair.title: _row(by_seed)
             for pair in board_pairs
-            if (by_seed := elo_gains(results, pair, way, stages(results, pair.target)[index]))
+            if (
+                by_seed := elo_gains(
+                    results, pair, way, playing_iterations(results, pair.target)[index]
+                )
+            )
         }
         if lines:
             yield Picture(
@@ -272,7 +288,7 @@ def _intervals(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]
             )  # fmt: skip
 
 
-def _table(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
+def _table(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
     rows = [row for pair in board_pairs for way in TRANSFERRED for row in _rows(results, pair, way)]
     for pair in {pair.target: pair for pair in board_pairs}.values():
         rows += _rows(results, pair, RANDOM_FROZEN)
@@ -285,11 +301,11 @@ def _table(results: Results, board_pairs: Sequence[Pair]) -> Iterator[Block]:
         )
 
 
-def _rows(results: Results, pair: Pair, way: str) -> Iterator[list[Cell]]:
+def _rows(results: Results, pair: BoardPair, way: str) -> Iterator[list[Cell]]:
     boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
-    for stage in stages(results, pair.target):
-        if by_seed := elo_gains(results, pair, way, stage):
-            yield [boards, WAY_TITLES[way], stage, len(by_seed), _row(by_seed).estimate]
+    for iteration in playing_iterations(results, pair.target):
+        if by_seed := elo_gains(results, pair, way, iteration):
+            yield [boards, WAY_TITLES[way], iteration, len(by_seed), _row(by_seed).estimate]
 
 
 def transfer_report(results: Results) -> Document:
@@ -298,7 +314,7 @@ def transfer_report(results: Results) -> Document:
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(findings.transfer_findings(results, trunks))),
+        ClaimTable(judge_claims(findings.transfer_statistics(results, trunks))),
         *learning_blocks(results),
         *strength_blocks(results),
         *similarity.similarity_blocks(results, trunks),

@@ -1,4 +1,4 @@
-"""Claims on transfer and their statistics.
+"""Claims about transfer and their statistics.
 
 [Hongcharoen2018] publishes a method without results, so its claims are the aims of the method. The
 claims with source ``zerolab`` were fixed before any measurement.
@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
-from zerolab.papers.elo import unfinished
+from zerolab.papers.elo import unfinished_tournaments_note
 from zerolab.papers.transfer.measures import (
+    BoardPair,
     BySeed,
-    Pair,
-    early,
+    accuracy_gains,
+    early_mean,
     elo_gains,
-    gains,
-    pairs,
-    saved,
-    seed_means,
-    stages,
-    targets_of_both_kinds,
-    whole,
+    iterations_saved,
+    mean_over_pairs,
+    near_and_far_pairs,
+    overall_mean,
+    planned_pairs,
+    playing_iterations,
 )
-from zerolab.papers.transfer.similarity import LayerByLayer
+from zerolab.papers.transfer.similarity import TrunkSimilarity
 from zerolab.papers.transfer.study import FINE_TUNED, FROZEN, MAPPED, RANDOM_FROZEN, SCRATCH
 from zerolab.report.claims import Claim
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import Estimate
+from zerolab.studies.statistics import ClaimEstimate
 
 _NEGLIGIBLE = 25.0
-"""Largest Elo lead that counts as nothing, equal to a score rate of 53.6 %."""
+"""Largest Elo lead that counts as negligible; it corresponds to a score rate of 53.6 %."""
 
 _BY_SEED = "averaged over all pairs of boards, by seed"
 _ACCURACY = "strong accuracy of the policy on solved positions"
@@ -77,7 +77,7 @@ NOTHING_LEFT = Claim(
     "After training, the lead over training from scratch has disappeared.",
     "zerolab",
     f"tournament Elo of the final networks, fine-tuned minus from scratch, {_BY_SEED} (less than"
-    f" {_NEGLIGIBLE:g} counts as nothing)",
+    f" {_NEGLIGIBLE:g} is negligible)",
     _NEGLIGIBLE,
     "below",
 )
@@ -110,39 +110,44 @@ LAYERS = Claim(
 CLAIMS = (EARLY, SAVES, FROZEN_WORSE, NEAR, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT, LAYERS)
 
 
-def transfer_findings(results: Results, trunks: LayerByLayer) -> dict[Claim, Estimate | Missing]:
+def transfer_statistics(
+    results: Results, trunks: TrunkSimilarity
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
-    board_pairs = pairs(results.design)
+    board_pairs = planned_pairs(results.design)
     return {claim: _statistic(results, board_pairs, trunks, claim) for claim in CLAIMS}
 
 
 def _statistic(
-    results: Results, board_pairs: Sequence[Pair], trunks: LayerByLayer, claim: Claim
-) -> Estimate | Missing:
+    results: Results, board_pairs: Sequence[BoardPair], trunks: TrunkSimilarity, claim: Claim
+) -> ClaimEstimate | MissingEstimate:
     targets = list(dict.fromkeys(pair.target for pair in board_pairs))
     uses_elo = claim in (FROZEN_WORSE, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT)
-    missing = unfinished(results, targets) if uses_elo else None
+    missing = unfinished_tournaments_note(results, targets) if uses_elo else None
     if missing := missing or _unfinished_runs(results):
         return missing
     if claim is NEAR:
-        return seed_means(_near_minus_far(results, board_pairs))
+        return mean_over_pairs(_near_minus_far(results, board_pairs))
     if claim is LAYERS:
-        return seed_means([trunks.drop(pair) for pair in board_pairs])
-    return seed_means([_BY_PAIR[claim](results, pair) for pair in board_pairs])
+        return mean_over_pairs([trunks.first_minus_last_layer(pair) for pair in board_pairs])
+    return mean_over_pairs([_BY_PAIR[claim](results, pair) for pair in board_pairs])
 
 
-def _unfinished_runs(results: Results) -> Missing | None:
+def _unfinished_runs(results: Results) -> MissingEstimate | None:
     unfinished_runs = len(results.design.runs) - len(results.runs)
     if not unfinished_runs:
         return None
-    return Missing(f"{unfinished_runs} of {len(results.design.runs)} runs are not finished")
+    return MissingEstimate(f"{unfinished_runs} of {len(results.design.runs)} runs are not finished")
 
 
-def _near_minus_far(results: Results, board_pairs: Sequence[Pair]) -> list[BySeed]:
-    """Return the mean gain from near sources minus the gain from far ones, for each target."""
+def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[BySeed]:
+    """Return the mean gain from near sources minus that from far sources, for each target."""
     differences: list[BySeed] = []
-    for kinds in targets_of_both_kinds(board_pairs).values():
-        near, far = ([gains(results, pair, FINE_TUNED, whole) for pair in kind] for kind in kinds)
+    for kinds in near_and_far_pairs(board_pairs).values():
+        near, far = (
+            [accuracy_gains(results, pair, FINE_TUNED, overall_mean) for pair in kind]
+            for kind in kinds
+        )
         seeds = set.intersection(*(set(by_seed) for by_seed in (*near, *far)))
         differences.append(
             {
@@ -154,16 +159,16 @@ def _near_minus_far(results: Results, board_pairs: Sequence[Pair]) -> list[BySee
     return differences
 
 
-def _last_elo(way: str, base: str) -> Callable[[Results, Pair], BySeed]:
-    def of_pair(results: Results, pair: Pair) -> BySeed:
-        return elo_gains(results, pair, way, stages(results, pair.target)[-1], base)
+def _last_elo(way: str, baseline: str) -> Callable[[Results, BoardPair], BySeed]:
+    def of_pair(results: Results, pair: BoardPair) -> BySeed:
+        return elo_gains(results, pair, way, playing_iterations(results, pair.target)[-1], baseline)
 
     return of_pair
 
 
-_BY_PAIR: Mapping[Claim, Callable[[Results, Pair], BySeed]] = {
-    EARLY: lambda results, pair: gains(results, pair, FINE_TUNED, early),
-    SAVES: lambda results, pair: saved(results, pair, FINE_TUNED),
+_BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], BySeed]] = {
+    EARLY: lambda results, pair: accuracy_gains(results, pair, FINE_TUNED, early_mean),
+    SAVES: lambda results, pair: iterations_saved(results, pair, FINE_TUNED),
     FROZEN_WORSE: _last_elo(FINE_TUNED, FROZEN),
     NOTHING_LEFT: _last_elo(FINE_TUNED, SCRATCH),
     NOT_RANDOM: _last_elo(FROZEN, RANDOM_FROZEN),

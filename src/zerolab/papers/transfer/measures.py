@@ -19,10 +19,10 @@ from zerolab.papers.transfer.study import (
     MAPPED,
     RANDOM_FROZEN,
     SCRATCH,
-    player_name,
+    network_player_name,
 )
 from zerolab.ratings.bayes import Rating
-from zerolab.studies.claims import Missing
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, Level
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import StudentEstimate, mean_of
@@ -38,16 +38,18 @@ WAY_TITLES: Mapping[str, str] = {
 """Titles of transfer methods, by level of the factor ``way``."""
 
 QUARTER = 0.25
-"""Share of the iterations averaged by `early` and by `late`."""
+"""Share of the iterations averaged by `early_mean` and by `late_mean`."""
 HALF = 0.5
-"""Share of the iterations after which runs from scratch define the accuracy to reach."""
+"""Share of the iterations after which runs from scratch set the accuracy to reach."""
 
 BySeed = Mapping[Level, float]
-Curve = Sequence[float]
-Measure = Callable[[Curve], float]
+"""Number for each seed."""
+AccuracyCurve = Sequence[float]
+"""Accuracy after each iteration."""
+CurveMeasure = Callable[[AccuracyCurve], float]
 
 
-class Pair(NamedTuple):
+class BoardPair(NamedTuple):
     """Source and target board, identified by part."""
 
     source: str
@@ -73,92 +75,99 @@ def _game(part: str) -> str:
     return part.rpartition("-")[0]
 
 
-def pairs(design: Design) -> list[Pair]:
-    """Return the pairs of a design, ordered by target as in `design.parts`."""
+def planned_pairs(design: Design) -> list[BoardPair]:
+    """Return the pairs of boards of a design, with targets in the order of its parts."""
     distinct = dict.fromkeys(
-        Pair(str(run.factors["source"]), run.part) for run in design.runs if "source" in run.factors
+        BoardPair(str(run.factors["source"]), run.part)
+        for run in design.runs
+        if "source" in run.factors
     )
     return sorted(distinct, key=lambda pair: design.parts.index(pair.target))
 
 
-def targets_of_both_kinds(board_pairs: Iterable[Pair]) -> dict[str, tuple[list[Pair], list[Pair]]]:
-    """Return the near pairs and the far pairs of each target that has both."""
-    by_target: dict[str, tuple[list[Pair], list[Pair]]] = {}
+def near_and_far_pairs(
+    board_pairs: Iterable[BoardPair],
+) -> dict[str, tuple[list[BoardPair], list[BoardPair]]]:
+    """Return the near and the far pairs of each target that has both kinds."""
+    by_target: dict[str, tuple[list[BoardPair], list[BoardPair]]] = {}
     for pair in board_pairs:
         near, far = by_target.setdefault(pair.target, ([], []))
         (near if pair.is_near else far).append(pair)
     return {target: kinds for target, kinds in by_target.items() if all(kinds)}
 
 
-def runs_of(results: Results, pair: Pair, way: str) -> dict[Level, TrainedRun]:
+def runs_by_seed(results: Results, pair: BoardPair, way: str) -> dict[Level, TrainedRun]:
     """Return the finished runs of a pair with one transfer method, by seed.
 
-    For methods without a source, these are runs of the target.
+    For methods without a source, the runs are those of the target.
     """
     source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
-    runs = results.where(pair.target, way=way, **source)
+    runs = results.runs_where(pair.target, way=way, **source)
     return {run.factors["seed"]: run for run in runs}
 
 
-def accuracies(run: TrainedRun) -> list[float]:
+def policy_accuracies(run: TrainedRun) -> list[float]:
     """Return the strong accuracy of the policy after each iteration.
 
     Search would obscure differences between networks, even with few simulations.
     """
-    return [record.network_strong for record in run.of(AccuracyRecord)]
+    return [record.network_strong for record in run.records_of(AccuracyRecord)]
 
 
 def search_accuracies(run: TrainedRun) -> list[float]:
     """Return the strong accuracy of search after each iteration."""
-    return [record.search_strong for record in run.of(AccuracyRecord)]
+    return [record.search_strong for record in run.records_of(AccuracyRecord)]
 
 
-def early(curve: Curve) -> float:
+def early_mean(curve: AccuracyCurve) -> float:
     """Return the mean over the first quarter of a curve."""
     return float(np.mean(curve[: _quarter(curve)]))
 
 
-def late(curve: Curve) -> float:
+def late_mean(curve: AccuracyCurve) -> float:
     """Return the mean over the last quarter of a curve."""
     return float(np.mean(curve[-_quarter(curve) :]))
 
 
-def whole(curve: Curve) -> float:
+def overall_mean(curve: AccuracyCurve) -> float:
     """Return the mean of a curve.
 
-    The difference between the means of two curves is the area between them per iteration.
+    The difference between the means of two curves is the area between the curves per iteration.
     """
     return float(np.mean(curve))
 
 
-def _quarter(curve: Curve) -> int:
+def _quarter(curve: AccuracyCurve) -> int:
     return max(1, round(QUARTER * len(curve)))
 
 
-def gains(
-    results: Results, pair: Pair, way: str, measure: Measure, base: str = SCRATCH
+def accuracy_gains(
+    results: Results, pair: BoardPair, way: str, measure: CurveMeasure, baseline: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return the accuracy of runs with method `way` relative to runs with `base`, by seed."""
-    runs, base_runs = (runs_of(results, pair, level) for level in (way, base))
+    """Return the accuracy of method `way` relative to method `baseline`, by seed.
+
+    `measure` summarises the accuracy curve of a run.
+    """
+    runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (way, baseline))
     return {
-        seed: measure(accuracies(run)) - measure(accuracies(base_runs[seed]))
+        seed: measure(policy_accuracies(run)) - measure(policy_accuracies(baseline_runs[seed]))
         for seed, run in runs.items()
-        if seed in base_runs
+        if seed in baseline_runs
     }
 
 
 def halfway_accuracy(results: Results, target: str) -> float | None:
     """Return the mean accuracy of runs from scratch after half of their iterations.
 
-    Return None if no such run is finished.
+    Return None if no run from scratch is finished.
     """
-    curves = [accuracies(run) for run in results.where(target, way=SCRATCH)]
+    curves = [policy_accuracies(run) for run in results.runs_where(target, way=SCRATCH)]
     halfway = [curve[max(1, round(HALF * len(curve))) - 1] for curve in curves]
     return float(np.mean(halfway)) if halfway else None
 
 
-def iterations_to(curve: Curve, accuracy: float) -> float | None:
-    """Return the number of iterations to reach an accuracy, or None if it is never reached.
+def iterations_to_reach(curve: AccuracyCurve, accuracy: float) -> float | None:
+    """Return the number of iterations to an accuracy, or None if the curve never reaches it.
 
     The curve is interpolated linearly between iterations. The result is at least 1.
     """
@@ -171,7 +180,7 @@ def iterations_to(curve: Curve, accuracy: float) -> float | None:
     return None
 
 
-def seconds_to(run: TrainedRun, iterations: float) -> float:
+def seconds_until(run: TrainedRun, iterations: float) -> float:
     """Return the training time up to an iteration in seconds, without accuracy measurements.
 
     A fractional iteration is interpolated linearly.
@@ -184,55 +193,63 @@ def seconds_to(run: TrainedRun, iterations: float) -> float:
     return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
-def saved(results: Results, pair: Pair, way: str) -> dict[Level, float]:
+def iterations_saved(results: Results, pair: BoardPair, way: str) -> dict[Level, float]:
     """Return the iterations saved in reaching `halfway_accuracy`, by seed.
 
-    Runs that never reach it count with all of their iterations, which favours them.
+    Runs that never reach this accuracy count with all their iterations, which favours them.
     """
     accuracy = halfway_accuracy(results, pair.target)
     if accuracy is None:
         return {}
 
-    def iterations_used(curve: Curve) -> float:
-        iterations = iterations_to(curve, accuracy)
+    def iterations_used(curve: AccuracyCurve) -> float:
+        iterations = iterations_to_reach(curve, accuracy)
         return float(len(curve)) if iterations is None else iterations
 
-    return {seed: -extra for seed, extra in gains(results, pair, way, iterations_used).items()}
+    return {
+        seed: -extra for seed, extra in accuracy_gains(results, pair, way, iterations_used).items()
+    }
 
 
-def rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
-    """Return a network's rating in its board's tournament, or None if there is none."""
+def network_rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
+    """Return the rating of a run's network in the board's tournament, or None without a rating."""
     tournament = results.tournaments.get(run.planned.part)
-    return tournament.by_name.get(player_name(run.planned, iteration)) if tournament else None
+    return (
+        tournament.rating_by_player.get(network_player_name(run.planned, iteration))
+        if tournament
+        else None
+    )
 
 
 def elo_gains(
-    results: Results, pair: Pair, way: str, iteration: int, base: str = SCRATCH
+    results: Results, pair: BoardPair, way: str, iteration: int, baseline: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return the Elo of method `way` relative to `base` after an iteration, by seed."""
-    runs, base_runs = (runs_of(results, pair, level) for level in (way, base))
+    """Return the Elo of method `way` relative to `baseline` after an iteration, by seed."""
+    runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (way, baseline))
     gained: dict[Level, float] = {}
-    for seed in (seed for seed in runs if seed in base_runs):
-        one, other = (rating(results, by_seed[seed], iteration) for by_seed in (runs, base_runs))
+    for seed in (seed for seed in runs if seed in baseline_runs):
+        one, other = (
+            network_rating(results, by_seed[seed], iteration) for by_seed in (runs, baseline_runs)
+        )
         if one is not None and other is not None:
             gained[seed] = one.elo - other.elo
     return gained
 
 
-def stages(results: Results, target: str) -> list[int]:
+def playing_iterations(results: Results, target: str) -> list[int]:
     """Return the iterations whose networks play a board's tournament, in ascending order."""
     planned = next(plan for plan in results.design.tournaments if plan.key == target)
-    return sorted(set(planned.after.values()))
+    return sorted(set(planned.iteration_by_player.values()))
 
 
-def seed_means(by_pair: Sequence[BySeed]) -> StudentEstimate | Missing:
+def mean_over_pairs(by_pair: Sequence[BySeed]) -> StudentEstimate | MissingEstimate:
     """Return the mean over pairs with a confidence interval over seeds.
 
-    Seeds are independent, unlike pairs, because several pairs share a source or a baseline. Seeds
+    Seeds are independent. Pairs are not, because several pairs share a source or a baseline. Seeds
     that are missing from any pair are ignored.
     """
     seeds = set.intersection(*(set(by_seed) for by_seed in by_pair)) if by_pair else set()
     if not seeds:
-        return Missing("no seed is finished for all pairs")
+        return MissingEstimate("no seed is finished for all pairs")
     ordered = sorted(seeds, key=str)
     return mean_of([float(np.mean([by_seed[seed] for by_seed in by_pair])) for seed in ordered])

@@ -15,7 +15,7 @@ from zerolab.papers.scales import OPENINGS
 from zerolab.rules.catalogue import canonical_game_name
 from zerolab.studies.design import (
     Design,
-    PlannedPositions,
+    PlannedDataset,
     PlannedRun,
     PlannedTournament,
     planned_run,
@@ -32,10 +32,10 @@ FINE_TUNED = "fine-tuned"
 FROZEN = "frozen"
 MAPPED = "mapped"
 TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
-"""Transfer methods with a source board, which the factor ``source`` names."""
+"""Transfer methods with a source board, which is named by the factor ``source``."""
 
 PLAY_AT_START = (SCRATCH, MAPPED)
-"""Methods whose initial network also plays. The others start with the same heads as scratch."""
+"""Methods whose initial network also plays. All others start with the same heads as scratch."""
 PLAY_AT_END = (FROZEN, RANDOM_FROZEN)
 """Methods of which only the final network plays."""
 
@@ -81,18 +81,18 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 
 Smaller scales always accept candidates because gates with few games would be decided by chance."""
 
-_STAGES: Mapping[Scale, Sequence[int]] = {
+_PLAYING_ITERATIONS: Mapping[Scale, Sequence[int]] = {
     "smoke": (1, 2),
     "mini": (2, 4, 8),
     "small": (2, 5, 10, 20),
     "paper": (2, 5, 12, 25, 50),
 }
-"""Iterations whose networks play the tournaments, in addition to initial networks."""
+"""Iterations whose networks play in the tournaments, in addition to initial networks."""
 _GAMES_PER_PAIR = 2
 
 
-class _Solved(NamedTuple):
-    """Settings for collecting positions of a board that can be solved in reasonable time."""
+class _DatasetLimits(NamedTuple):
+    """Limits that keep the time to solve the positions of a board reasonable."""
 
     first_ply: int
     """First ply from which positions are taken."""
@@ -102,25 +102,25 @@ class _Solved(NamedTuple):
     """Largest number of search nodes per position, or None for no limit."""
 
 
-_SOLVED: Mapping[str, _Solved] = {
-    "othello:6x6": _Solved(18, 0.05),
-    "connect_four:6x6": _Solved(10, 0.15),
-    "gobang:6x6": _Solved(8, 0.15, nodes=200_000),
-    "gobang:5x5": _Solved(8, 0.05, nodes=200_000),
+_DATASET_LIMITS: Mapping[str, _DatasetLimits] = {
+    "othello:6x6": _DatasetLimits(18, 0.05),
+    "connect_four:6x6": _DatasetLimits(10, 0.15),
+    "gobang:6x6": _DatasetLimits(8, 0.15, nodes=200_000),
+    "gobang:5x5": _DatasetLimits(8, 0.05, nodes=200_000),
 }
 """Settings by canonical board name. Other boards use `_FROM_THE_START`."""
-_FROM_THE_START = _Solved(0, 0.03)
+_FROM_THE_START = _DatasetLimits(0, 0.03)
 _MEASURED: Mapping[Scale, int] = {"smoke": 10, "mini": 300, "small": 1000, "paper": 2000}
 """Number of solved positions per board on which accuracy is measured after each iteration."""
 
 
-def part_of(board: str) -> str:
-    """Return the part of a board, such as ``gobang-5x5`` for ``gobang:5x5:4``."""
+def part_name(board: str) -> str:
+    """Return the name of a board's part, such as ``gobang-5x5`` for ``gobang:5x5:4``."""
     name, size, *_ = board.split(":")
     return f"{name}-{size}"
 
 
-def board_pairs(games: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+def source_and_target_boards(games: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Return the pairs of source and target boards between which networks are transferred.
 
     `games` maps each game to its boards. The result contains all ordered pairs of the first boards
@@ -136,13 +136,13 @@ def board_pairs(games: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     return [*far, *near]
 
 
-def player_name(run: PlannedRun, iteration: int) -> str:
+def network_player_name(run: PlannedRun, iteration: int) -> str:
     """Return the tournament name of a run's network after an iteration."""
     return f"{run.label}@{iteration}"
 
 
 @register_study
-class Transfer(Study):
+class TransferStudy(Study):
     """Transfer networks between games and board sizes, and measure the savings.
 
     Train on Othello, Connect Four and Gobang, on a 6x6 and a smaller board each. Each run from
@@ -168,7 +168,7 @@ class Transfer(Study):
         tournaments: list[PlannedTournament] = []
         for number, (board, scratch) in enumerate(sources.items()):
             board_runs = [*scratch, *_runs(scale, number, board, RANDOM_FROZEN)]
-            for source, target in board_pairs(BOARDS[scale]):
+            for source, target in source_and_target_boards(BOARDS[scale]):
                 if target == board:
                     for way in (FINE_TUNED, FROZEN, MAPPED):
                         board_runs += _runs(scale, number, board, way, sources[source])
@@ -195,16 +195,16 @@ def _runs(
 ) -> Iterator[PlannedRun]:
     """Yield the runs of a board with one method, starting from `sources` with the same seed.
 
-    `number` separates the random numbers of different boards, including their random trunks.
+    `number` separates the random numbers of boards, including those of random trunks.
     """
-    positions = {"accuracy.positions": _positions(scale, board)}
+    datasets = {"accuracy.positions": _planned_dataset(scale, board)}
     for seed in range(SEEDS[scale]):
         start = sources[seed] if sources else None
         changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(way, board, start)}
         factors = {"way": way} if start is None else {"way": way, "source": start.part}
         yield planned_run(
-            part_of(board), board, PRESET, factors, changes, seed,
-            group=number, positions=positions, start=start,
+            part_name(board), board, PRESET, factors, changes, seed,
+            group=number, datasets=datasets, start_run=start,
         )  # fmt: skip
 
 
@@ -219,32 +219,32 @@ def _method_changes(way: str, board: str, start: PlannedRun | None) -> dict[str,
     return changes
 
 
-def _positions(scale: Scale, board: str) -> PlannedPositions:
-    solved = _SOLVED.get(board, _FROM_THE_START)
+def _planned_dataset(scale: Scale, board: str) -> PlannedDataset:
+    limits = _DATASET_LIMITS.get(board, _FROM_THE_START)
     count = _MEASURED[scale]
-    settings = DatasetSettings(one_per_game=True, first_ply=solved.first_ply, nodes=solved.nodes)
-    return PlannedPositions(board, board, count, settings, count * solved.seconds)
+    settings = DatasetSettings(one_per_game=True, first_ply=limits.first_ply, nodes=limits.nodes)
+    return PlannedDataset(board, board, count, settings, count * limits.seconds)
 
 
-def _stages(scale: Scale, way: str) -> Sequence[int]:
+def _playing_iterations(scale: Scale, way: str) -> Sequence[int]:
     """Return the iterations whose networks play, for a transfer method."""
     if way in PLAY_AT_END:
-        return _STAGES[scale][-1:]
-    return (0, *_STAGES[scale]) if way in PLAY_AT_START else _STAGES[scale]
+        return _PLAYING_ITERATIONS[scale][-1:]
+    return (0, *_PLAYING_ITERATIONS[scale]) if way in PLAY_AT_START else _PLAYING_ITERATIONS[scale]
 
 
 def _tournament(scale: Scale, board: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
     """Return a board's tournament between the networks of its runs from several iterations."""
     players = {
-        player_name(run, stage): (run, stage)
+        network_player_name(run, iteration): (run, iteration)
         for run in runs
-        for stage in _stages(scale, str(run.factors["way"]))
+        for iteration in _playing_iterations(scale, str(run.factors["way"]))
     }
     return PlannedTournament(
-        part_of(board),
+        part_name(board),
         board,
         {name: run for name, (run, _) in players.items()},
-        {name: stage for name, (_, stage) in players.items()},
-        games=_GAMES_PER_PAIR,
+        {name: iteration for name, (_, iteration) in players.items()},
+        games_per_pair=_GAMES_PER_PAIR,
         openings=OPENINGS[scale] or 2,
     )

@@ -9,12 +9,12 @@ from zerolab.papers.elo import (
     GAME_TITLES,
     elo_sample,
     elo_table,
-    random_sample,
-    rated_sample,
+    random_player_sample,
+    sample_of_ratings,
     standard_error,
-    unfinished,
+    unfinished_tournaments_note,
 )
-from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_findings
+from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_statistics
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
     BASELINE,
@@ -27,11 +27,11 @@ from zerolab.papers.warm_start.study import (
 )
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.figures import Sample
-from zerolab.report.interval import P_VALUE, Cell
-from zerolab.report.interval_plots import Row, draw_bars, draw_intervals
+from zerolab.report.figures import RunSample
+from zerolab.report.interval import P_VALUE_FORMAT, Cell
+from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import judge
+from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import (
     difference_of_means,
@@ -42,7 +42,7 @@ from zerolab.studies.statistics import (
 )
 from zerolab.studies.study import scale_caveats
 from zerolab.training.records import SelfPlayRecord
-from zerolab.training.reporting import best_after
+from zerolab.training.reporting import best_network_after
 
 _ADAPTIVE_END = "adaptive"
 
@@ -55,7 +55,7 @@ def warm_start_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge(warm_start_findings(results))),
+        ClaimTable(judge_claims(warm_start_statistics(results))),
         *_strength(results),
         *_tests(results),
         *_iterations(results),
@@ -69,40 +69,43 @@ def warm_start_report(results: Results) -> Document:
     )
 
 
-def _elos(results: Results, game: str, variant: str, tournament: str = "") -> Sample:
+def _elos(results: Results, game: str, variant: str, tournament: str = "") -> RunSample:
     key = "-".join(filter(None, (game, tournament)))
-    return elo_sample(results.tournaments[key], results.where(game, variant=variant))
+    return elo_sample(results.tournaments[key], results.runs_where(game, variant=variant))
 
 
 def _strength(results: Results) -> Iterator[Block]:
-    groups: dict[str, dict[str, Sample]] = {}
+    groups: dict[str, dict[str, RunSample]] = {}
     for game in GAMES:
         if tournament := results.tournaments.get(game):
             samples = {
                 VARIANT_TITLES[variant]: _elos(results, game, variant) for variant in VARIANTS
             }
-            groups[GAME_TITLES[game]] = {**samples, "Random": random_sample(tournament)}
+            groups[GAME_TITLES[game]] = {**samples, "Random": random_player_sample(tournament)}
     yield Heading("Elo by variant")
     if not groups:
-        yield Paragraph(f"No tournament is finished: {results.missing_message()}.")
+        yield Paragraph(f"No tournament is finished: {results.unfinished_message()}.")
         return
     yield Picture(
         "elo",
-        draw_bars(groups, "Elo of final networks by warm start", "tournament Elo"),
+        draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
         "Round robin between Random and all final networks for a game, with plain search. Elo is"
         " relative to the mean of all players. Compare Fig. 5.2 of [Wang2020b].",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
-def _paired_gain(results: Results, game: str, variant: str, name: str) -> Row | None:
-    """Return the gain over baseline runs with the same seed, or None if there are no pairs.
+def _paired_gain(results: Results, game: str, variant: str, name: str) -> IntervalRow | None:
+    """Return the gain over baseline runs with the same seed, or None without such pairs.
 
     The ratings are those of the game's tournament called `name`.
     """
     tournament = results.tournaments["-".join(filter(None, (game, name)))]
     warm, base = (
-        {run.factors["seed"]: tournament.rating(run) for run in results.where(game, variant=level)}
+        {
+            run.factors["seed"]: tournament.final_rating(run)
+            for run in results.runs_where(game, variant=level)
+        }
         for level in (variant, BASELINE)
     )
     pairs = [(warm[seed], base[seed]) for seed in warm if seed in base]
@@ -111,18 +114,18 @@ def _paired_gain(results: Results, game: str, variant: str, name: str) -> Row | 
     gain = paired_difference([one.elo for one, _ in pairs], [other.elo for _, other in pairs])
     differences = [one.elo - other.elo for one, other in pairs]
     errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
-    return Row(gain.interval, differences, errors)
+    return IntervalRow(gain.interval, differences, errors)
 
 
 def _tests(results: Results) -> Iterator[Block]:
     rows: list[list[Cell]] = []
     signs: list[float] = []
     ranks: list[float] = []
-    lines: dict[str, Row] = {}
+    lines: dict[str, IntervalRow] = {}
     comparisons = [(variant, "") for variant in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
     for game in GAMES:
         for variant, name in comparisons:
-            if unfinished(results, ["-".join(filter(None, (game, name)))]):
+            if unfinished_tournaments_note(results, ["-".join(filter(None, (game, name)))]):
                 continue
             line = _paired_gain(results, game, variant, name)
             if line is None:
@@ -134,7 +137,7 @@ def _tests(results: Results) -> Iterator[Block]:
                     difference_of_means(elos, base).interval, line.estimate,
                 ]
             )  # fmt: skip
-            signs.append(sign_test(line.runs))
+            signs.append(sign_test(line.run_values))
             ranks.append(rank_test(elos, base))
             lines[f"{GAME_TITLES[game]}, {VARIANT_TITLES[variant]}"] = line
     if not rows:
@@ -150,8 +153,9 @@ def _tests(results: Results) -> Iterator[Block]:
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
-        Column("p of the sign test", P_VALUE), Column("p of the rank test", P_VALUE),
-        Column("sign test, adjusted", P_VALUE), Column("rank test, adjusted", P_VALUE),
+        Column("p of the sign test", P_VALUE_FORMAT), Column("p of the rank test", P_VALUE_FORMAT),
+        Column("sign test, adjusted", P_VALUE_FORMAT),
+        Column("rank test, adjusted", P_VALUE_FORMAT),
     ]  # fmt: skip
     tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
     rows = [[*row, *p_values] for row, p_values in zip(rows, tests, strict=True)]
@@ -166,18 +170,18 @@ def _tests(results: Results) -> Iterator[Block]:
 
 def _iterations(results: Results) -> Iterator[Block]:
     """Yield the gain of WRoRa during training."""
-    groups: dict[str, dict[str, Sample]] = {}
+    groups: dict[str, dict[str, RunSample]] = {}
     rows: list[list[Cell]] = []
     for game in GAMES:
         tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
         if tournament is None:
             continue
-        for iteration in sorted(set(tournament.planned.after.values())):
+        for iteration in sorted(set(tournament.planned.iteration_by_player.values())):
             samples = {
-                VARIANT_TITLES[variant]: rated_sample(
+                VARIANT_TITLES[variant]: sample_of_ratings(
                     [
-                        tournament.by_name[f"{run.planned.label}@{iteration}"]
-                        for run in results.where(game, variant=variant)
+                        tournament.rating_by_player[f"{run.planned.label}@{iteration}"]
+                        for run in results.runs_where(game, variant=variant)
                     ]
                 )
                 for variant in (BASELINE, WRORA)
@@ -193,7 +197,7 @@ def _iterations(results: Results) -> Iterator[Block]:
     yield Heading("Gain during training")
     yield Picture(
         BY_ITERATION,
-        draw_bars(groups, "Elo of the baseline and WRoRa by iteration", "tournament Elo"),
+        draw_grouped_runs(groups, "Elo of the baseline and WRoRa by iteration", "tournament Elo"),
         "Best networks after the iterations on the axis, in one tournament per game."
         f" {_repeated_networks(results)}",
     )
@@ -202,17 +206,17 @@ def _iterations(results: Results) -> Iterator[Block]:
 
 
 def _repeated_networks(results: Results) -> str:
-    """Return a note on players that are the same network under another name."""
+    """Return a note about players that are another player's network under a different name."""
     players, networks = 0, set()
     for game in GAMES:
         tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
         if tournament is None:
             continue
         planned = tournament.planned
-        for run in results.where(game):
+        for run in results.runs_where(game):
             stages = [
-                after for name, after in planned.after.items()
-                if planned.entrants[name].key == run.planned.key
+                after for name, after in planned.iteration_by_player.items()
+                if planned.run_by_player[name].key == run.planned.key
             ]  # fmt: skip
             players += len(stages)
             networks |= {_network_after(run, after) for after in stages}
@@ -227,14 +231,14 @@ def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
 
     The untrained networks for a game and seed are identical with and without a warm start.
     """
-    network = best_after(run.records, iteration)
+    network = best_network_after(run.records, iteration)
     if network:
         return run.planned.key, run.planned.settings.seed, network
     return run.planned.part, run.planned.settings.seed, 0
 
 
 def _switches(results: Results) -> Iterator[Block]:
-    groups: dict[str, dict[str, Sample]] = {}
+    groups: dict[str, dict[str, RunSample]] = {}
     for game in GAMES:
         if f"{game}-{SWITCH}" not in results.tournaments:
             continue
@@ -256,7 +260,7 @@ def _switches(results: Results) -> Iterator[Block]:
     ordered = {name: groups[name] for name in order}
     yield Picture(
         "switch",
-        draw_bars(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
+        draw_grouped_runs(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
         " warm start when plain search wins a match. One tournament per game.",
     )
@@ -276,10 +280,10 @@ def _adaptive_ends(results: Results) -> Table:
     rows = [
         [
             GAME_TITLES[run.planned.part], run.planned.settings.seed,
-            sum((record.warm_start_weight or 0) > 0 for record in run.of(SelfPlayRecord)),
+            sum((record.warm_start_weight or 0) > 0 for record in run.records_of(SelfPlayRecord)),
             run.planned.settings.iterations,
         ]
-        for run in results.where(variant=ADAPTIVE)
+        for run in results.runs_where(variant=ADAPTIVE)
     ]  # fmt: skip
     columns = ["game", "seed", "iterations with a warm start", "iterations"]
     return Table("adaptive", "Length of adaptive warm starts", columns, rows)

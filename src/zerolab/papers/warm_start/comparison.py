@@ -6,24 +6,24 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zerolab.ratings.results import Score
+from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import (
-    PUBLISHED,
+    PUBLISHED_STYLE,
     colour,
-    key_colour,
     legend_below,
     new_figure,
-    with_minus,
+    series_legend_handle,
+    with_minus_sign,
 )
-from zerolab.report.interval import Z95, Interval, wilson
+from zerolab.report.interval import Z95, Interval, wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-class Comparison(NamedTuple):
-    """Measured score and published score rate for the same pair of players.
+class ScoreComparison(NamedTuple):
+    """Measured score and published score rate of the same pair of players.
 
     The published rate is itself a measurement with sampling error, so it can lie outside the
     interval of the measured rate by chance. The two rates agree if the 95 % confidence interval of
@@ -32,11 +32,11 @@ class Comparison(NamedTuple):
 
         d - sqrt((p1 - l1)^2 + (u2 - p2)^2)  to  d + sqrt((u1 - p1)^2 + (p2 - l2)^2),  d = p1 - p2
 
-    Unlike the usual standard error, it is also valid for rates of 0 and 1. `z` is d divided by the
-    standard error, which is derived from the end of the interval nearer to 0. The rates agree if
-    -1.96 <= z <= 1.96. If all true rates are equal, about one comparison in twenty differs by
-    chance. SciPy has no interval for a difference of rates, and its Wilson interval requires an
-    integer number of successes, which excludes half points.
+    Unlike an interval from the usual standard error, it is also valid for rates of 0 and 1.
+    `z_score` is d divided by the standard error, which is derived from the end of the interval
+    nearer to 0. The rates agree if -1.96 <= z_score <= 1.96. If all true rates are equal, about one
+    comparison in twenty differs by chance. SciPy has no interval for a difference of rates, and its
+    Wilson interval requires an integer number of successes, which excludes half points.
 
     Draws count as half a win, which makes the variance per game less than p (1 - p), the variance
     without draws. The variance is also lower if moving first matters and both players move first
@@ -45,32 +45,32 @@ class Comparison(NamedTuple):
     by up to half a percentage point, is not accounted for.
     """
 
-    score: Score
+    score: MatchScore
     """Measured score."""
-    published: float
+    published_rate: float
     """Published score rate, from 0 to 1."""
-    published_games: int
+    published_game_count: int
     """Number of games behind the published rate."""
 
     @property
-    def interval(self) -> Interval:
+    def measured_interval(self) -> Interval:
         """Measured rate with Wilson's 95 % confidence interval."""
         return self.score.interval()
 
     @property
     def published_interval(self) -> Interval:
         """Published rate with Wilson's 95 % confidence interval."""
-        return wilson(self.published, self.published_games)
+        return wilson_interval(self.published_rate, self.published_game_count)
 
     @property
     def difference(self) -> Interval:
         """Measured rate minus published rate, with Newcombe's 95 % confidence interval."""
-        (p1, l1, u1), (p2, l2, u2) = self.interval, self.published_interval
+        (p1, l1, u1), (p2, l2, u2) = self.measured_interval, self.published_interval
         lower, upper = math.hypot(p1 - l1, u2 - p2), math.hypot(u1 - p1, p2 - l2)
         return Interval(p1 - p2, p1 - p2 - lower, p1 - p2 + upper)
 
     @property
-    def z(self) -> float:
+    def z_score(self) -> float:
         """Difference in standard errors."""
         d, low, high = self.difference
         return Z95 * d / (d - low if d > 0.0 else high - d)
@@ -78,22 +78,22 @@ class Comparison(NamedTuple):
     @property
     def agrees(self) -> bool:
         """True if the difference is not significant at the 5 % level."""
-        return abs(self.z) <= Z95
+        return abs(self.z_score) <= Z95
 
     @property
-    def verdict(self) -> str:
+    def agreement(self) -> str:
         """Value of `agrees` in words, for tables."""
         return "agree" if self.agrees else "differ"
 
 
 _MEASURED: dict[str, Any] = {"color": colour(0), "marker": "o", "markersize": 5}
-_PUBLISHED: dict[str, Any] = {**PUBLISHED, "color": "black", "mfc": "white", "markersize": 5}
+_PUBLISHED: dict[str, Any] = {**PUBLISHED_STYLE, "color": "black", "mfc": "white", "markersize": 5}
 _SHADE = "#ECECEC"
 _OFFSET = 0.14  # of each marker from the middle of its row
 
 
-def draw_comparisons(
-    panels: Mapping[str, Mapping[str, Comparison]], title: str, axis: str
+def draw_score_comparisons(
+    panels: Mapping[str, Mapping[str, ScoreComparison]], title: str, axis: str
 ) -> Figure:
     """Draw score rates in percent with 95 % intervals, in one panel per heading.
 
@@ -108,22 +108,22 @@ def draw_comparisons(
         axes.set_xlabel(axis)
     all_axes[0].set_yticks(range(len(names)), names, parse_math=False)
     all_axes[0].set_ylim(len(names) - 0.5, -0.5)
-    handles = [*all_axes[0].get_legend_handles_labels()[0], key_colour(_SHADE, "differ")]
+    handles = [*all_axes[0].get_legend_handles_labels()[0], series_legend_handle(_SHADE, "differ")]
     legend_below(figure, handles)
     figure.suptitle(title, parse_math=False)
     return figure
 
 
-def _draw_panel(axes: Axes, comparisons: Sequence[Comparison]) -> None:
+def _draw_panel(axes: Axes, comparisons: Sequence[ScoreComparison]) -> None:
     rows = range(len(comparisons))
-    measured = [comparison.interval for comparison in comparisons]
+    measured = [comparison.measured_interval for comparison in comparisons]
     _draw_rates(axes, [row - _OFFSET for row in rows], measured, "measured", _MEASURED)
     published = [comparison.published_interval for comparison in comparisons]
     _draw_rates(axes, [row + _OFFSET for row in rows], published, "published", _PUBLISHED)
     for row, comparison in enumerate(comparisons):
         if not comparison.agrees:
             axes.axhspan(row - 0.5, row + 0.5, color=_SHADE, zorder=0)
-            text = with_minus(f"z = {comparison.z:+.1f}")
+            text = with_minus_sign(f"z = {comparison.z_score:+.1f}")
             box = {"facecolor": _SHADE, "edgecolor": "none", "pad": 1}
             gap = _widest_gap(comparison)
             axes.text(gap, row, text, ha="center", va="center", fontsize=8, bbox=box)
@@ -132,9 +132,11 @@ def _draw_panel(axes: Axes, comparisons: Sequence[Comparison]) -> None:
     axes.grid(axis="x", alpha=0.3)
 
 
-def _widest_gap(comparison: Comparison) -> float:
+def _widest_gap(comparison: ScoreComparison) -> float:
     """Return the centre of the widest gap outside both intervals, in percent."""
-    intervals = sorted(each[1:] for each in (comparison.interval, comparison.published_interval))
+    intervals = sorted(
+        each[1:] for each in (comparison.measured_interval, comparison.published_interval)
+    )
     ends = [0.0, *(end for interval in intervals for end in interval), 1.0]
     gaps = [(ends[i + 1] - ends[i], ends[i] + ends[i + 1]) for i in range(0, len(ends), 2)]
     return 50 * max(gaps)[1]

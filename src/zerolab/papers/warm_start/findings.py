@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zerolab.papers.elo import GAME_TITLES, elo_difference, elo_sample, removed_runs, unfinished
+from zerolab.papers.elo import (
+    GAME_TITLES,
+    elo_difference,
+    elo_sample,
+    removed_runs_note,
+    unfinished_tournaments_note,
+)
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
     BASELINE,
@@ -18,11 +24,11 @@ from zerolab.papers.warm_start.study import (
     WRORA,
 )
 from zerolab.report.claims import Claim, Direction
-from zerolab.studies.claims import Missing
-from zerolab.studies.joint_estimates import smallest
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
-    Estimate,
+    ClaimEstimate,
     StudentEstimate,
     difference_of_means,
     weighted_sum,
@@ -67,27 +73,32 @@ NO_GAIN_CLAIM = Claim(
 )
 
 
-def warm_start_findings(results: Results) -> dict[Claim, Estimate | Missing]:
+def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about warm starts, or the reason why it is missing."""
     return {
-        **{claim: gain(results, game, variant) for (game, variant), claim in GAIN_CLAIMS.items()},
-        BEST_CLAIM: lead(results),
-        NO_GAIN_CLAIM: gain(results, "othello", "rollout"),
+        **{
+            claim: gain_over_baseline(results, game, variant)
+            for (game, variant), claim in GAIN_CLAIMS.items()
+        },
+        BEST_CLAIM: wrora_lead(results),
+        NO_GAIN_CLAIM: gain_over_baseline(results, "othello", "rollout"),
     }
 
 
-def gain(results: Results, game: str, variant: str) -> StudentEstimate | Missing:
+def gain_over_baseline(
+    results: Results, game: str, variant: str
+) -> StudentEstimate | MissingEstimate:
     """Return the Elo of a variant relative to the baseline."""
     return elo_difference(results, game, "variant", variant, BASELINE)
 
 
-def lead(results: Results) -> Estimate | Missing:
-    """Return the mean lead of WRoRa over its closest rival, over all games.
+def wrora_lead(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the lead of WRoRa over its closest rival, averaged over all games.
 
-    The closest rival is only known after the fact, so the estimate is the smallest of the five
+    The closest rival is known only after the fact, so this is an estimate of the smallest of five
     leads.
     """
-    if missing := unfinished(results, GAMES):
+    if missing := unfinished_tournaments_note(results, GAMES):
         return missing
     leads = []
     for variant in VARIANTS:
@@ -96,14 +107,16 @@ def lead(results: Results) -> Estimate | Missing:
         terms = []
         for game in GAMES:
             warm, other = (
-                elo_sample(results.tournaments[game], results.where(game, variant=level)).values
+                elo_sample(
+                    results.tournaments[game], results.runs_where(game, variant=level)
+                ).values
                 for level in (WRORA, variant)
             )
             if not warm or not other:
-                return removed_runs(results, game)
+                return removed_runs_note(results, game)
             terms.append((1 / len(GAMES), difference_of_means(warm, other)))
         leads.append(weighted_sum(terms))
-    return smallest(leads)
+    return estimate_smallest(leads)
 
 
 PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {

@@ -18,9 +18,9 @@ BASELINE, WRORA = "baseline", "wrora"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
 """Values of the setting `warm_start.variant` [Wang2020b, section 5.4]."""
 ADAPTIVE = "wrora-adaptive"
-"""Name of WRoRa with a warm start that ends when plain search wins a match [Wang2021a]."""
+"""Variant of WRoRa whose warm start ends when plain search wins a match [Wang2021a]."""
 UNTIL = "wrora-until-"
-"""Name prefix of WRoRa with another value of I', which follows the prefix."""
+"""Prefix of variants of WRoRa with another value of I', which follows the prefix."""
 SWITCH = "switch"
 """Name of the tournament between the baseline and WRoRa with warm starts of different lengths."""
 BY_ITERATION = "by-iteration"
@@ -36,7 +36,7 @@ _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 """Default value of I', the last iteration of the warm start."""
-_STAGES: Mapping[Scale, tuple[int, ...]] = {
+_PLAYING_ITERATIONS: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1, 2),
     "mini": (3, 6, 10),
     "small": (5, 10, 20),
@@ -54,7 +54,7 @@ _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 
 
 
 @register_study
-class WarmStart(Study):
+class WarmStartStudy(Study):
     """Compare warm starts of self-play with the baseline on three games, by tournament.
 
     Train several runs of the baseline, Rollout, RAVE, RoRa, WRo, WRoRa and adaptive WRoRa on 6x6
@@ -95,28 +95,30 @@ def _tournament(
         game,
         f"{game}:6x6",
         {run.label: run for run in runs},
-        games=2 if scale == "smoke" else 20,
+        games_per_pair=2 if scale == "smoke" else 20,
         openings=OPENINGS[scale],
         name=name,
     )
 
 
 def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
-    """Return the tournament between networks of `runs` after each iteration in `_STAGES`."""
-    entrants = {f"{run.label}@{after}": (run, after) for run in runs for after in _STAGES[scale]}
+    """Plan the tournament between networks of `runs` after several iterations."""
+    players = {
+        f"{run.label}@{after}": (run, after) for run in runs for after in _PLAYING_ITERATIONS[scale]
+    }
     return PlannedTournament(
         game,
         f"{game}:6x6",
-        {name: run for name, (run, _) in entrants.items()},
-        {name: after for name, (_, after) in entrants.items()},
-        games=2 if scale == "smoke" else 10,
+        {name: run for name, (run, _) in players.items()},
+        {name: after for name, (_, after) in players.items()},
+        games_per_pair=2 if scale == "smoke" else 10,
         openings=OPENINGS[scale],
         name=BY_ITERATION,
     )
 
 
 def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    """Yield runs of the published variants."""
+    """Yield the runs of the published variants."""
     ramp = {"name": "linear", "iterations": _SWITCH[scale]}
     for variant in VARIANTS:
         for seed in range(_SEEDS[scale]):
@@ -124,7 +126,7 @@ def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
 
 
 def _switches(scale: Scale, game: str) -> Iterator[PlannedRun]:
-    """Yield runs of WRoRa with an adaptive warm start or another value of I'."""
+    """Yield the runs of WRoRa with an adaptive warm start or another value of I'."""
     games = CHANGES[scale].get("gate.games", 40)
     for seed in range(_SEEDS[scale]):
         yield _run(scale, game, WRORA, ADAPTIVE, {"name": "adaptive", "games": games}, seed)
@@ -158,7 +160,7 @@ PLAYERS: Mapping[str, str] = {
     RHEA: "rhea:{playouts}",
     TREE_ONLY: "rave:{playouts}?selection.playout_moves=false",
 }
-"""Agent specs by the name of the player in the paper.
+"""Agent spec of each player in the paper, with a placeholder for the number of playouts.
 
 The paper's MCTS is PUCT with uniform priors and c = 1, and evaluates each leaf with one random
 playout. The paper does not specify which moves RAVE counts. `RAVE` also counts playout moves
@@ -171,7 +173,7 @@ FEWEST_PLAYOUTS = 20
 
 
 @register_study
-class Table51(Study):
+class Table51Study(Study):
     """Reproduce Table 5.1 of the warm-start paper: Random, MCTS, RAVE and RHEA on three games.
 
     The four players have no network. All pairs of these players and a RAVE variant that counts only
@@ -190,9 +192,9 @@ class Table51(Study):
         smoke = scale == "smoke"
         games = 2 if smoke else PUBLISHED_GAMES
         playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
-        agents = [spec.format(playouts=playouts) for spec in PLAYERS.values()]
+        specs = [spec.format(playouts=playouts) for spec in PLAYERS.values()]
         tournaments = [
-            PlannedTournament(part, board, agents=agents, games=games)
+            PlannedTournament(part, board, agent_specs=specs, games_per_pair=games)
             for part, board in BOARDS.items()
         ]
         return Design([], tournaments)

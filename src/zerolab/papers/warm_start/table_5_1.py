@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from zerolab.papers.elo import GAME_TITLES
-from zerolab.papers.warm_start.comparison import Comparison, draw_comparisons
+from zerolab.papers.warm_start.comparison import ScoreComparison, draw_score_comparisons
 from zerolab.papers.warm_start.findings import PUBLISHED_SCORES, TABLE_CLAIMS
 from zerolab.papers.warm_start.study import (
     BOARDS,
@@ -24,19 +24,19 @@ from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Z95
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import Missing, judge
+from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import PlayedTournament, Results, provenance
 from zerolab.studies.statistics import BinomialEstimate
 
 
-class Pair(NamedTuple):
-    """Result of all games between two players on one board."""
+class ComparedPair(NamedTuple):
+    """Pair of players on one board, with the result of all their games."""
 
     player: str
     opponent: str
     result: PairResult
     """Result for `player`."""
-    comparison: Comparison | None
+    comparison: ScoreComparison | None
     """Comparison with the published score rate, or None if there is no published rate."""
 
     @property
@@ -47,9 +47,9 @@ class Pair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks: list[Block] = [Heading("Findings"), ClaimTable(judge(table_findings(results)))]
+    blocks: list[Block] = [Heading("Findings"), ClaimTable(judge_claims(table_statistics(results)))]
     if not results.tournaments:
-        blocks.append(Paragraph(f"No tournament is finished: {results.missing_message()}."))
+        blocks.append(Paragraph(f"No tournament is finished: {results.unfinished_message()}."))
     else:
         blocks += [*_comparison(results), *_matrices(results), *_tree_only(results)]
     return Document(
@@ -61,7 +61,7 @@ def table_5_1_report(results: Results) -> Document:
 
 
 def _caveats(results: Results) -> str:
-    games = results.design.tournaments[0].games
+    games = results.design.tournaments[0].games_per_pair
     if results.scale == "smoke":
         return (
             f"Scale smoke: {games} games per pair with few playouts, which only shows that the"
@@ -76,34 +76,34 @@ def _caveats(results: Results) -> str:
     )
 
 
-def pairs(
+def compared_pairs(
     tournament: PlayedTournament, published_rates: Mapping[tuple[str, str], float | None]
-) -> Iterator[Pair]:
-    """Yield the results of pairs of players, compared with published score rates if there are any.
+) -> Iterator[ComparedPair]:
+    """Yield the results of pairs of players, compared with any published score rates.
 
-    `published_rates` maps each requested pair to its published score rate or None.
+    `published_rates` maps each pair to its published score rate, or to None.
     """
-    specs = dict(zip(PLAYERS, tournament.planned.agents, strict=True))
+    specs = dict(zip(PLAYERS, tournament.planned.agent_specs, strict=True))
     for (player, opponent), published in published_rates.items():
         names = specs[player], specs[opponent]
         games = [game for game in tournament.games if {game.first, game.second} == set(names)]
         result = pair_result(*names, games)
         comparison = (
-            None if published is None else Comparison(result.score, published, PUBLISHED_GAMES)
+            None if published is None else ScoreComparison(result.score, published, PUBLISHED_GAMES)
         )
-        yield Pair(player, opponent, result, comparison)
+        yield ComparedPair(player, opponent, result, comparison)
 
 
-def table_findings(results: Results) -> dict[Claim, BinomialEstimate | Missing]:
+def table_statistics(results: Results) -> dict[Claim, BinomialEstimate | MissingEstimate]:
     """Return the statistic of each claim about the table, or the reason why it is missing."""
-    statistics: dict[Claim, BinomialEstimate | Missing] = {}
+    statistics: dict[Claim, BinomialEstimate | MissingEstimate] = {}
     for (part, *players), claim in TABLE_CLAIMS.items():
         if part in results.tournaments:
-            (pair,) = pairs(results.tournaments[part], {(players[0], players[1]): None})
-            score = pair.result.distinct
+            (pair,) = compared_pairs(results.tournaments[part], {(players[0], players[1]): None})
+            score = pair.result.distinct_score
             statistics[claim] = BinomialEstimate(score.wins, score.wins + score.losses)
         else:
-            statistics[claim] = Missing(results.missing_message(part))
+            statistics[claim] = MissingEstimate(results.unfinished_message(part))
     return statistics
 
 
@@ -113,10 +113,10 @@ def _finished(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
 
 def _comparison(results: Results) -> Iterator[Block]:
     by_game = {
-        part: list(pairs(tournament, PUBLISHED_SCORES[part]))
+        part: list(compared_pairs(tournament, PUBLISHED_SCORES[part]))
         for part, tournament in _finished(results)
     }
-    players = ", ".join(results.design.tournaments[0].agents)
+    players = ", ".join(results.design.tournaments[0].agent_specs)
     yield Heading("Measured and published score rates")
     yield Paragraph(
         f"The players are {players}. {_agreement(by_game)} About one pair in twenty would differ by"
@@ -132,7 +132,7 @@ def _comparison(results: Results) -> Iterator[Block]:
     )
 
 
-def _agreement(by_game: Mapping[str, list[Pair]]) -> str:
+def _agreement(by_game: Mapping[str, list[ComparedPair]]) -> str:
     comparisons = [
         pair.comparison
         for game_pairs in by_game.values()
@@ -147,37 +147,40 @@ def _agreement(by_game: Mapping[str, list[Pair]]) -> str:
     )
 
 
-def _repeats(by_game: Mapping[str, list[Pair]]) -> str:
+def _repeats(by_game: Mapping[str, list[ComparedPair]]) -> str:
     pair_results = [pair.result for game_pairs in by_game.values() for pair in game_pairs]
-    repeats = sum(result.score.games - result.distinct.games for result in pair_results)
+    repeats = sum(result.score.games - result.distinct_score.games for result in pair_results)
     if not repeats:
         return ""
     return f" {repeats} games repeat another game, which makes the intervals slightly too narrow."
 
 
-def _picture(name: str, title: str, by_game: Mapping[str, list[Pair]]) -> Picture:
+def _picture(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -> Picture:
     panels = {
         GAME_TITLES[part]: {pair.title: pair.comparison for pair in game_pairs if pair.comparison}
         for part, game_pairs in by_game.items()
     }
     return Picture(
         name,
-        draw_comparisons(panels, title, "score rate, %"),
+        draw_score_comparisons(panels, title, "score rate, %"),
         "Bars are 95 % intervals over games [Wilson1927]. Shaded rows mark score rates that differ"
         " by more than chance.",
     )
 
 
-def _pair_table(name: str, title: str, by_game: Mapping[str, list[Pair]]) -> Table:
+def _pair_table(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -> Table:
     columns: list[str | Column] = [
         "game", "pair", "won", "drawn", "lost", "distinct games", Column("score rate", ".1%"),
         Column("published", ".1%"), Column("z", "+.2f"), "verdict",
     ]  # fmt: skip
     rows = [
         [
-            GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct.games,
+            GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct_score.games,
             pair.result.score.interval(),
-            *((None,) * 3 if (c := pair.comparison) is None else (c.published, c.z, c.verdict)),
+            *(
+                (None,) * 3 if (c := pair.comparison) is None
+                else (c.published_rate, c.z_score, c.agreement)
+            ),
         ]
         for part, game_pairs in by_game.items()
         for pair in game_pairs
@@ -192,13 +195,13 @@ def _matrices(results: Results) -> Iterator[Block]:
         " rate in brackets."
     )
     for part, tournament in _finished(results):
-        measured = matrix(
+        measured = score_rate_matrix(
             {
                 pair[:2]: pair.result.score.score_rate
-                for pair in pairs(tournament, PUBLISHED_SCORES[part])
+                for pair in compared_pairs(tournament, PUBLISHED_SCORES[part])
             }
         )
-        published = matrix(PUBLISHED_SCORES[part])
+        published = score_rate_matrix(PUBLISHED_SCORES[part])
         names = list(published)
         rows = [
             [
@@ -214,7 +217,7 @@ def _matrices(results: Results) -> Iterator[Block]:
         yield Table(f"matrix-{part}".replace("_", "-"), GAME_TITLES[part], ["player", *names], rows)
 
 
-def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
+def score_rate_matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
     """Return the score rate of the column player against the row player, by row and column."""
     table: dict[str, dict[str, float]] = {name: {} for name in (RANDOM, MCTS, RAVE, RHEA)}
     for (column, row), rate in cells.items():
@@ -225,7 +228,7 @@ def matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]
 
 def _tree_only(results: Results) -> Iterator[Block]:
     by_game = {
-        part: list(pairs(tournament, _tree_only_rates(part)))
+        part: list(compared_pairs(tournament, _tree_only_rates(part)))
         for part, tournament in _finished(results)
     }
     yield Heading("RAVE limited to moves in the tree")
@@ -239,7 +242,7 @@ def _tree_only(results: Results) -> Iterator[Block]:
 
 
 def _tree_only_rates(part: str) -> dict[tuple[str, str], float | None]:
-    """Return the published rates of RAVE for `TREE_ONLY`, and the pair of both without a rate."""
+    """Return the published rates of RAVE for `TREE_ONLY`, and the pair of both with None."""
     names = {player: player for player in PLAYERS} | {RAVE: TREE_ONLY}
     rates: dict[tuple[str, str], float | None] = {
         (names[player], names[opponent]): rate

@@ -12,15 +12,15 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from zerolab.agents.kinds.file import agent_file, save_upload
+from zerolab.agents.kinds.file import encode_agent_of_run, save_uploaded_agent
 from zerolab.agents.kinds.run import find_network
-from zerolab.agents.specs import own_game
+from zerolab.agents.specs import fixed_game
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import read_limited
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.arrays import AGENT_SUFFIX, MAX_AGENT_BYTES, AgentHeader, decode_agent
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import FileCache, Folders, list_runs, modified
+from zerolab.web.folders import FileCache, Folders, list_runs, modification_time
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import client_of
@@ -40,7 +40,7 @@ _BASELINES = (
 _BASELINE_GROUP = "Without a network"
 _UPLOAD_GROUP = "Uploaded files"
 _MAX_UPLOADED = 200
-"""Maximum number of stored uploads, which keeps them from filling the disk."""
+"""Maximum number of stored uploads, so that they cannot fill the disk."""
 _HEADERS: FileCache[AgentHeader] = FileCache()
 
 GameName = Annotated[str, Query(max_length=60)]
@@ -50,24 +50,25 @@ class SuggestedAgent(BaseModel):
     """Suggested agent for a game."""
 
     spec: str
-    """Name in requests, such as runs/demo@12."""
+    """Agent spec for requests, such as runs/demo@12."""
     label: str
+    """Menu entry."""
     group: str
     """Menu heading."""
     run: str | None
-    """Folder of the run that trained the agent."""
+    """Folder of the run that trained the agent; None for an upload or a baseline."""
     iteration: int | None
-    """Iteration that trained the agent; 0 is the untrained network."""
+    """Iteration that trained the agent's network; 0 is the untrained network."""
     elo: float | None
-    """Training Elo, relative to the untrained network of its run; see docs/metrics.md."""
+    """Training Elo, relative to the untrained network of the same run; see docs/metrics.md."""
 
 
 class RatedAgent(BaseModel):
-    """Agent whose strength was measured in a tournament."""
+    """Agent that was rated in a tournament."""
 
     spec: str
     elo: float
-    """Rating in the tournament, relative to its mean."""
+    """Rating, relative to the mean of all players of the tournament."""
 
 
 class UploadedAgent(BaseModel):
@@ -78,8 +79,8 @@ class UploadedAgent(BaseModel):
 
 
 @router.get("/agents")
-def agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
-    """List a game's agents: run networks, with the best one first, uploads and baselines."""
+def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
+    """List a game's agents: networks of runs (each run's best first), uploads and baselines."""
     name = game_name(parse_game(game))
     trained = [
         agent
@@ -98,14 +99,14 @@ def agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
 
 
 @router.get("/ratings")
-def ratings(lab: Lab, game: GameName) -> list[RatedAgent]:
-    """List agents of a game's latest tournament that are available here, strongest first."""
+def rated_agents(lab: Lab, game: GameName) -> list[RatedAgent]:
+    """List the agents of a game's latest tournament that pages can use, strongest first."""
     parsed_game = parse_game(game)
     name = game_name(parsed_game)
     tournaments = [each for each in list_tournaments(lab.folders) if each.game == name]
     if not tournaments:
         return []
-    latest = max(tournaments, key=lambda each: modified(Path(each.tournament)))
+    latest = max(tournaments, key=lambda each: modification_time(Path(each.tournament)))
     available = []
     for each in tournament_details(open_tournament(lab.folders, latest.tournament)).ratings:
         with suppress(UserError):
@@ -115,21 +116,21 @@ def ratings(lab: Lab, game: GameName) -> list[RatedAgent]:
 
 
 @router.post("/agents")
-async def upload(request: Request, lab: Lab) -> UploadedAgent:
-    """Check and store an agent file from `zerolab export`, sent as the request body."""
+async def upload_agent(request: Request, lab: Lab) -> UploadedAgent:
+    """Check and store the agent file in the request body, written by `zerolab export`."""
     with lab.uploads.held(client_of(request)):
         content = await request.body()
         return await run_in_threadpool(_store, lab.folders.agents, content)
 
 
 @router.get("/agents/file", response_class=Response)
-def download(network: str, lab: Lab) -> Response:
+def download_agent(network: str, lab: Lab) -> Response:
     """Return a run's network, RUN or RUN@N, as an agent file."""
-    run, iteration = find_network(lab.folders.confined_network(network))
+    run, iteration = find_network(lab.folders.served_network(network))
     stem = f"{run.path.name}-{iteration}"
     ascii_stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)
     return Response(
-        agent_file(run, iteration),
+        encode_agent_of_run(run, iteration),
         media_type="application/octet-stream",
         headers={"content-disposition": f'attachment; filename="{ascii_stem}{AGENT_SUFFIX}"'},
     )
@@ -138,8 +139,8 @@ def download(network: str, lab: Lab) -> Response:
 def _store(folder: Path, content: bytes) -> UploadedAgent:
     if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= _MAX_UPLOADED:
         raise UserError(f"{folder} has {_MAX_UPLOADED} agents: delete some before the next upload")
-    path = save_upload(folder, content)
-    game = own_game(path.as_posix())
+    path = save_uploaded_agent(folder, content)
+    game = fixed_game(path.as_posix())
     assert game is not None
     return UploadedAgent(spec=path.as_posix(), game=game_name(game))
 

@@ -1,4 +1,4 @@
-"""Moves, analyses and exact values of single positions."""
+"""Moves, analyses and exact scores for single positions."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest, TreeNode, find_agent
 from zerolab.web.requests import Client, RequestModel, client_of
 from zerolab.web.routes.positions import PositionRequest, PositionResponse, position_response
-from zerolab.web.solving import MAX_SECONDS, Solvers
+from zerolab.web.solving import MAX_SECONDS, SolverProcess
 
 router = APIRouter(tags=["analysis"])
 
 _MAX_MOVE_SECONDS = 60.0
-Spec = Annotated[str, Field(min_length=1, max_length=400)]
+AgentSpec = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 class MoveRequest(RequestModel):
     """Request for an agent's move in a position."""
 
     position: PositionRequest
-    agent: Spec
+    agent: AgentSpec
     """Agent spec, such as runs/demo@12?simulations=400 or mcts:1000."""
     simulations: Annotated[int, Field(ge=1, le=MAX_SIMULATIONS)] | None = None
-    """Number of simulations that overrides the spec."""
+    """Number of simulations, which overrides the spec."""
     seconds: Annotated[float, Field(gt=0, le=_MAX_MOVE_SECONDS)] | None = None
     """Time limit that replaces the number of simulations, for agents that search."""
     seed: int = Field(default=0, ge=0, lt=1 << 32)
-    """Seed for ties and playouts."""
+    """Seed of the agent's random choices: tie-breaks and playouts."""
 
 
 class AnalysisRequest(RequestModel):
     """Request to analyse a position with an agent."""
 
     position: PositionRequest
-    agent: Spec
+    agent: AgentSpec
     simulations: int | None = Field(default=None, ge=1, le=MAX_SIMULATIONS)
+    """Number of simulations, which overrides the spec."""
 
 
 class SolutionRequest(RequestModel):
@@ -53,17 +54,18 @@ class SolutionRequest(RequestModel):
 
     position: PositionRequest
     seconds: float = Field(default=5.0, gt=0, le=MAX_SECONDS)
+    """Time limit."""
 
 
 class AgentRequest(RequestModel):
-    """Agent spec typed by a user."""
+    """Request to check an agent spec, such as one that a user has typed."""
 
-    agent: Spec
+    agent: AgentSpec
     game: str = Field(max_length=60)
 
 
 class MoveAnalysisResponse(BaseModel):
-    """Analysis of a legal move; None marks values that the agent does not provide."""
+    """Analysis of a legal move; fields that the agent does not provide are None."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -72,6 +74,7 @@ class MoveAnalysisResponse(BaseModel):
     value: float | None
     """Value for the side to move in [-1, 1], or an exact score from the agent `perfect`."""
     prior: float | None
+    """Prior probability of the move."""
 
 
 class AnalysisResponse(BaseModel):
@@ -79,8 +82,9 @@ class AnalysisResponse(BaseModel):
 
     agent: str
     best: str
+    """Move that the agent chooses."""
     value: float | None
-    """Value for the side to move."""
+    """Value of the position for the side to move."""
     simulations: int | None
     """Number of simulations so far; None for an agent that does not search."""
     moves: list[MoveAnalysisResponse]
@@ -100,22 +104,29 @@ class MoveResponse(BaseModel):
 
 
 class ChildResponse(BaseModel):
-    """Action at a node, with N, P, Q and U of the selection rule."""
+    """Move at a tree node, with N, P, Q and U of the selection rule."""
 
     name: str
     visits: int
+    """Visit count N."""
     prior: float
+    """Prior P."""
     value: float
+    """Mean value Q for the player who makes the move."""
     bonus: float
+    """Exploration bonus U."""
     outcome: int | None
-    """1, 0 or -1 for the player who makes the move if it ends the game; otherwise None."""
+    """Outcome for the player who makes the move, 1, 0 or -1, if the move ends the game; otherwise
+    None."""
 
 
 class NodeResponse(BaseModel):
-    """Node of a search tree; unreached nodes have no visits."""
+    """Node of a search tree; a node that the search has not reached has no visits."""
 
     path: list[str]
+    """Moves from the root to the node."""
     first_to_move: bool
+    """True if it is the first player's turn."""
     visits: int
     value: float
     """Value for the side to move at the node."""
@@ -126,18 +137,20 @@ class SolutionResponse(BaseModel):
     """Exact score of every move, or the reason why the position was not solved."""
 
     scores: dict[str, int] | None
-    """Scores for the side to move. Positive scores win and negative ones lose. In Othello they are
-    disc differences; in other games, faster wins have higher scores."""
+    """Exact scores by move, for the side to move: positive for a win, 0 for a draw and negative for
+    a loss. In Othello, scores are disc differences; in other games, faster wins and slower losses
+    have higher scores. None if the position was not solved."""
     best: list[str]
+    """Moves with the highest score."""
     reason: str
-    """Reason why the position was not solved; empty if it was."""
+    """Reason why the position was not solved; empty if it was solved."""
 
 
 class AgentResponse(BaseModel):
-    """Agent that can play."""
+    """Agent given by a valid spec."""
 
     name: str
-    """Canonical name."""
+    """Canonical spec."""
     game: str
 
 
@@ -149,7 +162,7 @@ async def move(request: MoveRequest, lab: Lab, connection: Request) -> MoveRespo
     search = SearchRequest(
         request.agent, position, lab.folders, simulations, request.seconds, request.seed
     )
-    work = lab.searches.analyse(client_of(connection), search)
+    work = lab.search_pool.analyse(client_of(connection), search)
     analysis = await _unless_disconnected(connection, work)
     # In a thread, because the first move of a game compiles its rules.
     return await asyncio.to_thread(_move_response, position, analysis)
@@ -160,29 +173,31 @@ async def analysis(request: AnalysisRequest, lab: Lab, connection: Request) -> A
     """Return an agent's analysis of a position at the end of its search."""
     position = await asyncio.to_thread(request.position.position)
     search = SearchRequest(request.agent, position, lab.folders, request.simulations)
-    work = lab.searches.analyse(client_of(connection), search)
+    work = lab.search_pool.analyse(client_of(connection), search)
     return analysis_response(await _unless_disconnected(connection, work))
 
 
 @router.post("/solution")
 async def solution(request: SolutionRequest, lab: Lab, connection: Request) -> SolutionResponse:
     """Return the exact score of every move, or the reason why the position was not solved."""
-    work = solve(lab.solvers, client_of(connection), request)
+    work = solve(lab.solver, client_of(connection), request)
     return await _unless_disconnected(connection, work)
 
 
 @router.post("/agent")
-def agent(request: AgentRequest, lab: Lab) -> AgentResponse:
-    """Check an agent spec; the error for an invalid one explains what was expected."""
+def check_agent(request: AgentRequest, lab: Lab) -> AgentResponse:
+    """Check an agent spec; the error for an invalid spec explains what was expected."""
     valid_agent = find_agent(request.agent, parse_game(request.game), lab.folders)
     return AgentResponse(name=valid_agent.name, game=request.game)
 
 
-async def solve(solvers: Solvers, client: Client, request: SolutionRequest) -> SolutionResponse:
+async def solve(
+    solver: SolverProcess, client: Client, request: SolutionRequest
+) -> SolutionResponse:
     """Solve a position for a client within the requested time limit."""
     position = await asyncio.to_thread(request.position.position)
     try:
-        scores = await solvers.solve(client, position, request.seconds)
+        scores = await solver.solve(client, position, request.seconds)
     except NotSolvedError as error:
         return SolutionResponse(scores=None, best=[], reason=str(error))
     most = max(scores.values())
@@ -191,7 +206,7 @@ async def solve(solvers: Solvers, client: Client, request: SolutionRequest) -> S
 
 
 def analysis_response(analysis: Analysis) -> AnalysisResponse:
-    """Return an analysis for display."""
+    """Convert an analysis to a response."""
     counts = [move.visits for move in analysis.moves if move.visits is not None]
     return AnalysisResponse(
         agent=analysis.agent,
@@ -204,7 +219,7 @@ def analysis_response(analysis: Analysis) -> AnalysisResponse:
 
 
 def node_response(path: list[str], tree_node: TreeNode) -> NodeResponse:
-    """Return a tree node for display."""
+    """Convert a tree node to a response."""
     position, node = tree_node
     return NodeResponse(
         path=path,
@@ -245,6 +260,6 @@ async def _unless_disconnected(connection: Request, work: Coroutine[Any, Any, _R
 
 
 async def _disconnected(connection: Request) -> None:
-    """Wait until the client disconnects. The request body must have been read before."""
+    """Wait until the client disconnects. The request body must already have been read."""
     while (await connection.receive())["type"] != "http.disconnect":
         pass

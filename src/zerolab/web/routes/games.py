@@ -1,4 +1,4 @@
-"""Filtered lists, single games and exports of games stored by runs and tournaments."""
+"""Games stored by runs and tournaments: filtered lists, single games and exports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from zerolab.core.errors import quoted
-from zerolab.play.game_files import PlayedGame, as_lines, as_pgn, move_names
+from zerolab.play.game_files import ExportedGame, as_pgn, as_tsv, move_names
 from zerolab.play.tournament import TOURNAMENT, Tournament
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
@@ -21,12 +21,12 @@ from zerolab.store.games import GameStore
 from zerolab.store.listing import (
     FoundGame,
     GameFilter,
-    StageOfGames,
-    count_games,
-    every_game,
+    StageGames,
+    count_matching_games,
     find_games,
-    players_of_games,
-    stages_of_games,
+    iterate_matching_games,
+    list_players,
+    summarise_stages,
 )
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.web.folders import FileCache, Folders
@@ -49,11 +49,12 @@ _Plies = Annotated[int | None, Query(ge=0, le=10_000)]
 
 
 class GameSource(NamedTuple):
-    """Folder that contains games."""
+    """Run or tournament whose games are shown."""
 
     path: Path
     kind: SourceKind
     game: Game
+    """Rules of all its games."""
     store: GameStore
 
 
@@ -63,37 +64,46 @@ class GameResponse(BaseModel):
     source: str
     """Folder of the run or tournament."""
     iteration: int
-    """Iteration of a run; in a tournament, the number of the pairing's block of twenty games."""
+    """Iteration of a run; in a tournament, the number of a block of twenty games of the pairing."""
     stage: str
     """Stage of a run, such as selfplay or gate; in a tournament, the pairing."""
     number: int
+    """Number of the game in its iteration and stage."""
     first: str
+    """Name of the first player."""
     second: str
+    """Name of the second player."""
     result: Winner
     forfeit: bool
-    """True if the side to move forfeited at the end."""
+    """True if the game ended because the side to move forfeited."""
     plies: int
+    """Number of moves."""
     game: str
+    """Game name, such as othello:6x6."""
     moves: list[str]
 
 
 class GamePage(BaseModel):
-    """Page of the games that match a filter."""
+    """Page of a list of the games that match a filter."""
 
     total: int
     """Number of games that match the filter."""
     offset: int
+    """Number of matching games before this page."""
     games: list[GameResponse]
 
 
 class GameFacets(BaseModel):
-    """Values for filtering a folder's games."""
+    """Stages and players by which the games of a run or tournament can be filtered."""
 
     source: str
+    """Folder of the run or tournament."""
     kind: SourceKind
     game: str
+    """Game name, such as othello:6x6."""
     games: int
-    stages: list[StageOfGames]
+    """Number of stored games."""
+    stages: list[StageGames]
     players: list[str]
 
 
@@ -101,14 +111,14 @@ _FACETS: FileCache[GameFacets] = FileCache()
 _COUNTS: FileCache[int] = FileCache()
 
 
-def open_source(folders: Folders, name: str) -> GameSource:
+def open_game_source(folders: Folders, name: str) -> GameSource:
     """Return a run or tournament as a game source; raise UserError if `name` is neither."""
-    path = folders.confined(Path(name), (*folders.runs, folders.tournaments, folders.studies))
+    path = folders.served_path(Path(name), (*folders.runs, folders.tournaments, folders.studies))
     if is_run(path):
         run = RunFolder.open(path)
         return GameSource(path, "run", parse_game(str(run.config.get("game", ""))), run.games)
-    if path.is_dir() and TOURNAMENT.is_in(path):
-        tournament = Tournament.saved(path)
+    if path.is_dir() and TOURNAMENT.matches(path):
+        tournament = Tournament.load(path)
         assert tournament is not None
         game = parse_game(tournament.settings.game)
         return GameSource(path, "tournament", game, tournament.store)
@@ -116,7 +126,7 @@ def open_source(folders: Folders, name: str) -> GameSource:
 
 
 def _source(lab: Lab, source: Annotated[str, Query(min_length=1, max_length=400)]) -> GameSource:
-    return open_source(lab.folders, source)
+    return open_game_source(lab.folders, source)
 
 
 Source = Annotated[GameSource, Depends(_source)]
@@ -147,29 +157,31 @@ Filter = Annotated[GameFilter, Depends(_filter)]
 
 
 @router.get("/facets")
-def facets(source: Source) -> GameFacets:
-    """Return the stages, iterations and players of a run's or tournament's games."""
+def game_facets(source: Source) -> GameFacets:
+    """Return the stages, iterations and players of the games of a run or tournament."""
     return _FACETS.get(str(source.path), [source.store.path], lambda: _facets(source))
 
 
 @router.get("")
-def played(
+def matching_games(
     source: Source,
     filter: Filter,
     offset: _Number = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_PAGE)] = 50,
 ) -> GamePage:
-    """List games by iteration, stage and number, one page at a time."""
+    """Return one page of the games that match a filter, sorted by iteration, stage and number."""
     key = f"{source.path} {filter}"
-    total = _COUNTS.get(key, [source.store.path], lambda: count_games(source.store, filter))
+    total = _COUNTS.get(
+        key, [source.store.path], lambda: count_matching_games(source.store, filter)
+    )
     matches = find_games(source.store, filter, offset, limit) if offset < total else []
     games = [_game_response(source, each) for each in matches]
     return GamePage(total=total, offset=offset, games=games)
 
 
 @router.get("/one")
-def one(source: Source, iteration: _Number, stage: _Name, number: _Number) -> GameResponse:
-    """Return one game."""
+def one_game(source: Source, iteration: _Number, stage: _Name, number: _Number) -> GameResponse:
+    """Return a game by its iteration, stage and number."""
     key = GameFilter(iteration=iteration, stage=stage, number=number)
     matches = find_games(source.store, key, limit=1)
     if not matches:
@@ -181,32 +193,35 @@ def one(source: Source, iteration: _Number, stage: _Name, number: _Number) -> Ga
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(source: Source, filter: Filter, format: Format = "pgn") -> StreamingResponse:
-    """Return games as a PGN file, or as a file with one tab-separated line per game."""
+def export_games(source: Source, filter: Filter, format: Format = "pgn") -> StreamingResponse:
+    """Return the matching games as a PGN file, or as a text file with one line per game.
+
+    The fields of a line are separated by tabs.
+    """
     name = f"{source.path.name}-games.{_SUFFIXES[format]}".encode("ascii", "replace").decode()
     name = "".join(each if each.isalnum() or each in "-._" else "_" for each in name)
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    write = as_pgn if format == "pgn" else as_lines
-    parts = write(source.game, _played_games(source, filter))
+    write = as_pgn if format == "pgn" else as_tsv
+    parts = write(source.game, _exported_games(source, filter))
     first = next(parts, "")  # read before responding, so that damaged files cause an error response
     return StreamingResponse(chain([first], parts), media_type=_MEDIA[format], headers=headers)
 
 
 def _facets(source: GameSource) -> GameFacets:
-    stages = stages_of_games(source.store)
+    stages = summarise_stages(source.store)
     return GameFacets(
         source=source.path.as_posix(),
         kind=source.kind,
         game=game_name(source.game),
         games=sum(each.games for each in stages),
         stages=stages,
-        players=players_of_games(source.store),
+        players=list_players(source.store),
     )
 
 
-def _played_games(source: GameSource, filter: GameFilter) -> Iterator[PlayedGame]:
-    for each in every_game(source.store, filter):
-        yield PlayedGame(
+def _exported_games(source: GameSource, filter: GameFilter) -> Iterator[ExportedGame]:
+    for each in iterate_matching_games(source.store, filter):
+        yield ExportedGame(
             f"{source.path.as_posix()}, iteration {each.iteration}, {each.stage}",
             each.number, each.first, each.second, move_names(source.game, each.actions),
             each.result, each.forfeit,

@@ -1,11 +1,11 @@
-"""Verdicts on a game's moves from exact values and agents, sent over a websocket.
+"""Verdicts on the moves of a game from the solver and an agent, sent over a websocket.
 
 The page sends ``{"id": 3, "do": "judge", "position": {...}, "agent": "runs/demo"}`` and receives
-messages with the same ``id``, each with the verdict on one move, until a message has ``done`` set.
+messages with the same ``id``, each with the verdict on one move. The last message has ``done`` set.
 A new request cancels the previous one, and so does closing the page.
 
-Moves are judged backwards from the end of the game, because late positions are solved fastest. An
-agent's values cover the rest.
+Moves are judged backwards from the end of the game, because late positions are solved fastest. The
+agent judges all moves, including those that the solver cannot judge in time.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
 from zerolab.web.requests import Client, client_of, error_message
 from zerolab.web.routes.positions import PositionRequest
-from zerolab.web.searches import Searches
-from zerolab.web.sockets import Socket, SocketRequest, first_mistake
-from zerolab.web.solving import MAX_SECONDS, Solvers
+from zerolab.web.searches import SearchPool
+from zerolab.web.sockets import JsonWebSocket, SocketRequest, first_validation_error
+from zerolab.web.solving import MAX_SECONDS, SolverProcess
 
 router = APIRouter()
 
 Verdict = Literal["good", "slip", "mistake"]
-"""By exact values, a mistake worsens the result, such as a win to a draw. A slip preserves the
-result but lowers the score: fewer discs in Othello, or a slower win or faster loss in other games.
-By an agent's values, a mistake lowers the expected outcome by at least `MISTAKE`, and a slip by at
-least `SLIP`."""
+"""Quality of a move. According to exact scores, a mistake worsens the result, such as from a win to
+a draw. A slip preserves the result but lowers the score: fewer discs in Othello, or a slower win or
+faster loss in other games. According to an agent, a mistake lowers the expected outcome by at least
+`MISTAKE`, and a slip by at least `SLIP`."""
 
 MISTAKE = 0.5
 SLIP = 0.25
@@ -54,7 +54,7 @@ class JudgeRequest(SocketRequest):
     agent: str = Field(default="", max_length=400)
     """Agent to judge with, or empty for none."""
     simulations: int | None = Field(default=None, ge=1, le=MAX_SIMULATIONS)
-    """Number of simulations per position that overrides the agent's spec."""
+    """Number of simulations per position, which overrides the agent's spec."""
 
 
 class StopRequest(SocketRequest):
@@ -64,26 +64,28 @@ class StopRequest(SocketRequest):
 
 
 class JudgedMove(BaseModel):
-    """Move of a game with its verdict."""
+    """Verdict on one move of a game."""
 
     ply: int
-    """Number of the move, starting at 0."""
+    """Number of the move in the game, starting at 0."""
     move: str
     judge: Literal["exact", "agent"]
+    """Source of the verdict: the solver or an agent."""
     value: float
-    """Value of the position before the move for the side to move, as an exact score or an agent's
-    expected outcome in [-1, 1]."""
+    """Value of the position before the move, for the player who makes the move: the exact score of
+    a best move, or the agent's expected outcome in [-1, 1]."""
     after: float
-    """Value of the move on the same scale and for the same player."""
+    """Value of the move that was played, for the same player and on the same scale."""
     best: list[str]
-    """Best moves, or the agent's choice."""
+    """All best moves, or the move that the agent would play."""
     verdict: Verdict
 
 
-class Unsolved(BaseModel):
-    """Position that was not solved."""
+class UnsolvedPosition(BaseModel):
+    """Position that was not solved in time, so that there is no exact verdict on its move."""
 
     ply: int
+    """Number of the move made in the position, starting at 0."""
     reason: str
 
 
@@ -95,7 +97,7 @@ _REQUEST: TypeAdapter[JudgeRequest | StopRequest] = TypeAdapter(
 @router.websocket("/judge")
 async def judge(websocket: WebSocket, lab: Lab) -> None:
     """Serve one page until it closes."""
-    socket = Socket(websocket)
+    socket = JsonWebSocket(websocket)
     await socket.accept()
     task: asyncio.Task[None] | None = None
     try:
@@ -103,7 +105,7 @@ async def judge(websocket: WebSocket, lab: Lab) -> None:
             try:
                 request = _REQUEST.validate_python(message)
             except ValidationError as error:
-                await socket.send({"error": first_mistake(error), "done": True})
+                await socket.send({"error": first_validation_error(error), "done": True})
                 continue
             if task is not None:
                 task.cancel()
@@ -115,16 +117,16 @@ async def judge(websocket: WebSocket, lab: Lab) -> None:
 
 
 class _Judging:
-    """Work on one request."""
+    """Task that answers one request."""
 
-    def __init__(self, socket: Socket, lab: Laboratory, client: Client, number: int) -> None:
+    def __init__(self, socket: JsonWebSocket, lab: Laboratory, client: Client, number: int) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
         self._header: dict[str, Any] = {"id": number, "done": False}
 
     async def run(self, request: JudgeRequest | StopRequest) -> None:
-        """Judge the moves, report errors, and send the final message."""
+        """Judge the moves, report errors, and send the last message."""
         try:
             if isinstance(request, JudgeRequest):
                 await self._judge(request)
@@ -138,18 +140,20 @@ class _Judging:
             raise UserError("the game has no moves yet: expected a game to judge")
         async with asyncio.TaskGroup() as group:
             if request.exactly:
-                verdicts = judge_exactly(self._lab.solvers, self._client, end, request.seconds)
+                verdicts = judge_exactly(self._lab.solver, self._client, end, request.seconds)
                 group.create_task(self._send("exact", verdicts))
             if request.agent:
                 group.create_task(self._send("agent", self._by_agent(request, end)))
 
     async def _by_agent(self, request: JudgeRequest, end: Position) -> AsyncIterator[JudgedMove]:
         search = SearchRequest(request.agent, end, self._lab.folders, request.simulations)
-        async for each in judge_by_agent(self._lab.searches, self._client, search):
+        async for each in judge_by_agent(self._lab.search_pool, self._client, search):
             yield each
 
-    async def _send(self, judge: str, verdicts: AsyncIterator[JudgedMove | Unsolved]) -> None:
-        """Send verdicts; an error in one judge does not affect the other."""
+    async def _send(
+        self, judge: str, verdicts: AsyncIterator[JudgedMove | UnsolvedPosition]
+    ) -> None:
+        """Send the verdicts of one judge. Errors of one judge do not affect the other."""
         try:
             async for each in verdicts:
                 key = "judged" if isinstance(each, JudgedMove) else "unsolved"
@@ -160,19 +164,19 @@ class _Judging:
 
 
 async def judge_exactly(
-    solvers: Solvers, client: Client, end: Position, seconds: float
-) -> AsyncIterator[JudgedMove | Unsolved]:
+    solver: SolverProcess, client: Client, end: Position, seconds: float
+) -> AsyncIterator[JudgedMove | UnsolvedPosition]:
     """Yield exact verdicts on the moves that led to a position, last move first.
 
     `seconds` is the time limit for each position. Earlier positions take longer to solve, so they
-    are skipped after several consecutive positions were not solved in time.
+    are skipped once several consecutive positions have not been solved in time.
     """
     unsolved = 0
     for ply, at, move in _moves_backwards(end):
         try:
-            scores = await solvers.solve(client, at, seconds)
+            scores = await solver.solve(client, at, seconds)
         except NotSolvedError as error:
-            yield Unsolved(ply=ply, reason=str(error))
+            yield UnsolvedPosition(ply=ply, reason=str(error))
             unsolved += 1
             if unsolved == _MAX_UNSOLVED:
                 return
@@ -187,27 +191,27 @@ async def judge_exactly(
 
 
 def exact_verdict(best: int, played: int) -> Verdict:
-    """Return the verdict on a move from its exact score and that of the best move."""
+    """Return the verdict on a move from the exact scores of the best move and the played one."""
     if _sign(played) < _sign(best):
         return "mistake"
     return "slip" if played < best else "good"
 
 
 async def judge_by_agent(
-    searches: Searches, client: Client, search: SearchRequest
+    search_pool: SearchPool, client: Client, search: SearchRequest
 ) -> AsyncIterator[JudgedMove]:
     """Yield an agent's verdicts on the moves that led to a position, last move first.
 
-    The value of a move is the agent's expected outcome after it. Raise UserError if the agent does
-    not provide expected outcomes.
+    The value of a move is the expected outcome according to the agent's search of the position
+    after the move. Raise UserError if the agent does not provide expected outcomes.
     """
     end = search.position
     result = end.outcome
     after = None if result is None else float(result)
     if after is None:
-        after = (await _expected(searches, client, search))[0]
+        after = (await _expected(search_pool, client, search))[0]
     for ply, at, move in _moves_backwards(end):
-        value, choice = await _expected(searches, client, search._replace(position=at))
+        value, choice = await _expected(search_pool, client, search._replace(position=at))
         played = -after  # `after` is from the opponent's perspective
         yield JudgedMove(
             ply=ply, move=move, judge="agent", value=value, after=played, best=[choice],
@@ -216,9 +220,11 @@ async def judge_by_agent(
         after = value
 
 
-async def _expected(searches: Searches, client: Client, search: SearchRequest) -> tuple[float, str]:
+async def _expected(
+    search_pool: SearchPool, client: Client, search: SearchRequest
+) -> tuple[float, str]:
     """Return an agent's expected outcome and move in a position."""
-    analysis = await searches.analyse(client, search, is_patient=True)
+    analysis = await search_pool.analyse(client, search, is_low_priority=True)
     if analysis.value is None or not -1.0 <= analysis.value <= 1.0:
         raise UserError(
             f"{analysis.agent} provides no expected outcome: expected a run, or MCTS such as"

@@ -1,8 +1,8 @@
-"""Live analysis over a websocket: searches in progress, their trees, and exact values.
+"""Live analysis over a websocket: searches in progress, search trees, and exact scores.
 
 The page sends ``{"id": 7, "do": "analyse", ...}`` and receives messages with the same ``id``. The
-last one has ``done`` set. A new request cancels the previous request of the same kind. Closing the
-page cancels everything.
+last message has ``done`` set. A new request cancels the previous request with the same ``do``.
+Closing the page cancels everything.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
 from zerolab.web.requests import BusyError, Client, client_of, error_message
 from zerolab.web.routes.analysis import (
+    AgentSpec,
     SolutionRequest,
-    Spec,
     analysis_response,
     node_response,
     solve,
 )
 from zerolab.web.routes.positions import MoveName, PositionRequest
-from zerolab.web.searches import Search
-from zerolab.web.sockets import Socket, SocketRequest, first_mistake
+from zerolab.web.searches import SearchHandle
+from zerolab.web.sockets import JsonWebSocket, SocketRequest, first_validation_error
 
 router = APIRouter()
 
@@ -36,24 +36,26 @@ _MAX_AGENTS = 4
 
 
 class AnalyseRequest(SocketRequest):
-    """Request to search a position with one or several agents side by side."""
+    """Request to search a position with one or more agents side by side."""
 
     do: Literal["analyse"]
     position: PositionRequest
-    agents: list[Spec] = Field(min_length=1, max_length=_MAX_AGENTS)
+    agents: list[AgentSpec] = Field(min_length=1, max_length=_MAX_AGENTS)
     simulations: int = Field(default=1000, ge=1, le=MAX_SIMULATIONS)
+    """Number of simulations of each agent, which overrides the specs."""
 
 
 class LookRequest(SocketRequest):
-    """Request for a node in the tree of an agent whose search has begun."""
+    """Request for a node of the search tree of one of the analysing agents."""
 
     do: Literal["look"]
-    agent: Spec
+    agent: AgentSpec
     path: list[MoveName] = Field(max_length=64)
+    """Moves from the root to the node."""
 
 
 class SolveRequest(SolutionRequest, SocketRequest):
-    """Request for the exact value of every move."""
+    """Request for the exact score of every move."""
 
     do: Literal["solve"]
 
@@ -72,7 +74,7 @@ _REQUEST: TypeAdapter[AnalyseRequest | LookRequest | SolveRequest | StopRequest]
 @router.websocket("/live")
 async def live(websocket: WebSocket, lab: Lab) -> None:
     """Serve one page until it closes."""
-    socket = Socket(websocket)
+    socket = JsonWebSocket(websocket)
     await socket.accept()
     session = _Session(socket, lab, client_of(websocket))
     try:
@@ -86,25 +88,25 @@ _Work = Callable[[], Awaitable[None]]
 
 
 class _Session:
-    """Requests of one page that are in progress."""
+    """Requests in progress of one page."""
 
-    def __init__(self, socket: Socket, lab: Laboratory, client: Client) -> None:
+    def __init__(self, socket: JsonWebSocket, lab: Laboratory, client: Client) -> None:
         self._socket = socket
         self._lab = lab
         self._client = client
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """Tasks by kind of request."""
-        self._searches: dict[str, Search] = {}
-        """Latest searches by agent spec as sent by the page."""
+        """Asyncio tasks by the `do` of their requests."""
+        self._searches: dict[str, SearchHandle] = {}
+        """Latest searches, by agent spec as sent by the page."""
 
     def cancel(self) -> None:
         """Cancel everything in progress."""
-        for kind in list(self._tasks):
-            self._cancel(kind)
+        for action in list(self._tasks):
+            self._cancel(action)
         self._drop_searches()
 
-    def _cancel(self, kind: str) -> None:
-        if task := self._tasks.pop(kind, None):
+    def _cancel(self, action: str) -> None:
+        if task := self._tasks.pop(action, None):
             task.cancel()
 
     def _drop_searches(self) -> None:
@@ -117,7 +119,7 @@ class _Session:
         try:
             request = _REQUEST.validate_python(message)
         except ValidationError as error:
-            await self._send_error(_id_of(message), first_mistake(error))
+            await self._send_error(_id_of(message), first_validation_error(error))
             return
         if isinstance(request, AnalyseRequest):
             self._begin("analyse", request.id, partial(self._analyse, request))
@@ -129,9 +131,9 @@ class _Session:
             self.cancel()
             await self._socket.send({"id": request.id, "done": True})
 
-    def _begin(self, kind: str, number: int, work: _Work) -> None:
-        self._cancel(kind)
-        self._tasks[kind] = asyncio.create_task(self._reporting(number, work))
+    def _begin(self, action: str, number: int, work: _Work) -> None:
+        self._cancel(action)
+        self._tasks[action] = asyncio.create_task(self._reporting(number, work))
 
     async def _reporting(self, number: int, work: _Work) -> None:
         try:
@@ -150,7 +152,9 @@ class _Session:
                 spec, position, self._lab.folders, request.simulations, shows_progress=True
             )
             try:
-                search = self._lab.searches.begin(self._client, search_request, is_patient=True)
+                search = self._lab.search_pool.begin(
+                    self._client, search_request, is_low_priority=True
+                )
             except BusyError:
                 self._drop_searches()
                 raise
@@ -161,8 +165,8 @@ class _Session:
                 group.create_task(self._show_progress(request.id, spec, search))
         await self._socket.send({"id": request.id, "done": True})
 
-    async def _show_progress(self, number: int, spec: str, search: Search) -> None:
-        """Send an agent's analyses as they improve; its errors do not affect other agents."""
+    async def _show_progress(self, number: int, spec: str, search: SearchHandle) -> None:
+        """Send an agent's analyses as they improve. Errors do not affect other agents."""
         header = {"id": number, "agent": spec, "done": False}
         try:
             async for analysis in search.results():
@@ -172,7 +176,7 @@ class _Session:
             await self._socket.send({**header, "error": error_message(error)})
 
     async def _solve(self, request: SolveRequest) -> None:
-        solution = await solve(self._lab.solvers, self._client, request)
+        solution = await solve(self._lab.solver, self._client, request)
         response = solution.model_dump(mode="json")
         await self._socket.send({"id": request.id, "solution": response, "done": True})
 

@@ -1,6 +1,7 @@
-"""Available games, and their positions with boards, legal moves, lines and openings.
+"""Available games, and positions with their boards, legal moves and histories.
 
-A position consists of a game and the names of its moves, optionally starting from a custom board.
+A request gives a position as a game and the names of the moves played, optionally from a custom
+starting board.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ Winner = Literal["first", "second", "draw"]
 MoveName = Annotated[str, Field(min_length=1, max_length=12)]
 
 
-class SetUp(RequestModel):
+class StartingBoard(RequestModel):
     """Custom starting board."""
 
     board: list[Annotated[str, Field(max_length=26)]] = Field(max_length=26)
-    """Rows from the top: X for the first player's pieces, O for the second's, . for none."""
+    """Rows from the top: X for the first player's pieces, O for the second player's, . for none."""
     first_to_move: bool = True
+    """True if the first player moves next."""
 
 
 class PositionRequest(RequestModel):
@@ -45,7 +47,7 @@ class PositionRequest(RequestModel):
     game: str = Field(max_length=60)
     """Game name, such as othello:6x6."""
     moves: list[MoveName] = Field(default=[], max_length=_MAX_PLIES)
-    set_up: SetUp | None = None
+    set_up: StartingBoard | None = None
     """Starting board if it is not the game's initial position."""
 
     def position(self) -> Position:
@@ -65,6 +67,7 @@ class OpeningRequest(RequestModel):
 
     game: str = Field(max_length=60)
     plies: int = Field(ge=0, le=60)
+    """Number of moves."""
     seed: int = Field(default=0, ge=0, lt=1 << 32)
 
 
@@ -75,7 +78,7 @@ class LegalMove(BaseModel):
     cell: int | None
     """Cell to click, numbered row by row; None for a pass or a column."""
     column: int | None
-    """Column to click, in games whose moves are columns."""
+    """Column to click, in games in which a move is a column; otherwise None."""
 
 
 class PositionResponse(BaseModel):
@@ -85,15 +88,20 @@ class PositionResponse(BaseModel):
     rows: int
     columns: int
     moves: list[str]
+    """Moves played so far."""
     ply: int
+    """Number of moves before the position."""
     board: list[list[int]]
-    """[rows][columns]: 1 for the first player's pieces, -1 for the second's, 0 for none."""
+    """[rows][columns]: 1 for the first player's pieces, -1 for the second player's, 0 for none."""
     column_labels: list[str]
     first_to_move: bool
+    """True if the first player moves next."""
     outcome: Winner | None
     """Winner or draw; None while the game is ongoing."""
     legal: list[LegalMove]
+    """Legal moves."""
     last: str | None
+    """Last move; None if no move has been played."""
     last_cell: int | None
     """Cell of the last placed piece."""
     note: str
@@ -101,24 +109,27 @@ class PositionResponse(BaseModel):
 
 
 class GameKind(BaseModel):
-    """Kind of game with the bounds of its size parameters."""
+    """Game with the bounds of its size parameters, such as gobang on boards of any size."""
 
     name: str
+    """Name without sizes, such as gobang."""
     sizes: dict[str, tuple[int, int]]
+    """Lower and upper bound of each size parameter, in the order of game names."""
     defaults: dict[str, int]
-    """Defaults of the parameters that names such as gobang:6x6:4 can omit."""
+    """Default values of the parameters that names such as gobang:6x6:4 can omit."""
     example: str
+    """Name with sizes, such as gobang:6x6."""
 
 
 @router.get("/games")
-def games() -> list[GameKind]:
-    """List all kinds of games, including plug-in games."""
+def game_kinds() -> list[GameKind]:
+    """List all games with the bounds of their sizes, including plug-in games."""
     return [
         GameKind(
             name=name,
-            sizes=entry.sizes(),
-            defaults=dict(entry.kind._field_defaults),
-            example=_example(name, entry.sizes()),
+            sizes=entry.field_bounds(),
+            defaults=dict(entry.game_type._field_defaults),
+            example=_example(name, entry.field_bounds()),
         )
         for name, entry in registered_games().items()
     ]
@@ -131,23 +142,23 @@ def position(request: PositionRequest) -> PositionResponse:
 
 
 @router.post("/line")
-def line(request: PositionRequest) -> list[PositionResponse]:
-    """Return all positions of a game, including the initial one."""
-    return line_response(request.position())
+def positions(request: PositionRequest) -> list[PositionResponse]:
+    """Return all positions of a game, from the initial position to the one after the moves."""
+    return position_responses(request.position())
 
 
 @router.post("/opening")
-def opening(request: OpeningRequest) -> PositionResponse:
-    """Return an opening of uniformly random legal moves that does not end the game."""
+def random_opening(request: OpeningRequest) -> PositionResponse:
+    """Return the position after uniformly random legal moves that do not end the game."""
     position = Position.start(request.game)
-    keys = np.array([streams.stream(request.seed, 0, 0, 0, streams.ARENA_OPENING)], np.uint64)
+    keys = np.array([streams.stream_key(request.seed, 0, 0, 0, streams.ARENA_OPENING)], np.uint64)
     for action in random_openings(position.game, request.plies, keys)[0]:
         position = position.play(int(action))
     return position_response(position)
 
 
 def position_response(position: Position, before: Position | None = None) -> PositionResponse:
-    """Return a position for display; `before` is its predecessor, if the caller has it."""
+    """Convert a position to a response; `before` is the previous position, if known."""
     game, board = position.game, position.board()
     if before is None and position.history:
         before = position.line()[-2]
@@ -169,8 +180,8 @@ def position_response(position: Position, before: Position | None = None) -> Pos
     )
 
 
-def line_response(position: Position) -> list[PositionResponse]:
-    """Return all positions of a game, from the initial one to `position`."""
+def position_responses(position: Position) -> list[PositionResponse]:
+    """Return all positions of a game, from the initial position to `position`."""
     line = position.line()
     return [
         position_response(each, before) for before, each in zip([None, *line], line, strict=False)
@@ -178,7 +189,7 @@ def line_response(position: Position) -> list[PositionResponse]:
 
 
 def _example(name: str, sizes: dict[str, tuple[int, int]]) -> str:
-    """Return a game of medium size: 6x6 or the closest permitted size."""
+    """Return the name of a game of medium size: 6x6 or the closest valid size."""
     rows, columns = (min(max(6, low), high) for low, high in list(sizes.values())[:2])
     if name == "connect_four":
         columns = 7
@@ -192,7 +203,7 @@ def _winner(position: Position) -> Winner | None:
     return "draw" if result == 0 else "first" if result > 0 else "second"
 
 
-def _set_up(game: Game, request: SetUp) -> Position:
+def _set_up(game: Game, request: StartingBoard) -> Position:
     rows = [row.strip() for row in request.board]
     invalid_rows = [row for row in rows if set(row) - _PIECES.keys() or len(row) != game[1]]
     if invalid_rows or len(rows) != game[0]:
@@ -202,15 +213,15 @@ def _set_up(game: Game, request: SetUp) -> Position:
 
 
 def _legal_moves(position: Position) -> list[LegalMove]:
-    over, places = "", 0
-    with suppress(UserError):  # pages show the moves of games without a layout as buttons
+    places, place_count = "", 0
+    with suppress(UserError):  # without a layout, pages show the moves as buttons
         layout = action_layout(position.game)
-        over, places = layout.over, layout.places
+        places, place_count = layout.places, layout.place_count
     return [
         LegalMove(
             name=position.name(action),
-            cell=action if action < places and over == "cells" else None,
-            column=action if action < places and over == "columns" else None,
+            cell=action if action < place_count and places == "cells" else None,
+            column=action if action < place_count and places == "columns" else None,
         )
         for action in position.legal_actions
     ]

@@ -1,4 +1,4 @@
-"""Run lists, details, curves and differing settings."""
+"""Runs: a list, details, curves, and settings in which runs differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
 from zerolab.training.panels import Panel, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
-from zerolab.web.folders import list_runs, open_run, records_of, summary
+from zerolab.web.folders import list_runs, open_run, records_of, run_summary
 from zerolab.web.laboratory import Lab
 
 router = APIRouter(tags=["runs"], prefix="/runs")
@@ -25,10 +25,10 @@ MAX_RUNS = 12
 RunName = Annotated[str, Query(min_length=1, max_length=400)]
 RunNames = Annotated[list[str], Query(alias="run", min_length=1, max_length=MAX_RUNS)]
 
-Value = str | int | float | bool | None | list[Any] | dict[str, Any]
+SettingValue = str | int | float | bool | None | list[Any] | dict[str, Any]
 """Value of a setting."""
 
-Status = Literal["running", "stopped", "finished", "damaged"]
+RunStatus = Literal["running", "stopped", "finished", "damaged"]
 
 
 class RunResponse(BaseModel):
@@ -39,32 +39,34 @@ class RunResponse(BaseModel):
     game: str
     preset: str
     iteration: int
+    """Iteration of the next stage."""
     iterations: int
+    """Total number of iterations in the settings."""
     stage: str
     """Next stage."""
-    status: Status
+    status: RunStatus
     problem: str
-    """Description of the damage, or empty."""
+    """Description of the damage if the run is damaged; otherwise empty."""
     elo: float
-    """Training Elo of the best network, relative to the untrained one."""
+    """Training Elo of the best network, relative to the untrained network."""
     source: str
-    """Network from which the run started; empty for an untrained one."""
+    """Network from which the run started; empty if it started from an untrained network."""
 
 
 class NetworkResponse(BaseModel):
-    """Network whose weights are saved."""
+    """Saved network of a run."""
 
     iteration: int
     """Iteration that trained the network; 0 is the untrained network."""
     elo: float | None
-    """Training Elo; None if it has not been measured at a gate."""
+    """Training Elo; None if no gate has measured it."""
     is_best: bool
     agent: str
-    """Agent spec."""
+    """Agent spec, such as runs/demo@12."""
 
 
 class BaselineResponse(BaseModel):
-    """Result of a run's best network against a baseline opponent after training."""
+    """Result of a run's best network against a baseline opponent in the final evaluation."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -73,31 +75,41 @@ class BaselineResponse(BaseModel):
     draws: int
     losses: int
     score_rate: float
+    """Points per game: 1 for a win, 0.5 for a draw."""
     low: float
     """Lower limit of the 95 % interval of the score rate."""
     high: float
+    """Upper limit of the 95 % interval of the score rate."""
 
 
 class EnvironmentResponse(BaseModel):
-    """Hardware and software versions used from an iteration on."""
+    """Hardware and software with which a run was trained, starting at an iteration."""
 
     model_config = ConfigDict(from_attributes=True)
 
     iteration: int
+    """First iteration."""
     device: str
+    """Architecture of the processor, or name of the GPU."""
     processor: str
+    """Model of the processor."""
     precision: str
+    """Numerical precision of the layers: float32 or bfloat16."""
     threads: int
+    """Number of cores available for training."""
     python: str
+    """Version of Python."""
     zerolab: str
+    """Version of zerolab."""
     torch: str
+    """Version of PyTorch."""
 
 
 class RunDetails(BaseModel):
-    """Details of a run except its curves and games."""
+    """Details of a run, without curves and games."""
 
     summary: RunResponse
-    settings: dict[str, Value]
+    settings: dict[str, SettingValue]
     """Settings by dotted key, such as search.simulations."""
     networks: list[NetworkResponse]
     """Saved networks in training order."""
@@ -106,14 +118,14 @@ class RunDetails(BaseModel):
     games: int
     """Number of stored games."""
     seconds: float
-    """Total time of the run's finished stages."""
+    """Total time of the run's finished stages, in seconds."""
 
 
-class Difference(BaseModel):
+class SettingDifference(BaseModel):
     """Setting in which runs differ."""
 
     key: str
-    values: list[Value]
+    values: list[SettingValue]
     """One value per run in request order; None if a run does not have the setting."""
 
 
@@ -125,12 +137,12 @@ def runs(lab: Lab) -> list[RunResponse]:
 
 @router.get("/one")
 def one_run(lab: Lab, run: RunName) -> RunDetails:
-    """Return a run's progress, settings, networks and provenance."""
+    """Return the progress, settings and networks of a run, and its hardware and software."""
     folder = open_run(lab.folders, run)
     records = records_of(folder)
     baselines = [each for each in records if isinstance(each, BaselineRecord)]
     return RunDetails(
-        summary=run_response(summary(folder.path)),
+        summary=run_response(run_summary(folder.path)),
         settings=dict(flatten(folder.config)),
         networks=saved_networks(folder),
         baselines=[BaselineResponse.model_validate(each) for each in baselines],
@@ -144,12 +156,12 @@ def one_run(lab: Lab, run: RunName) -> RunDetails:
 
 @router.get("/curves")
 def curves(lab: Lab, names: RunNames, x: XAxis = "iterations") -> dict[str, list[Panel]]:
-    """Return the curves of runs by iteration, self-play games or training hours."""
+    """Return the curves of runs over iterations, self-play games or training hours."""
     return {name: panels_of(records_of(open_run(lab.folders, name)), x) for name in names}
 
 
 @router.get("/differences")
-def differences(lab: Lab, names: RunNames) -> list[Difference]:
+def setting_differences(lab: Lab, names: RunNames) -> list[SettingDifference]:
     """Return the settings in which runs differ, in the order of the first run's settings."""
     if len(set(names)) < len(names):
         raise UserError("the same run is listed twice: expected different runs")
@@ -159,14 +171,14 @@ def differences(lab: Lab, names: RunNames) -> list[Difference]:
     keys = dict.fromkeys(key for table in tables for key in table)
     values_by_key = {key: [table.get(key) for table in tables] for key in keys}
     return [
-        Difference(key=key, values=values)
+        SettingDifference(key=key, values=values)
         for key, values in values_by_key.items()
         if any(value != values[0] for value in values)
     ]
 
 
 def run_response(run: RunSummary) -> RunResponse:
-    """Return a run for a list."""
+    """Convert a run's summary to a response."""
     status, _, problem = run.status.partition(": ")
     return RunResponse(
         run=run.path, game=run.game, preset=run.preset, iteration=run.iteration,
@@ -189,5 +201,5 @@ def saved_networks(run: RunFolder) -> list[NetworkResponse]:
             is_best=each == run.progress.best,
             agent=network_name(run.path, each),
         )
-        for each in run.networks()
+        for each in run.network_iterations()
     ]

@@ -1,4 +1,4 @@
-"""Study lists, progress, claims and report files."""
+"""Studies: a list, progress, claims and report files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import FileResponse
 from pydantic import BaseModel
 
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
 from zerolab.store.folder import is_locked
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import SCALES, Scale, Study, registered_studies
 from zerolab.studies.study_folder import STUDY
-from zerolab.studies.work import StudyWork
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
@@ -33,7 +33,7 @@ _REPORT, _PAGE, _CLAIMS = "report", "index.html", "claims.csv"
 _MAX_CLAIMS_FILE = 1 << 22
 _REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 _PROGRESS_SECONDS = 2.0
-"""Time for which a study's progress is reused, because it takes a while to compute."""
+"""Time for which the progress of a study is cached, because computing it takes a while."""
 _REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; sandbox allow-downloads allow-popups"
@@ -41,12 +41,14 @@ _REPORT_POLICY = (
 """Content security policy of reports, which forbids scripts and external resources."""
 
 
-class BegunScale(BaseModel):
+class StartedScale(BaseModel):
     """Scale at which a study has been started."""
 
     scale: str
     folder: str
+    """Study folder."""
     running: bool
+    """True if a process is working on the study at this scale."""
     report: str
     """URL of the report page; empty if no report has been written."""
 
@@ -57,56 +59,72 @@ class StudyResponse(BaseModel):
     name: str
     help: str
     """One-line description."""
-    begun: list[BegunScale]
+    begun: list[StartedScale]
+    """Scales at which the study has been started."""
 
 
 class StudyPartResponse(BaseModel):
     """Progress of a study or one of its parts."""
 
     part: str
+    """Name of the part; empty for the whole study."""
     runs: int
+    """Number of planned training runs."""
     finished_runs: int
     games: int
+    """Number of planned tournament games."""
     finished_games: int
     computations: int
+    """Number of planned computations."""
     finished_computations: int
     seconds: float
-    """Total estimated work in core seconds."""
+    """Estimate of all work, in core seconds."""
     done_seconds: float
+    """Estimate of the finished work, in core seconds."""
 
 
 class ClaimResponse(BaseModel):
-    """Claim of a study with its verdict in the report."""
+    """Claim of a study with the verdict in the latest report."""
 
     key: str
     claim: str
+    """Claim in words."""
     source: str
+    """Source of the claim, such as a table of the paper."""
     threshold: str
     """Threshold with the direction in which the claim is true, such as "above 0"."""
     found: str
     """Measured value with its 95 % interval; empty without data."""
     adjusted_p: str
+    """P-value, adjusted for multiple comparisons."""
     verdict: str
+    """Verdict, such as "holds" or "does not hold"."""
     note: str
 
 
-class StudyProgress(BaseModel):
-    """Progress of a study at one scale."""
+class StudyDetails(BaseModel):
+    """Progress and claims of a study at one scale."""
 
     name: str
     scale: str
     help: str
+    """One-line description."""
     folder: str
+    """Study folder."""
     command: str
     """Command that starts or resumes the study."""
     begun: bool
+    """True if the study has been started at this scale."""
     running: bool
+    """True if a process is working on the study at this scale."""
     whole: StudyPartResponse
+    """Progress of the whole study."""
     parts: list[StudyPartResponse]
+    """Progress of each part."""
     active: list[str]
-    """Tasks in progress."""
+    """Names of the tasks in progress."""
     failures: dict[str, list[str]]
-    """Last lines of output from failed tasks, by name."""
+    """Last lines of the output of failed tasks, by task name."""
     claims: list[ClaimResponse]
     report: str
     """URL of the report page; empty if no report has been written."""
@@ -119,7 +137,7 @@ def studies(lab: Lab) -> list[StudyResponse]:
     """List all studies with the scales at which they have been started."""
     responses = []
     for name, study in sorted(registered_studies().items()):
-        scales = [_begun(lab.folders, name, scale) for scale in SCALES]
+        scales = [_started_scale(lab.folders, name, scale) for scale in SCALES]
         begun = [each for each in scales if each is not None]
         responses.append(StudyResponse(name=name, help=_headline(study), begun=begun))
     return responses
@@ -128,30 +146,34 @@ def studies(lab: Lab) -> list[StudyResponse]:
 @router.get("/one")
 def one_study(
     lab: Lab, name: Annotated[str, Query(min_length=1, max_length=100)], scale: Scale
-) -> StudyProgress:
-    """Return a study's progress and the verdicts on its claims without starting anything."""
+) -> StudyDetails:
+    """Return the progress of a study and the verdicts on its claims, without starting anything."""
     all_studies = registered_studies()
     if name not in all_studies:
         names = ", ".join(sorted(all_studies))
         raise MissingError(
-            f"{quoted(name)} is not a study: expected one of {names}{nearest(name, all_studies)}"
+            f"{quoted(name)} is not a study: expected one of {names}"
+            f"{did_you_mean(name, all_studies)}"
         )
-    work = StudyWork.of(all_studies[name], scale, lab.folders.studies)
-    status = _progress.of(work)
-    begun = _begun(lab.folders, name, scale)
-    report = work.folder.report
+    execution = StudyExecution.plan(all_studies[name], scale, lab.folders.studies)
+    status = _progress.of(execution)
+    begun = _started_scale(lab.folders, name, scale)
+    report = execution.folder.report_path
     is_default = lab.folders.studies == Path("studies")
     option = "" if is_default else f" --folder {shlex.quote(lab.folders.studies.as_posix())}"
-    return StudyProgress(
+    return StudyDetails(
         name=name,
         scale=scale,
         help=_headline(all_studies[name]),
-        folder=work.folder.path.as_posix(),
+        folder=execution.folder.path.as_posix(),
         command=f"zerolab study {name} --scale {scale}{option}",
         begun=begun is not None,
         running=begun is not None and begun.running,
-        whole=StudyPartResponse(part="", **_numbers(status)),
-        parts=[StudyPartResponse(part=each["part"], **_numbers(each)) for each in status["parts"]],
+        whole=StudyPartResponse(part="", **_progress_fields(status)),
+        parts=[
+            StudyPartResponse(part=each["part"], **_progress_fields(each))
+            for each in status["parts"]
+        ],
         active=status["active"],
         failures=status["failures"],
         claims=_claims(report / _CLAIMS),
@@ -161,36 +183,36 @@ def one_study(
 
 
 @reports.get("/{study}/{name}")
-def report(lab: Lab, study: str, name: str) -> FileResponse:
-    """Return a report file."""
+def report_file(lab: Lab, study: str, name: str) -> FileResponse:
+    """Return a file of a study's report."""
     folder = lab.folders.studies / study
-    path = lab.folders.confined(folder / _REPORT / name, (lab.folders.studies,))
-    if not _REPORT_FILE.fullmatch(name) or not STUDY.is_in(folder) or not path.is_file():
+    path = lab.folders.served_path(folder / _REPORT / name, (lab.folders.studies,))
+    if not _REPORT_FILE.fullmatch(name) or not STUDY.matches(folder) or not path.is_file():
         raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
     return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
 
 
 class _ProgressCache:
-    """Recently computed progress of studies, shared by requests."""
+    """Cache of the recently computed progress of studies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cached: dict[Path, tuple[float, dict[str, object]]] = {}
 
-    def of(self, work: StudyWork) -> dict:  # type: ignore[type-arg]
-        """Return the output of `zerolab study --status --json`."""
+    def of(self, execution: StudyExecution) -> dict:  # type: ignore[type-arg]
+        """Return the progress of a study, as printed by `zerolab study --status --json`."""
         with self._lock:
-            when, status = self._cached.get(work.folder.path, (-_PROGRESS_SECONDS, {}))
+            when, status = self._cached.get(execution.folder.path, (-_PROGRESS_SECONDS, {}))
             if time.monotonic() - when >= _PROGRESS_SECONDS or not status:
-                status = work.status()
-                self._cached[work.folder.path] = time.monotonic(), status
+                status = execution.status()
+                self._cached[execution.folder.path] = time.monotonic(), status
             return status
 
 
 _progress = _ProgressCache()
 
 
-def _numbers(status: dict) -> dict:  # type: ignore[type-arg]
+def _progress_fields(status: dict) -> dict:  # type: ignore[type-arg]
     return {key: status[key] for key in StudyPartResponse.model_fields if key != "part"}
 
 
@@ -198,13 +220,13 @@ def _headline(study: Study) -> str:
     return (inspect.getdoc(study) or "").partition("\n")[0]
 
 
-def _begun(folders: Folders, name: str, scale: str) -> BegunScale | None:
-    """Return a study's scale, or None if it has not been started."""
+def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | None:
+    """Return a scale of a study, or None if the study has not been started at this scale."""
     path = folders.studies / f"{name}-{scale}"
     if not (path / STUDY.settings_file).is_file():
         return None
     has_report = (path / _REPORT / _PAGE).is_file()
-    return BegunScale(
+    return StartedScale(
         scale=scale,
         folder=path.as_posix(),
         running=is_locked(path),
@@ -219,7 +241,7 @@ def _files(report: Path) -> list[str]:
 
 
 def _claims(path: Path) -> list[ClaimResponse]:
-    """Return the claims in a report; an empty list if their file is missing or damaged."""
+    """Return the claims in a report, or an empty list if their file is missing or damaged."""
     if not path.exists():
         return []
     try:

@@ -1,4 +1,4 @@
-"""Tournament lists, ratings and cross tables."""
+"""Tournaments: a list, ratings and cross tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.tournament import TOURNAMENT, Tournament
 from zerolab.play.tournament_report import TournamentReport
-from zerolab.store.folder import is_locked, may_be
+from zerolab.store.folder import is_locked, matches_or_is_unreadable
 from zerolab.web.folders import FileCache, Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
@@ -28,55 +28,67 @@ class TournamentResponse(BaseModel):
     """Tournament folder, which identifies the tournament in requests."""
     game: str
     players: int
+    """Number of players."""
     games: int
     """Number of stored games."""
     games_planned: int
+    """Number of games in the complete tournament."""
     running: bool
+    """True if a process is playing the tournament."""
     problem: str
-    """Description of the damage, or empty."""
+    """Description of the damage if the tournament is damaged; otherwise empty."""
 
 
 class RatingResponse(BaseModel):
-    """Player's rating; the mean over all players is 0."""
+    """Rating of a player; the mean rating of all players is 0."""
 
     player: str
     elo: float
     low: float
-    """Lower limit of the 95 % interval."""
+    """Lower limit of the 95 % interval of the rating."""
     high: float
+    """Upper limit of the 95 % interval of the rating."""
     games: int
+    """Number of games."""
     distinct_games: int
-    """Number of games used for the rating and its interval."""
+    """Number of distinct games, which determine the rating and the interval."""
     score_rate: float
+    """Points per game: 1 for a win, 0.5 for a draw."""
     draw_rate: float
+    """Fraction of games that were drawn."""
 
 
-class Meeting(BaseModel):
-    """Cell of the cross table."""
+class PairResponse(BaseModel):
+    """Cell of the cross table: result of the row's player against the column's player."""
 
     points: float
-    """Points per game for the row's player."""
+    """Points per game of the row's player."""
     games: int
+    """Number of games."""
     distinct_games: int
+    """Number of distinct games."""
     low: float
     """Lower limit of the 95 % interval of points per game, computed from distinct games."""
     high: float
+    """Upper limit of the same interval."""
 
 
 class TournamentDetails(BaseModel):
-    """Tournament with ratings."""
+    """Tournament with ratings and a cross table."""
 
     summary: TournamentResponse
     games_per_pair: int
     openings: int
+    """Number of random opening plies."""
     seed: int
     ratings: list[RatingResponse]
-    """Ratings, strongest first; empty if they cannot be computed yet, as `note` explains."""
-    table: list[list[Meeting | None]]
-    """[row][column] in rating order; None for players who have not met."""
+    """Ratings, strongest player first; empty if no ratings can be computed yet."""
+    table: list[list[PairResponse | None]]
+    """Cross table, [row][column] in the order of ratings; None for players who have not met."""
     advantage: float | None
-    """First-move advantage in Elo."""
+    """First-move advantage in Elo; None if no ratings can be computed yet."""
     note: str
+    """Reason why no ratings can be computed yet; empty if there are ratings."""
 
 
 _DETAILS: FileCache[TournamentDetails] = FileCache()
@@ -93,19 +105,19 @@ def tournaments(lab: Lab) -> list[TournamentResponse]:
 def one_tournament(
     lab: Lab, tournament: Annotated[str, Query(min_length=1, max_length=400)]
 ) -> TournamentDetails:
-    """Return the ratings with intervals and the cross table."""
+    """Return the ratings and the cross table of a tournament, with intervals."""
     return tournament_details(open_tournament(lab.folders, tournament))
 
 
 def list_tournaments(folders: Folders) -> list[TournamentResponse]:
-    """Return the tournaments in the served folder and in studies."""
+    """Return the tournaments in the tournament folder and in studies."""
     return [_summary(path) for path in sorted(_find(folders))]
 
 
 def open_tournament(folders: Folders, name: str) -> Tournament:
     """Return a tournament; raise UserError if `name` is not one."""
-    path = folders.confined(Path(name), (folders.tournaments, folders.studies))
-    tournament = Tournament.saved(path) if path.is_dir() else None
+    path = folders.served_path(Path(name), (folders.tournaments, folders.studies))
+    tournament = Tournament.load(path) if path.is_dir() else None
     if tournament is None:
         raise MissingError(
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
@@ -114,7 +126,7 @@ def open_tournament(folders: Folders, name: str) -> Tournament:
 
 
 def tournament_details(tournament: Tournament) -> TournamentDetails:
-    """Return the ratings and cross table of the games stored so far."""
+    """Return the ratings and the cross table from the games stored so far."""
     path = tournament.path
     files = [tournament.store.path, path / TOURNAMENT.settings_file]
     details = _DETAILS.get(str(path), files, lambda: _rate(tournament))
@@ -125,19 +137,21 @@ def tournament_details(tournament: Tournament) -> TournamentDetails:
 def _find(folders: Folders) -> Iterator[Path]:
     """Yield all tournament folders."""
     if folders.tournaments.is_dir():
-        if TOURNAMENT.is_in(folders.tournaments):
+        if TOURNAMENT.matches(folders.tournaments):
             yield folders.tournaments
         candidates = folders.tournaments.iterdir()
-        yield from (each for each in candidates if may_be(TOURNAMENT.is_in, each))
+        yield from (
+            each for each in candidates if matches_or_is_unreadable(TOURNAMENT.matches, each)
+        )
     if folders.studies.is_dir():
         settings_files = folders.studies.glob(f"*/tournaments/*/{TOURNAMENT.settings_file}")
         yield from (each.parent for each in settings_files)
 
 
 def _summary(path: Path) -> TournamentResponse:
-    """Summarise a tournament; an unreadable one is described as damaged."""
+    """Return the summary of a tournament, with a problem if the tournament is unreadable."""
     try:
-        tournament = Tournament.saved(path)
+        tournament = Tournament.load(path)
         assert tournament is not None
         store, settings = tournament.store, tournament.settings
         games = _COUNTS.get(str(path), [store.path], store.count)
@@ -184,13 +198,13 @@ def _report(tournament: Tournament) -> tuple[TournamentReport | None, str]:
         return None, f"Ratings are not available yet: {error}"
 
 
-def _cross_table(report: TournamentReport) -> list[list[Meeting | None]]:
+def _cross_table(report: TournamentReport) -> list[list[PairResponse | None]]:
     number = {name: i for i, name in enumerate(report.players)}
-    table: list[list[Meeting | None]] = [[None] * len(number) for _ in number]
+    table: list[list[PairResponse | None]] = [[None] * len(number) for _ in number]
     for pair in report.pairs:
         points, low, high = pair.interval
-        counts = {"games": pair.score.games, "distinct_games": pair.distinct.games}
+        counts = {"games": pair.score.games, "distinct_games": pair.distinct_score.games}
         i, j = number[pair.first], number[pair.second]
-        table[i][j] = Meeting(points=points, low=low, high=high, **counts)
-        table[j][i] = Meeting(points=1 - points, low=1 - high, high=1 - low, **counts)
+        table[i][j] = PairResponse(points=points, low=low, high=high, **counts)
+        table[j][i] = PairResponse(points=1 - points, low=1 - high, high=1 - low, **counts)
     return table

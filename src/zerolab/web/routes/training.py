@@ -1,8 +1,8 @@
-"""Training started, stopped and resumed from pages, as separate `zerolab train` processes.
+"""Training that pages start, stop and resume, in separate `zerolab train` processes.
 
-A training process survives the server. The lock in the run folder shows whether the run is being
-trained. The ``.server`` folder next to the run contains the process's output and a record for
-finding the process again.
+A training process continues when the server ends. The lock in the run folder shows whether the run
+is being trained. The ``.server`` folder next to the run contains the output of the process, and a
+file from which the server can find the process again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field
 
 from zerolab.agents.specs import named_path
 from zerolab.core.config import Settings, validate
-from zerolab.core.errors import UserError, nearest, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import make_folder, read_text, write_text
 from zerolab.core.nested_tables import parse_assignments
 from zerolab.store.run_folder import is_run
@@ -34,7 +34,7 @@ from zerolab.training.shorthands import (
     TransferOption,
     preset_names,
     preset_title,
-    require_frozen,
+    require_frozen_trunk,
     start_assignments,
 )
 from zerolab.training.trainer import check_new_run
@@ -50,7 +50,7 @@ _MAX_LINE = 400
 _TAIL_BYTES = 1 << 15
 _MAX_RUNNING = 4
 _PATH_KEYS = ("positions", "source")
-"""Last key parts of settings whose values are files or runs."""
+"""Last parts of the keys of settings whose values are files or runs."""
 
 _starting = threading.Lock()
 
@@ -61,13 +61,15 @@ class TrainingRequest(RequestModel):
     """Request to start a run."""
 
     name: str = Field(min_length=1, max_length=80)
-    """Name of the run folder inside the first served folder."""
+    """Name of the new run folder, which is created inside the first run folder served."""
     game: str = Field(max_length=60)
+    """Game name, such as othello:6x6."""
     preset: str = Field(max_length=80)
+    """Preset name."""
     settings: list[Assignment] = Field(default=[], max_length=100)
     """Settings to change, such as search.simulations=50."""
     source: str = Field(default="", max_length=400)
-    """Network to start from, such as runs/demo@12; empty for an untrained one."""
+    """Network to start from, such as runs/demo@12; empty for an untrained network."""
     transfer: TransferOption = "trunk"
     """Weights to copy from that network."""
 
@@ -76,20 +78,22 @@ class RunRequest(RequestModel):
     """Request to stop or resume a run."""
 
     run: str = Field(min_length=1, max_length=400)
+    """Run folder."""
     iterations: int | None = Field(default=None, ge=1)
-    """Total number of iterations for a resumed run; unchanged by default."""
+    """New total number of iterations of a resumed run; unchanged by default."""
 
 
-class Training(BaseModel):
-    """State of a run's training."""
+class TrainingResponse(BaseModel):
+    """State of the training of a run."""
 
     run: str
+    """Run folder."""
     at_work: bool
-    """True if a process is training the run or about to."""
+    """True if a process is training the run or is about to."""
     may_stop: bool
     """True if pages can stop the process, which is possible only if a server started it."""
     output: list[str]
-    """Last lines of the process's output."""
+    """Last lines of the output of the process."""
 
 
 class PresetResponse(BaseModel):
@@ -97,6 +101,7 @@ class PresetResponse(BaseModel):
 
     name: str
     title: str
+    """One-line description."""
 
 
 @router.get("/presets")
@@ -106,27 +111,29 @@ def presets() -> list[PresetResponse]:
 
 
 @router.get("/one")
-def one(lab: Lab, run: Annotated[str, Query(min_length=1, max_length=400)]) -> Training:
-    """Return whether a run is being trained, and its process's latest output."""
+def one_training(
+    lab: Lab, run: Annotated[str, Query(min_length=1, max_length=400)]
+) -> TrainingResponse:
+    """Return whether a run is being trained, and the latest output of the process."""
     return _training(lab.folders, run)
 
 
 @router.post("/start")
-def start(lab: Lab, request: TrainingRequest) -> Training:
-    """Check all settings of a new run and start it in a separate process."""
+def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
+    """Check all settings of a new run and start training in a separate process."""
     _require_allowed(lab)
     path = _new_folder(lab.folders, request.name)
     if request.preset not in (names := preset_names()):
         raise UserError(
             f"preset = {quoted(request.preset)}: expected one of {', '.join(names)}"
-            f"{nearest(request.preset, names)}"
+            f"{did_you_mean(request.preset, names)}"
         )
     transfer = start_assignments(request.source, request.transfer) if request.source else []
     assignments = [*transfer, *request.settings]
-    _require_confined(lab.folders, assignments)
+    _require_served(lab.folders, assignments)
     settings = resolve_settings(request.game, request.preset, assignments)
     if request.source:
-        require_frozen(request.transfer, settings.learn.frozen)
+        require_frozen_trunk(request.transfer, settings.learn.frozen)
     require_effects(settings, assignments)
     check_new_run(settings)
     command = ["train", request.game, "--preset", request.preset, "--run", str(path)]
@@ -135,11 +142,11 @@ def start(lab: Lab, request: TrainingRequest) -> Training:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: RunRequest) -> Training:
-    """Terminate a run's training process; finished stages are saved."""
+def stop(lab: Lab, request: RunRequest) -> TrainingResponse:
+    """Terminate the training process of a run; finished stages are saved."""
     _require_allowed(lab)
-    path = lab.folders.confined(Path(request.run))
-    if not terminate(_process_file(path)):
+    path = lab.folders.served_path(Path(request.run))
+    if not terminate_process(_process_file(path)):
         if is_running(path):
             raise UserError(
                 f"training of {request.run} was not started from a page: stop it where it was"
@@ -150,14 +157,14 @@ def stop(lab: Lab, request: RunRequest) -> Training:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: RunRequest) -> Training:
+def resume(lab: Lab, request: RunRequest) -> TrainingResponse:
     """Resume an interrupted run, or train a finished one for more iterations."""
     _require_allowed(lab)
     run = open_run(lab.folders, request.run)
     changes = [] if request.iterations is None else [f"iterations={request.iterations}"]
     baselines = run.config.get("final_evaluation", {}).get("baselines", [])
     if baselines:
-        _require_confined(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
+        _require_served(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
     settings = amend_settings(run, changes)
     if run.progress.finished and settings.iterations <= run.config["iterations"]:
         raise UserError(
@@ -169,14 +176,14 @@ def resume(lab: Lab, request: RunRequest) -> Training:
     return _training(lab.folders, run.path.as_posix())
 
 
-def _training(folders: Folders, name: str) -> Training:
-    """Return the state of a run's training. A new run can still be without a folder."""
-    path = folders.confined(Path(name))
+def _training(folders: Folders, name: str) -> TrainingResponse:
+    """Return the state of the training of a run. The folder of a new run may not exist yet."""
+    path = folders.served_path(Path(name))
     process, output = _process_file(path), _output_file(path)
     if not is_run(path) and not output.exists():
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
-    started_here = is_alive(process)
-    return Training(
+    started_here = is_process_alive(process)
+    return TrainingResponse(
         run=path.as_posix(),
         at_work=started_here or is_running(path),
         may_stop=started_here,
@@ -192,21 +199,24 @@ def _require_allowed(lab: Lab) -> None:
 
 
 def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
-    """Start the command; raise UserError if the run or too many others are being trained."""
+    """Start a training command for a run.
+
+    Raise UserError if the run is already being trained, or if too many other runs are.
+    """
     with _starting:
         process = _process_file(path)
-        if is_alive(process):
+        if is_process_alive(process):
             raise UserError(f"{path.as_posix()} is already being trained")
         others = (_process_file(Path(each.path)) for each in list_runs(folders))
-        if sum(map(is_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
+        if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
             raise BusyError(
                 f"{_MAX_RUNNING} runs are already being trained: stop one of them first"
             )
-        launch([sys.executable, "-m", "zerolab", *arguments], _output_file(path), process)
+        launch_process([sys.executable, "-m", "zerolab", *arguments], _output_file(path), process)
 
 
 def _new_folder(folders: Folders, name: str) -> Path:
-    """Return the folder of a new run; raise UserError if the name is invalid or in use."""
+    """Return the folder of a new run; raise UserError if `name` is invalid or already used."""
     if not _NAME.fullmatch(name):
         raise UserError(
             f"name = {quoted(name)}: expected letters, digits, dots, dashes and underscores, such"
@@ -218,7 +228,7 @@ def _new_folder(folders: Folders, name: str) -> Path:
             f"the server was started for the single run {quoted(parent)}: start it with a folder"
             " of runs to train new ones"
         )
-    path = folders.confined(parent / name)
+    path = folders.served_path(parent / name)
     if path.exists():
         raise UserError(f"name = {quoted(name)}: {quoted(path)} already exists; use another name")
     return path
@@ -228,19 +238,19 @@ def _options(assignments: list[str]) -> list[str]:
     return [each for setting in assignments for each in ("--set", setting)]
 
 
-def _require_confined(folders: Folders, assignments: list[str]) -> None:
-    """Raise UserError if settings refer to a program or a file that is not served."""
+def _require_served(folders: Folders, assignments: list[str]) -> None:
+    """Raise UserError if a setting refers to a program, or to a file that is not served."""
     for path, value in parse_assignments(assignments):
         key = ".".join(path)
         for name, text in _texts(value, path[-1]):
             if name in _PATH_KEYS and text:
-                folders.confined(Path(text.partition("@")[0]))
+                folders.served_path(Path(text.partition("@")[0]))
             elif name == "baselines" or ":" in text or "/" in text or "\\" in text:
-                _require_confined_agent(folders, key, text)
+                _require_served_agent(folders, key, text)
 
 
-def _require_confined_agent(folders: Folders, key: str, text: str) -> None:
-    """Raise UserError if a text refers to a program or a run that is not served."""
+def _require_served_agent(folders: Folders, key: str, text: str) -> None:
+    """Raise UserError if `text` refers to a program, or to a run that is not served."""
     if text.startswith("@") or key == "game":
         return
     try:
@@ -248,7 +258,7 @@ def _require_confined_agent(folders: Folders, key: str, text: str) -> None:
     except UserError as error:
         raise ForbiddenError(f"{key}: {error}") from None
     if path is not None:
-        folders.confined(Path(path.partition("@")[0]))
+        folders.served_path(Path(path.partition("@")[0]))
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
@@ -287,43 +297,43 @@ _PS_SECONDS = 5
 
 
 class ProcessRecord(Settings):
-    """Process ID with start time, because the system reuses IDs."""
+    """Content of a process file: process ID and start time, because the system reuses IDs."""
 
     pid: int = Field(ge=2)
     began: str = Field(min_length=1)
     """Start time in a system-dependent format."""
 
 
-def launch(command: Sequence[str], output: Path, record: Path) -> None:
-    """Start a process in a new session and write its output and its record to files.
+def launch_process(command: Sequence[str], output_file: Path, process_file: Path) -> None:
+    """Start a process in a new session; write its output and its `ProcessRecord` to files.
 
     Raise UserError if the process cannot be started.
     """
-    make_folder(record.parent)
+    make_folder(process_file.parent)
     try:
-        with open(output, "wb") as file:
+        with open(output_file, "wb") as file:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
     except OSError as error:
         raise UserError(f"cannot start {command[0]}: {error.strerror or error}") from error
-    # Unless its exit code is read, the process remains a zombie after it ends.
+    # Unless the exit code is read, the process remains a zombie after it ends.
     threading.Thread(target=process.wait, daemon=True).start()
     began = _start_time(process.pid)
     if began:
-        fields = ProcessRecord(pid=process.pid, began=began)
-        write_text(record, json.dumps(fields.model_dump()) + "\n")
+        record = ProcessRecord(pid=process.pid, began=began)
+        write_text(process_file, json.dumps(record.model_dump()) + "\n")
 
 
-def is_alive(record: Path) -> bool:
-    """Return whether the recorded process is running."""
-    return _find(record) is not None
+def is_process_alive(process_file: Path) -> bool:
+    """Return whether the process recorded in a file is running."""
+    return _find_process(process_file) is not None
 
 
-def terminate(record: Path) -> bool:
-    """Terminate the recorded process; return whether it was running."""
-    process = _find(record)
+def terminate_process(process_file: Path) -> bool:
+    """Terminate the process recorded in a file; return whether the process was running."""
+    process = _find_process(process_file)
     if process is None:
         return False
     with suppress(ProcessLookupError):
@@ -331,11 +341,11 @@ def terminate(record: Path) -> bool:
     return True
 
 
-def _find(record: Path) -> ProcessRecord | None:
-    """Return the recorded process, or None if it has ended or the file is not a record."""
+def _find_process(process_file: Path) -> ProcessRecord | None:
+    """Return the recorded process, or None if it has ended or there is no valid record."""
     try:
-        table = json.loads(read_text(record, _MAX_PROCESS_FILE))
-        process = validate(ProcessRecord, table, source=str(record))
+        table = json.loads(read_text(process_file, _MAX_PROCESS_FILE))
+        process = validate(ProcessRecord, table, source=str(process_file))
     except (UserError, ValueError, RecursionError):
         return None
     return process if _start_time(process.pid) == process.began else None
@@ -344,8 +354,8 @@ def _find(record: Path) -> ProcessRecord | None:
 def _start_time(pid: int) -> str:
     """Return a process's start time, or "" if it does not exist or has ended."""
     try:
-        # The name in parentheses can contain anything. Of the fields after it, the first is the
-        # state and the 20th is the start time.
+        # The name in parentheses can contain any text. Of the fields after the name, the first is
+        # the state and the 20th is the start time.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):

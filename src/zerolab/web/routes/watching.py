@@ -1,8 +1,8 @@
 """Progress of runs over a websocket.
 
-The websocket at ``/runs/live?run=runs/demo`` accepts one or several runs. It sends an update for
-each run immediately and again whenever the run changes, so that the page can reload its curves.
-Messages from the page are ignored.
+The websocket ``/runs/live?run=runs/demo`` accepts one or more runs. It sends an update about each
+run immediately and whenever the run changes, so that the page can reload the curves. Messages from
+the page are ignored.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from pydantic import BaseModel
 
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import FileCache, Folders, open_run, progress_files, records_of, summary
+from zerolab.web.folders import (
+    FileCache,
+    Folders,
+    open_run,
+    progress_files,
+    records_of,
+    run_summary,
+)
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import error_message
 from zerolab.web.routes.runs import MAX_RUNS, RunResponse, run_response
-from zerolab.web.sockets import Socket
+from zerolab.web.sockets import JsonWebSocket
 
 router = APIRouter()
 
@@ -33,15 +40,15 @@ class RunUpdate(BaseModel):
 
     run: RunResponse
     records: int
-    """Number of finished stages' records. When it increases, the curves have new points."""
+    """Number of records of finished stages. When it increases, the curves have new points."""
     latest: str
-    """One-line summary of the latest record."""
+    """One-line summary of the latest record; empty if there is none."""
 
 
 @router.websocket("/runs/live")
-async def live(websocket: WebSocket, lab: Lab) -> None:
-    """Send updates of runs to one page until it closes."""
-    socket = Socket(websocket)
+async def live_runs(websocket: WebSocket, lab: Lab) -> None:
+    """Send updates about runs to one page until the page closes."""
+    socket = JsonWebSocket(websocket)
     await socket.accept()
     names = list(dict.fromkeys(websocket.query_params.getlist("run")))
     try:
@@ -54,7 +61,7 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
 
     async def send_updates() -> None:
         if paths:
-            async for update in watch(paths):
+            async for update in watch_runs(paths):
                 await socket.send(update)
 
     sending = asyncio.create_task(send_updates())
@@ -65,8 +72,8 @@ async def live(websocket: WebSocket, lab: Lab) -> None:
         sending.cancel()
 
 
-async def watch(runs: Sequence[Path]) -> AsyncIterator[RunUpdate]:
-    """Yield an update of every run immediately, and of each run whenever it changes."""
+async def watch_runs(runs: Sequence[Path]) -> AsyncIterator[RunUpdate]:
+    """Yield an update about every run immediately, and about each run whenever it changes."""
     previous: dict[Path, RunUpdate] = {}
     while True:
         for path in runs:
@@ -83,11 +90,11 @@ def _paths(folders: Folders, names: Sequence[str]) -> list[Path]:
 
 def _update(path: Path) -> RunUpdate:
     count, latest = _RECORDS.get(str(path), progress_files(path), lambda: _latest_record(path))
-    return RunUpdate(run=run_response(summary(path)), records=count, latest=latest)
+    return RunUpdate(run=run_response(run_summary(path)), records=count, latest=latest)
 
 
 def _latest_record(path: Path) -> tuple[int, str]:
-    """Return a run's number of records and its latest summary, or 0 and "" if damaged."""
+    """Return a run's number of records and the summary of the latest, or 0 and "" if damaged."""
     try:
         records = records_of(RunFolder.open(path))
     except UserError:

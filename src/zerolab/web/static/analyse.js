@@ -1,4 +1,4 @@
-// Analysis of a position with live searches, exact values, a search tree, and the value over the game.
+// Analyse page: live searches, exact scores, a search tree, and the value over the game.
 
 import { Socket, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
@@ -208,7 +208,7 @@ function remember() {
   });
 }
 
-/** Request analyses and exact values of the position. Responses to earlier requests are ignored. */
+/** Request analyses and exact scores of the position. Responses to earlier requests are ignored. */
 function ask() {
   if (!state.position) return;
   remember();

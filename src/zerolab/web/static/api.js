@@ -1,4 +1,4 @@
-// Documentation of the JSON API, generated from its OpenAPI document.
+// API page: documentation of the JSON API, generated from the OpenAPI document.
 
 import { get } from "./lib/api.js";
 import { byId, el, showError, table } from "./lib/dom.js";
@@ -47,7 +47,7 @@ function parameterTable(parameters) {
   return rows.length ? table(["parameter", "type", "", "meaning"], rows, { caption: "Parameters" }) : null;
 }
 
-/** Tables of the fields of a type and its nested types. */
+/** Tables of the fields of a type and of all types nested in it. */
 function shape(schema) {
   const seen = new Set();
   const waiting = namesIn(schema);

@@ -1,4 +1,4 @@
-// Comparison of several runs with live curves in shared charts and a table of different settings.
+// Compare page: live curves of several runs in shared charts, and a table of settings that differ.
 
 import { Socket, get } from "./lib/api.js";
 import { drawPanels, hashAll, linkTo, setting } from "./lib/archive.js";
@@ -67,7 +67,7 @@ async function showDifferences(runs) {
   const rows = differences.map((each) => [el("code", {}, each.key), ...each.values.map(setting)]);
   const headings = ["setting", ...runs.map((run) => linkTo("run", { run }, run))];
   byId("differences").replaceChildren(
-    rows.length ? table(headings, rows, { caption: "Settings by run" }) : "All settings are equal.",
+    rows.length ? table(headings, rows, { caption: "Settings by run" }) : "All settings are the same.",
   );
 }
 

@@ -1,4 +1,4 @@
-// Tutorial with games against an opponent that adapts to your strength, hints and warnings.
+// Learn page: games against an opponent that adapts to your strength, with hints and warnings.
 
 import { get, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
@@ -8,7 +8,7 @@ import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 
 const TEACHER = "mcts:2000"; // gives hints if the solver is too slow
-const DROP = 0.35; // drop in the teacher's value that counts as a mistake
+const DROP = 0.35; // drop of the teacher's value that counts as a mistake
 const SECONDS = 1.5;
 const SIMULATIONS = [4, 25, 100, 400];
 
@@ -51,7 +51,7 @@ async function ladderOf(game) {
   return [{ spec: "random", elo: null }, ...weak, ...strong];
 }
 
-/** Rated players of the game's latest tournament, weakest first. */
+/** Players of the game's latest tournament with their ratings, weakest first. */
 async function ratedAgents(game) {
   try {
     const rated = await get("/ratings", { game });
@@ -86,7 +86,7 @@ const positionRequest = (moves = state.moves) => ({ game: state.game, moves });
 /**
  * Show the position after `moves`, and request a move if it is the opponent's turn.
  *
- * The game does not change if the server does not respond or the user does something else in the
+ * The game does not change if the server does not respond or if the user does something else in the
  * meantime.
  */
 async function show(moves = state.moves) {
@@ -174,7 +174,7 @@ byId("hint").addEventListener("click", () =>
   }),
 );
 
-/** Hint from the solver, or from a search if the solver is too slow, as board notes and a sentence. */
+/** Hint as board notes and a sentence, from the solver, or from a search if the solver is too slow. */
 async function hintFor(moves) {
   const solution = await post("/solution", { position: positionRequest(moves), seconds: SECONDS });
   if (!solution.scores) {

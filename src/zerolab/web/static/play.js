@@ -1,4 +1,5 @@
-// Games between people and agents. The URL contains the whole game, so it can be linked and reloaded.
+// Play page: games between people and agents. The URL contains the whole game, so that it can be
+// linked and reloaded.
 
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
@@ -93,7 +94,7 @@ const personMoves = (ply) => state[isFirst(ply) ? "first" : "second"] === "perso
 const isFirst = (ply) => ply % 2 === 0;
 const isOver = () => state.position.outcome !== null || state.resigned !== null;
 
-/** Latest earlier ply with a person to move, or the previous ply if both players are agents. */
+/** Latest earlier ply at which a person moves, or the previous ply if both players are agents. */
 function plyToReturnTo() {
   for (let ply = state.ply - 1; ply >= 0; ply--) if (personMoves(ply)) return ply;
   return Math.max(0, state.ply - 1);

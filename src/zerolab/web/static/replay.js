@@ -1,4 +1,4 @@
-// Filtered list of stored games, and the selected game on a board with its mistakes.
+// Replay page: a filtered list of stored games, and the selected game on a board, with mistakes.
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, linkTo } from "./lib/archive.js";
@@ -175,7 +175,7 @@ function receive(message) {
 
 let isDrawing = false;
 
-/** Draw once for several verdicts. */
+/** Draw once for several verdicts that arrive together. */
 function drawSoon() {
   if (isDrawing) return;
   isDrawing = true;
@@ -221,7 +221,7 @@ function exportGames(format, filters) {
 
 let turn = Promise.resolve();
 
-/** Run `work` after all earlier work, so that the page finally shows the last request. */
+/** Run `work` after all earlier work, so that the page shows the latest request in the end. */
 function guarded(work) {
   turn = turn.then(async () => {
     try {

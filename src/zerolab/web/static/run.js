@@ -1,4 +1,4 @@
-// Run page with progress, live curves, networks and settings, and controls to stop and resume.
+// Run page: progress, live curves, networks and settings, and controls to stop and resume training.
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, drawPanels, duration, elo, goTo, interval, linkTo, setting, statusOf } from "./lib/archive.js";
@@ -10,7 +10,7 @@ const run = hashParams().run ?? "";
 let isAllowed = false;
 let records = -1;
 let details = null;
-let suggested = ""; // last value that this script set in the iterations field
+let suggested = ""; // last value that this script wrote to the iterations field
 
 async function begin() {
   if (!run) {

@@ -1,4 +1,4 @@
-// List of runs, and a form for starting one.
+// Runs page: a list of runs, and a form for starting a run.
 
 import { get, post } from "./lib/api.js";
 import { elo, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";

@@ -1,4 +1,4 @@
-// List of studies with their state at each scale.
+// Studies page: a list of studies with their state at each scale.
 
 import { get } from "./lib/api.js";
 import { keepShowing, linkTo } from "./lib/archive.js";

@@ -1,4 +1,4 @@
-// Progress, claims and report of a study at one scale.
+// Study page: progress, claims and report of a study at one scale.
 
 import { get } from "./lib/api.js";
 import { count, duration, goTo, keepShowing } from "./lib/archive.js";
@@ -33,10 +33,10 @@ function show(study) {
 
 function stateOf(study) {
   const { seconds, done_seconds: done } = study.whole;
-  if (!study.begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start it with:`;
+  if (!study.begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start the study with:`;
   const left = seconds - done;
-  if (study.running) return `Running. About ${duration(left)} of work on one core left.`;
-  return left > 1 ? `Stopped. About ${duration(left)} of work on one core left. Resume it with:` : "Finished with the command:";
+  if (study.running) return `Running. About ${duration(left)} of work left on one core.`;
+  return left > 1 ? `Stopped. About ${duration(left)} of work left on one core. Resume the study with:` : "Finished with the command:";
 }
 
 function reportLinks(study) {

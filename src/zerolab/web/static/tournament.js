@@ -1,4 +1,4 @@
-// Tournament page with rating error bars and a cross table whose cells link to the games.
+// Tournament page: ratings with error bars, and a cross table whose cells link to the games.
 
 import { get } from "./lib/api.js";
 import { count, elo, goTo, interval, keepShowing, linkTo } from "./lib/archive.js";
@@ -79,14 +79,14 @@ const shortened = (name, most) => (name.length > most ? `…${name.slice(1 - Mat
 function crossTable(ratings, cells) {
   const rows = cells.map((row, i) => [
     el("span", { class: "name" }, `${i + 1}. ${ratings[i].player}`),
-    ...row.map((meeting, j) => (meeting ? cell(ratings[i].player, ratings[j].player, meeting) : "")),
+    ...row.map((pair, j) => (pair ? cell(ratings[i].player, ratings[j].player, pair) : "")),
   ]);
   const headings = ["player", ...ratings.map((_, i) => String(i + 1))];
   return table(headings, rows, { caption: "Points per game for every pair" });
 }
 
-function cell(player, opponent, meeting) {
-  const { points, low, high, games, distinct_games: distinct } = meeting;
+function cell(player, opponent, pair) {
+  const { points, low, high, games, distinct_games: distinct } = pair;
   const label = `${player} against ${opponent}: ${interval(points, low, high)} in ${games} games, ${distinct} distinct`;
   const link = linkTo("replay", { source: tournament, player, opponent }, percent(points), { "aria-label": label, title: label });
   link.style.setProperty("--share", (0.05 + 0.4 * points).toFixed(2));

@@ -1,4 +1,4 @@
-// List of tournaments.
+// Tournaments page: a list of tournaments.
 
 import { get } from "./lib/api.js";
 import { count, keepShowing, linkTo } from "./lib/archive.js";

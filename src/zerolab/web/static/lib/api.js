@@ -2,7 +2,7 @@
 
 const BASE = "/api/v1";
 
-/** Name of this page, used by the server to share its search time fairly between pages. */
+/** Name of this page, which the server uses to share search time fairly between pages. */
 const PAGE = Math.random().toString(36).slice(2, 12);
 
 export class ApiError extends Error {

@@ -17,7 +17,7 @@ export const linkTo = (page, params, text, attributes = {}) =>
 
 export const goTo = (page, params) => location.assign(address(page, params));
 
-/** All values of a parameter in the URL fragment. */
+/** All values of a repeated parameter in the URL fragment. */
 export const hashAll = (key) => new URLSearchParams(location.hash.slice(1)).getAll(key);
 
 export const count = (number) => number.toLocaleString("en");
@@ -37,7 +37,7 @@ export function duration(seconds) {
   return `${count(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
-/** Share with its 95 % interval. */
+/** Share with a 95 % interval, as text. */
 export const interval = (value, low, high) => `${percent(value)} (${percent(low)} to ${percent(high)})`;
 
 /** Value of a setting as text. */
@@ -52,7 +52,7 @@ export function statusOf(run) {
 
 const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
 
-/** Draw the panels {run name: panels}, merging panels with the same key. */
+/** Draw `byRun`, which maps run names to panels, and merge panels with the same key. */
 export function drawPanels(host, byRun, x = "iterations") {
   const names = Object.keys(byRun);
   const panels = new Map();

@@ -8,7 +8,7 @@ const MARGIN = 0.6;
 
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
- * set, `onCell(cell)` is called for every selected cell instead, which is used to set up positions.
+ * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this.
  */
 export class Board {
   constructor(host, { onMove = () => {}, onCell = null } = {}) {
@@ -250,7 +250,7 @@ export class Board {
   }
 }
 
-/** True if pieces fall, so that moves are columns. */
+/** True if pieces fall, so that a move is a column. */
 const isUpright = (position) => position.game.startsWith("connect_four");
 
 /** Side to move, or the result. */
@@ -259,7 +259,7 @@ export function status(position) {
   return results[position.outcome] ?? `${position.first_to_move ? "X" : "O"} is to move.`;
 }
 
-/** Notes and heat for the board from an analysis: visit share or prior, and value or exact score. */
+/** Heat and notes for the board: visit shares or priors, and values or exact scores. */
 export function notesOf(analysis, solution = null) {
   const heat = {};
   const notes = {};

@@ -1,4 +1,4 @@
-// Agent files that are dropped anywhere on a page or selected with a button.
+// Upload and download of agent files.
 
 import { postFile } from "./api.js";
 import { announce, el, showError } from "./dom.js";
@@ -7,7 +7,7 @@ const ENDING = ".zerolab";
 
 /**
  * Upload agent files that are dropped on the page or selected with a button in `host`, and call
- * `onAgent({spec, game})` for each of them.
+ * `onAgent({spec, game})` for each file.
  */
 export function acceptAgents(host, error, onAgent) {
   const upload = async (file) => {

@@ -1,4 +1,4 @@
-// Tables of an agent's analysis.
+// Table of an agent's analysis of a position.
 
 import { el, percent, signed, table } from "./dom.js";
 
@@ -29,7 +29,7 @@ export function thoughtTable(analysis, solution = null, onPick = null) {
   );
 }
 
-/** Exact score in words. */
+/** Exact score as text, such as "wins (+3)". */
 export function scoreText(score) {
   if (score === undefined) return "";
   if (score === 0) return "draws (0)";

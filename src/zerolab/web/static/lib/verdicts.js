@@ -1,11 +1,11 @@
-// Verdicts on a game's moves from the solver and an agent.
+// Verdicts on the moves of a game, from the solver and an agent.
 
 import { el } from "./dom.js";
 import { scoreText } from "./thoughts.js";
 
 const MARKS = { mistake: "??", slip: "?", good: "" };
 
-/** Verdicts on a game's moves. Exact verdicts take precedence over an agent's. */
+/** Verdicts on the moves of a game. Exact verdicts take precedence over those of an agent. */
 export class Verdicts {
   constructor() {
     this.exact = new Map();
@@ -42,7 +42,7 @@ export class Verdicts {
   }
 }
 
-/** Verdict in words. */
+/** Sentence that explains a verdict. */
 export function explain(judged) {
   const number = `${judged.ply + 1}. ${judged.move}`;
   const best = judged.best.join(", ");
@@ -56,7 +56,7 @@ export function explain(judged) {
   return `${number}: the agent's value drops from ${before} to ${after}. It would play ${best}.`;
 }
 
-/** List of mistakes and slips, as buttons that go to them. */
+/** List of mistakes and slips. `onPick(ply)` is called when the user selects one. */
 export function mistakeList(verdicts, onPick) {
   const items = verdicts.errors.map((ply) => {
     const judged = verdicts.of(ply);

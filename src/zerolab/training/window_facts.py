@@ -1,4 +1,4 @@
-"""Training facts, computed from stored examples or from solved positions."""
+"""Facts in the replay window, computed from stored examples or from solved positions."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ from zerolab.networks.head import Head
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.replay.window import Window
-from zerolab.replay.window_rules import Iterations, NoMerging
+from zerolab.replay.window_rules import IterationsWindow, NoMerging
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts, Numbers, SearchFacts
 from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
-from zerolab.training.learn_settings import TARGETS, LearnSettings, SupervisedSettings
-from zerolab.training.published_bugs import PublishedBugs
+from zerolab.training.learn_settings import SOLVED_TARGET_OPTIONS, LearnSettings, SupervisedSettings
+from zerolab.training.published_bugs import EnabledBugs
 
 
 def window_rows(
     examples: Examples,
     discount: float,
-    columns: Container[str],
+    vector_columns: Container[str],
     features: NDArray[np.float16] | None = None,
 ) -> tuple[NDArray[np.uint64], Facts]:
     """Return the states and facts of the fully searched moves.
 
-    Vector columns of the facts are left empty unless they are in `columns`. `features`, if given,
-    is the result of `later_features`. Each ply before the end of the game multiplies the outcome by
-    `discount`, and the remaining probability counts as a draw, as if every ply could end the game
-    in a draw.
+    Vector columns of the facts are empty unless they are in `vector_columns`. `features` is the
+    result of `later_features`, if a head learns features. Each ply before the end of the game
+    multiplies the outcome by `discount`. The remaining probability counts as a draw, as if every
+    ply could end the game in a draw.
     """
     values = examples.outcomes * np.float64(discount) ** examples.plies_left
     facts: dict[str, NDArray[Any]] = {
-        **{name: getattr(examples, name) for name in SearchFacts.forms()},
+        **{name: getattr(examples, name) for name in SearchFacts.column_forms()},
         "values": values,
         "draws": 1 - np.abs(values),
         "plies_left": examples.plies_left,
         "plies": examples.plies,
     }
-    if "replies" in columns:
-        facts["replies"] = _replies(examples)
-    if "moves" in columns:
-        facts["moves"] = np.zeros_like(examples.policies)
-        facts["moves"][np.arange(len(examples.actions)), examples.actions] = 1
+    if "reply_policies" in vector_columns:
+        facts["reply_policies"] = _reply_policies(examples)
+    if "played_actions" in vector_columns:
+        facts["played_actions"] = np.zeros_like(examples.policies)
+        facts["played_actions"][np.arange(len(examples.actions)), examples.actions] = 1
     if features is not None:
         facts["features"] = features
     full = examples.full
-    return examples.states[full], _facts(facts, columns).rows(full)
+    return examples.states[full], _facts(facts, vector_columns).rows(full)
 
 
-def _facts(facts: Mapping[str, NDArray[Any]], columns: Container[str]) -> Facts:
-    """Return facts for the window, with scalars as float32 and only the vectors in `columns`."""
+def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) -> Facts:
+    """Return facts for the window: scalar columns, as float32, and those in `vector_columns`."""
     empty = np.empty((len(facts["values"]), 0), np.float16)
     vectors = {
-        name: facts.get(name, empty) if name in columns else empty for name in VECTOR_COLUMNS
+        name: facts.get(name, empty) if name in vector_columns else empty for name in VECTOR_COLUMNS
     }
-    scalars = [name for name in Facts.forms() if name not in vectors]
+    scalars = [name for name in Facts.column_forms() if name not in vectors]
     return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in scalars})
 
 
-def _replies(examples: Examples) -> Numbers:
+def _reply_policies(examples: Examples) -> Numbers:
     """Return the policies of the opponent's next moves; NaN for moves without a full search."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
@@ -78,10 +78,11 @@ def _replies(examples: Examples) -> Numbers:
 def later_features(
     examples: Examples, features: NDArray[np.float16], plies: Sequence[int]
 ) -> NDArray[np.float16]:
-    """Return the features of later positions, float16[N, len(plies) * feature_count], ply by ply.
+    """Return the features of later positions, float16[N, len(plies) * feature_count].
 
-    `features`, float16[N, feature_count], are those of the examples themselves. Positions after the
-    last move of a game have NaN.
+    `features`, float16[N, feature_count], are the features of the examples' own positions. Each row
+    of the result has the features of the positions `plies` later, in the order of `plies`; NaN
+    after the last move of the game.
     """
     count, feature_count = features.shape
     targets = np.full((count, len(plies), feature_count), np.nan, np.float16)
@@ -96,8 +97,8 @@ def later_features(
 _TRAINING_SHARE, _VALIDATION_SHARE = 0.8, 0.1
 
 
-def file_settings(path: Path) -> dict[str, str]:
-    """Return the settings, by dotted key, for learning from a file of solved positions.
+def solved_file_settings(path: Path) -> dict[str, str]:
+    """Return the settings, by dotted key, of a run that learns from a file of solved positions.
 
     Raises UserError if the file cannot be used.
     """
@@ -117,13 +118,13 @@ class SolvedSplit(NamedTuple):
     test: Positions
 
 
-def read_split(
+def read_solved_split(
     settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
 ) -> SolvedSplit | None:
     """Return the positions to learn from; None if the run learns from its own games.
 
-    `locate` maps a file name in the settings to a path, as `RunFolder.positions_path` does. Raises
-    UserError if the file cannot be used or its digest differs.
+    `locate` maps a file name in the settings to a path, as `RunFolder.solved_positions_path` does.
+    Raises UserError if the file cannot be used or has another digest.
     """
     if not settings.positions:
         return None
@@ -145,9 +146,9 @@ def read_split(
 
 
 def split_by_game(positions: Positions) -> SolvedSplit:
-    """Split positions by game number, so that games keep their part if the file is extended."""
-    keys = streams.streams(
-        0, 0, positions.games, np.zeros_like(positions.games), streams.DATASET_SPLIT
+    """Split positions by game; if the file is extended, every game stays in its part."""
+    keys = streams.stream_keys(
+        0, 0, positions.game_numbers, np.zeros_like(positions.game_numbers), streams.DATASET_SPLIT
     )
     share = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
     ends = [_TRAINING_SHARE, _TRAINING_SHARE + _VALIDATION_SHARE]
@@ -155,54 +156,54 @@ def split_by_game(positions: Positions) -> SolvedSplit:
     return SolvedSplit(*(positions.take(np.flatnonzero(parts == part)) for part in range(3)))
 
 
-def label_outcomes(positions: Positions, bugs: PublishedBugs) -> NDArray[np.int8]:
+def outcome_labels(positions: Positions, bugs: EnabledBugs) -> NDArray[np.int8]:
     """Return the target outcomes for the side to move, int8[n]: -1, 0 or 1."""
-    exact = np.sign(positions.best).astype(np.int8)
-    return bugs.solved_outcomes(exact, positions.plies % 2 == 0)
+    exact = np.sign(positions.position_values).astype(np.int8)
+    return bugs.relabelled_outcomes(exact, positions.plies % 2 == 0)
 
 
-def label_facts(
-    positions: Positions, bugs: PublishedBugs, columns: Container[str] = VECTOR_COLUMNS
+def solved_facts(
+    positions: Positions, bugs: EnabledBugs, vector_columns: Container[str] = VECTOR_COLUMNS
 ) -> Facts:
-    """Return the facts about solved positions, with NaN where unknown.
+    """Return the facts of solved positions; unknown facts are NaN.
 
     The policy is uniform over the best moves [Clausen2021], and action values are exact outcomes.
-    Vector columns are left empty unless they are in `columns`.
+    Vector columns are empty unless they are in `vector_columns`.
     """
-    best = positions.values == positions.best[:, None]
-    values = label_outcomes(positions, bugs).astype(np.float32)
-    results = np.sign(positions.values).astype(np.float16)
-    facts = Facts.unknown(*best.shape)
+    best = positions.action_values == positions.position_values[:, None]
+    values = outcome_labels(positions, bugs).astype(np.float32)
+    results = np.sign(positions.action_values).astype(np.float16)
+    facts = Facts.unknown_columns(*best.shape)
     facts |= {
         "policies": (best / best.sum(axis=1, keepdims=True)).astype(np.float16),
-        "action_values": np.where(positions.values == ILLEGAL, np.float16(np.nan), results),
+        "action_values": np.where(positions.action_values == ILLEGAL, np.float16(np.nan), results),
         "values": values,
         "draws": 1 - np.abs(values),
         "plies": positions.plies,
     }
-    return _facts(facts, columns)
+    return _facts(facts, vector_columns)
 
 
 def solved_window(
-    positions: Positions, bugs: PublishedBugs, learn: LearnSettings, columns: Container[str]
+    positions: Positions, bugs: EnabledBugs, learn: LearnSettings, vector_columns: Container[str]
 ) -> Window:
-    """Return a window of all these positions, ignoring the window and merging in `learn`.
+    """Return a window of all the positions, regardless of the window and merging in `learn`.
 
-    Vector columns of facts are left empty unless they are in `columns`.
+    Vector columns of the facts are empty unless they are in `vector_columns`.
     """
-    unlimited = {"window": Iterations(iterations=1), "merging": NoMerging()}
-    window = bugs.window(positions.game, learn.model_copy(update=unlimited))
-    window.add(positions.states, label_facts(positions, bugs, columns))
+    unlimited = {"window": IterationsWindow(iterations=1), "merging": NoMerging()}
+    window = bugs.new_window(positions.game, learn.model_copy(update=unlimited))
+    window.add(positions.states, solved_facts(positions, bugs, vector_columns))
     return window
 
 
-def check_heads(network: NetworkSettings, positions: Positions) -> None:
-    """Raise UserError if solved positions have no targets for a head."""
-    facts = label_facts(positions.take(np.arange(1)), PublishedBugs())
-    facts = facts.map(lambda column: column.astype(np.float32))
+def require_solved_targets(network: NetworkSettings, positions: Positions) -> None:
+    """Raise UserError if solved positions have no targets for one of the network's heads."""
+    facts = solved_facts(positions.take(np.arange(1)), EnabledBugs())
+    facts = facts.map_columns(lambda column: column.astype(np.float32))
 
     def has_target(head: Head) -> bool:
-        return not bool(np.isnan(head.target(facts, TARGETS)).all())
+        return not bool(np.isnan(head.target(facts, SOLVED_TARGET_OPTIONS)).all())
 
     if unusable := [head.name for head in network.heads if not has_target(head)]:
         usable = ", ".join(quoted(head.name) for head in network.heads if has_target(head))

@@ -1,4 +1,4 @@
-"""Optional hints about a game that make exact solvers faster.
+"""Solver rules: optional functions of a game that make exact solvers faster.
 
 Terms, in addition to the glossary of `rules.rules`:
 
@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import CompiledInterface, inlined
-from zerolab.rules.rules import MAX_PLIES, Game, State, actions, legal, outcome
+from zerolab.rules.rules import MAX_PLIES, Game, State, action_count, legal, outcome
 
-HINTS = CompiledInterface("game")
+SOLVER_RULES = CompiledInterface("game")
 
 UNKNOWN_EMPTIES = 1 << 14
 """Result of `empties` for games that do not implement it, larger than any board."""
 
 
-@HINTS.function
+@SOLVER_RULES.declare
 def empties(game: Game, state: State) -> int:
     """Return the maximum number of pieces that can still be placed, by default UNKNOWN_EMPTIES.
 
@@ -32,25 +32,25 @@ def empties(game: Game, state: State) -> int:
     raise AssertionError
 
 
-@HINTS.function
+@SOLVER_RULES.declare
 def max_plies(game: Game) -> int:
     """Return an upper bound on the plies of a game, including passes; by default MAX_PLIES."""
     raise AssertionError
 
 
-@HINTS.function
-def score(game: Game, state: State) -> int:
+@SOLVER_RULES.declare
+def final_score(game: Game, state: State) -> int:
     """Return the score for the mover in a finished game, by default the outcome."""
     raise AssertionError
 
 
-@HINTS.function
+@SOLVER_RULES.declare
 def score_is_distance(game: Game) -> bool:
     """Return True if scores measure the speed of a win, like `win_score`; by default False."""
     raise AssertionError
 
 
-@HINTS.function
+@SOLVER_RULES.declare
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
     """Return a lower and an upper bound on the final score for the mover in an ongoing game.
 
@@ -59,7 +59,7 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
     raise AssertionError
 
 
-@HINTS.function
+@SOLVER_RULES.declare
 def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
     """Write the legal actions that a solver must try to `out`, best first; return their number.
 
@@ -69,7 +69,7 @@ def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
     raise AssertionError
 
 
-@HINTS.function
+@SOLVER_RULES.declare
 def move_ordering_score(game: Game, state: State) -> int:
     """Return a heuristic value of a state for the player who has just moved, by default 0.
 
@@ -87,8 +87,8 @@ def win_score(empty):
     return max(empty, 0) // 2 + 1
 
 
-class SolverHints:
-    """Base class of hints, with defaults derived from the rules."""
+class SolverRules:
+    """Base class of solver rules, with defaults derived from the rules."""
 
     @staticmethod
     def empties(game, state):
@@ -99,7 +99,7 @@ class SolverHints:
         return MAX_PLIES
 
     @staticmethod
-    def score(game, state):
+    def final_score(game, state):
         return outcome(game, state)
 
     @staticmethod
@@ -112,7 +112,7 @@ class SolverHints:
 
     @staticmethod
     def solver_moves(game, state, out):
-        mask = np.empty(actions(game), np.bool_)
+        mask = np.empty(action_count(game), np.bool_)
         legal(game, state, mask)
         count = 0
         for action in range(mask.shape[0]):

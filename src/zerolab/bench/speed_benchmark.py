@@ -1,4 +1,4 @@
-"""Alternating measurements of a subject and its limit."""
+"""Speed benchmark: suites of measurements, each with a limit measured in the same run."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from typing import Any
 GAMES = ("connect_four:6x7", "othello:6x6", "gobang:6x6")
 
 Work = Callable[[], float]
-"""Function that does some work and returns the number of units."""
+"""Function that does some work and returns the number of units of work."""
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """Speed of a subject and of a limit measured in the same run."""
+class BenchmarkResult:
+    """Measurement of a subject, and of a limit in the same run."""
 
     name: str
     unit: str
+    """Unit of `median` and `limit`, such as ``simulations/s``."""
     median: float
+    """Median of the subject over the rounds."""
     limit: float
+    """Median of the limit over the rounds."""
     limit_of: str
-    """Description of the work measured as the limit."""
-    shares: dict[str, float] = field(default_factory=dict)
-    """Shares of the subject's time by part."""
+    """Description of the limit."""
+    time_shares: dict[str, float] = field(default_factory=dict)
+    """Share of the subject's time by part, in [0, 1]."""
     note: str = ""
     """Additional remarks."""
 
     @property
     def ratio(self) -> float:
-        """Speed divided by the limit."""
+        """Result of the subject divided by that of the limit."""
         return self.median / self.limit
 
     def as_dict(self) -> dict[str, Any]:
@@ -45,58 +48,58 @@ class Measurement:
             "ratio": round(self.ratio, 3),
             "limit_of": self.limit_of,
         }
-        shares = {part: round(share, 3) for part, share in self.shares.items()}
+        shares = {part: round(share, 3) for part, share in self.time_shares.items()}
         note = {"note": self.note} if self.note else {}
         return entry | ({"shares": shares} if shares else {}) | note
 
 
-def timed(work: Work) -> float:
-    """Return units per second."""
+def measure_rate(work: Work) -> float:
+    """Do some work and return the units of work per second."""
     began = perf_counter()
     units = work()
     return units / (perf_counter() - began)
 
 
-def in_turns(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
-    """Return the median rates of subject and limit after a warm-up.
+def alternating_rates(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
+    """Return the median rates of subject and limit, in units per second, after a warm-up.
 
-    The two alternate, so that machine noise affects both equally.
+    Subject and limit alternate, so that noise from the machine affects both equally.
     """
     subject()
     limit()
     limits, subjects = [], []
     for _ in range(rounds):
-        limits.append(timed(limit))
-        subjects.append(timed(subject))
+        limits.append(measure_rate(limit))
+        subjects.append(measure_rate(subject))
     return statistics.median(subjects), statistics.median(limits)
 
 
 SUITES = {
-    "tree": "kernels:measure_trees",
+    "tree": "kernels:measure_tree_search",
     "playout": "kernels:measure_playouts",
     "solve": "kernels:measure_solving",
     "selfplay": "selfplay:measure_self_play",
-    "service": "selfplay:measure_service",
+    "service": "selfplay:measure_search_service",
     "single-root": "selfplay:measure_single_root",
     "warm-start": "selfplay:measure_warm_start",
     "replay": "learning:measure_replay",
     "learn": "learning:measure_learning",
-    "heads": "networks:measure_heads",
-    "train": "learning:measure_training",
+    "heads": "networks:measure_convolutional_heads",
+    "train": "learning:measure_run",
     "tournament": "tournaments:measure_tournament",
     "league": "tournaments:measure_league",
     "int8": "networks:measure_int8",
     "startup": "programs:measure_startup",
     "memory": "programs:measure_memory",
-    "web": "programs:measure_web",
-    "studies": "programs:measure_studies",
+    "web": "programs:measure_web_server",
+    "studies": "programs:measure_study_workers",
 }
-"""Modules of zerolab.bench and their functions, by suite name."""
+"""Module of zerolab.bench and function in it, by suite name."""
 
 
-def run_suite(suite: str, rounds: int) -> Iterator[Measurement]:
-    """Yield the measurements of a suite, each taken over `rounds` rounds."""
+def run_suite(suite: str, rounds: int) -> Iterator[BenchmarkResult]:
+    """Yield the results of a suite, measured in `rounds` rounds."""
     module, _, function = SUITES[suite].partition(":")
-    measure: Callable[[int], Iterator[Measurement]]
+    measure: Callable[[int], Iterator[BenchmarkResult]]
     measure = getattr(importlib.import_module(f"zerolab.bench.{module}"), function)
     return measure(rounds)

@@ -1,12 +1,12 @@
-"""Defaults for games whose actions are the cells of a board, and solver hints for K in a row.
+"""Defaults for games whose actions are the cells of a board, and solver rules for K in a row.
 
 A state begins with two words, the mover's pieces and the opponent's pieces. Cell (row, column) is
 bit row * columns + column of each word, so boards have up to 64 cells. Games have the fields
 ``rows`` and ``columns``. Symmetries do not change further actions, such as a pass. Games can
 override any method.
 
-The functions ``line_...`` are hints for games that are won with K pieces in a row and in which
-faster wins have higher scores. Their arguments `rows` and `columns` describe the layout of a word.
+The functions ``line_...`` are solver rules for games that are won by K pieces in a row and in which
+faster wins have higher scores. The arguments `rows` and `columns` describe the layout of a word.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.core.errors import UserError
-from zerolab.rules import boards, python
+from zerolab.rules import boards, compiled_rules
 from zerolab.rules.catalogue import Notation
 from zerolab.rules.encoding import Encoding, transform_cell
-from zerolab.rules.hints import SolverHints, win_score
 from zerolab.rules.rules import LOSS, Rules, State
+from zerolab.rules.solver_rules import SolverRules, win_score
 
 
-class SquareRules(Rules):
+class CellRules(Rules):
     """Rules for placing a piece on any empty cell of an initially empty board."""
 
     @staticmethod
-    def words(game):
+    def word_count(game):
         return 2
 
     @staticmethod
-    def actions(game):
+    def action_count(game):
         return game.rows * game.columns
 
     @staticmethod
@@ -52,16 +52,16 @@ class SquareRules(Rules):
     @staticmethod
     def random_action(game, state, random):
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
-        return boards.nth_set_bit(empty, streams.below(random, boards.popcount(empty)))
+        return boards.nth_bit_index(empty, streams.below(random, boards.popcount(empty)))
 
 
-class SquareEncoding(Encoding):
+class CellEncoding(Encoding):
     """Encoding with one plane of pieces and the symmetries of a rectangle or square."""
 
-    actions_over = "cells"
+    action_places = "cells"
 
     @staticmethod
-    def planes(game):
+    def plane_count(game):
         return 1
 
     @staticmethod
@@ -70,7 +70,7 @@ class SquareEncoding(Encoding):
             out[0, cell] = boards.piece_at(state[0], state[1], cell)
 
     @staticmethod
-    def symmetries(game):
+    def symmetry_count(game):
         return boards.symmetry_count(game.rows, game.columns)
 
     @staticmethod
@@ -89,7 +89,7 @@ class SquareEncoding(Encoding):
         return transform_cell(game, symmetry, action)
 
 
-class SquareNotation(Notation):
+class CellNotation(Notation):
     """Notation of cells by the letter of the column and the number of the row from the top."""
 
     @staticmethod
@@ -108,35 +108,39 @@ class SquareNotation(Notation):
         return row * game.columns + column if row < game.rows and column < game.columns else None
 
 
-class AlternatingNotation(SquareNotation):
+class AlternatingNotation(CellNotation):
     """Notation of games in which every move adds a piece and pieces are never captured."""
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board; require numbers of pieces that alternating moves produce."""
-        require_alternate(board, first_to_move)
-        require_undecided(game, packed(-board), first_to_move)
-        return packed(board)
+        """Return the state of a board.
+
+        Raises UserError if alternating moves cannot produce the numbers of pieces, or if the player
+        to move has already won.
+        """
+        require_alternating_counts(board, first_to_move)
+        require_mover_not_won(game, pack_board(-board), first_to_move)
+        return pack_board(board)
 
 
-def packed(board: NDArray[np.int8]) -> State:
-    """Return uint64[2] of a board int8[rows, columns]: own pieces, opponent's pieces."""
+def pack_board(board: NDArray[np.int8]) -> State:
+    """Return the words of a board int8[rows, columns]: the mover's and the opponent's pieces."""
     cells = np.uint64(1) << np.arange(board.size, dtype=np.uint64)
     flat = board.ravel()
     return np.array([cells[flat == 1].sum(), cells[flat == -1].sum()], np.uint64)
 
 
-def require_undecided(game: Any, opponent_view: State, first_to_move: bool) -> None:
+def require_mover_not_won(game: Any, opponent_view: State, first_to_move: bool) -> None:
     """Raise UserError if the player to move has already won.
 
     `opponent_view` is the state from the opponent's point of view.
     """
-    if python.outcome(game, opponent_view) == LOSS:
+    if compiled_rules.outcome(game, opponent_view) == LOSS:
         mover = "X" if first_to_move else "O"
         raise UserError(f"{mover} has already won but is to move: expected an unfinished game")
 
 
-def require_alternate(board: NDArray[np.int8], first_to_move: bool) -> None:
+def require_alternating_counts(board: NDArray[np.int8], first_to_move: bool) -> None:
     """Raise UserError unless alternating moves can produce these numbers of pieces."""
     own, other = int((board == 1).sum()), int((board == -1).sum())
     first, second = (own, other) if first_to_move else (other, own)
@@ -149,8 +153,8 @@ def require_alternate(board: NDArray[np.int8], first_to_move: bool) -> None:
         )
 
 
-class SquareHints(SolverHints):
-    """Hints for games in which every ply fills an empty cell."""
+class CellSolverRules(SolverRules):
+    """Solver rules for games in which every ply fills an empty cell."""
 
     @staticmethod
     def empties(game, state):
@@ -168,9 +172,9 @@ def empty_cells(state, rows, columns):
 
 
 @inlined
-def line_score(state, rows, columns, length):
+def line_final_score(state, rows, columns, length):
     """Return the score for the mover in a finished game; only the opponent can have won."""
-    if boards.has_run(state[1], rows, columns, length):
+    if boards.has_line(state[1], rows, columns, length):
         return -win_score(boards.popcount(empty_cells(state, rows, columns)))
     return 0
 
@@ -182,9 +186,9 @@ def line_score_bounds(state, rows, columns, length):
     empty = boards.popcount(empty_cells(state, rows, columns))
     low = 0
     high = 0
-    if boards.has_run(board & ~state[1], rows, columns, length):
+    if boards.has_line(board & ~state[1], rows, columns, length):
         high = win_score(empty - 1)
-    if boards.has_run(board & ~state[0], rows, columns, length):
+    if boards.has_line(board & ~state[0], rows, columns, length):
         low = -win_score(empty - 2)
     return low, high
 

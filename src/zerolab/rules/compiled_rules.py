@@ -1,10 +1,11 @@
-"""Python functions for states and batches that call the compiled interfaces.
+"""Compiled rules for calls from Python, for single states and for batches.
 
-Kernels call the functions of `rules.rules`, `rules.encoding` and `rules.hints` directly. Plain
-Python must not pass states to them, because a word returned from compiled code becomes an unbounded
-Python integer. It calls the functions of this module instead. For a single state, uint64[words],
-there are functions such as ``legal``, which returns a new array, and ``write_legal``, which writes
-to an array of the caller. Functions named ``..._batch`` take many states, uint64[N, words].
+Kernels call the functions of `rules.rules`, `rules.encoding` and `rules.solver_rules` directly.
+Plain Python must not pass states to them, because a word returned from compiled code becomes an
+unbounded Python integer. It calls the functions of this module instead. For a single state,
+uint64[words], there are functions such as ``legal``, which returns a new array, and
+``write_legal``, which writes to a given array. Functions named ``..._batch`` take many states,
+uint64[N, words].
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
 from zerolab.core.processes import run_in_threads
-from zerolab.rules import encoding, hints, rules
+from zerolab.rules import encoding, rules, solver_rules
 from zerolab.rules.rules import (
     MAX_PLIES,
     ONGOING,
     Game,
     Mask,
     State,
-    mean_playout,
+    mean_playout_outcome,
     threads_for_playouts,
 )
 
 
 def start(game: Game) -> State:
     """Return the initial state of a game, uint64[words]."""
-    state = np.empty(rules.words(game), np.uint64)
+    state = np.empty(rules.word_count(game), np.uint64)
     write_start(game, state)
     return state
 
@@ -45,7 +46,7 @@ def write_start(game, out):
 
 def legal(game: Game, state: State) -> Mask:
     """Return bool[actions]: the mask of legal actions in an ongoing state."""
-    mask = np.empty(rules.actions(game), np.bool_)
+    mask = np.empty(rules.action_count(game), np.bool_)
     write_legal(game, state, mask)
     return mask
 
@@ -99,8 +100,8 @@ def write_transform(game, state, symmetry, out):
 
 def symmetry_tables(game: Game) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return int32[S, cells] and int32[S, actions]: images of cells and actions by symmetry."""
-    symmetries = range(encoding.symmetries(game))
-    cells, actions = range(game[0] * game[1]), range(rules.actions(game))
+    symmetries = range(encoding.symmetry_count(game))
+    cells, actions = range(game[0] * game[1]), range(rules.action_count(game))
     cell_images = [[encoding.transform_cell(game, s, cell) for cell in cells] for s in symmetries]
     action_images = [
         [encoding.transform_action(game, s, action) for action in actions] for s in symmetries
@@ -115,7 +116,7 @@ def empties(game: Game, state: State) -> int:
 
 @kernel
 def _empties(game, state):
-    return hints.empties(game, state)
+    return solver_rules.empties(game, state)
 
 
 def max_plies(game: Game) -> int:
@@ -125,17 +126,17 @@ def max_plies(game: Game) -> int:
 
 @kernel
 def _max_plies(game):
-    return hints.max_plies(game)
+    return solver_rules.max_plies(game)
 
 
-def score(game: Game, state: State) -> int:
+def final_score(game: Game, state: State) -> int:
     """Return the score for the mover in a finished state."""
-    return int(_score(game, state))
+    return int(_final_score(game, state))
 
 
 @kernel
-def _score(game, state):
-    return hints.score(game, state)
+def _final_score(game, state):
+    return solver_rules.final_score(game, state)
 
 
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
@@ -146,18 +147,18 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
 
 @kernel
 def _score_bounds(game, state):
-    return hints.score_bounds(game, state)
+    return solver_rules.score_bounds(game, state)
 
 
 def solver_moves(game: Game, state: State) -> list[int]:
     """Return the actions that a solver must try in an ongoing state, best first."""
-    out = np.empty(rules.actions(game), np.int16)
+    out = np.empty(rules.action_count(game), np.int16)
     return [int(action) for action in out[: _solver_moves(game, state, out)]]
 
 
 @kernel
 def _solver_moves(game, state, out):
-    return hints.solver_moves(game, state, out)
+    return solver_rules.solver_moves(game, state, out)
 
 
 def move_ordering_score(game: Game, state: State) -> int:
@@ -167,7 +168,7 @@ def move_ordering_score(game: Game, state: State) -> int:
 
 @kernel
 def _move_ordering_score(game, state):
-    return hints.move_ordering_score(game, state)
+    return solver_rules.move_ordering_score(game, state)
 
 
 def apply_batch(
@@ -199,13 +200,13 @@ def encode_batch(
     If `padded` is given, the batch is padded to that length with empty planes.
     """
     cells = game[0] * game[1]
-    out = np.zeros((padded or len(states), encoding.planes(game), cells), np.float32)
-    write_encode_batch(game, states, out)
+    out = np.zeros((padded or len(states), encoding.plane_count(game), cells), np.float32)
+    write_planes_batch(game, states, out)
     return out.reshape(len(out), -1, game[0], game[1])
 
 
 @kernel
-def write_encode_batch(game, states, out):
+def write_planes_batch(game, states, out):
     """Write the planes of states, uint64[N, words], to `out`, float32[N, planes, cells]."""
     for i in range(states.shape[0]):
         encoding.encode(game, states[i], out[i])
@@ -224,7 +225,7 @@ def playout_batch(
     `fold(keys[i], j)`, so results do not depend on the batch or on `threads`. Raises ValueError
     unless there is one key per state, and UserError if `count` or `threads` is less than 1.
     """
-    if states.shape != (len(keys), rules.words(game)):
+    if states.shape != (len(keys), rules.word_count(game)):
         raise ValueError(f"{len(keys)} keys for states of shape {states.shape}")
     for name, number in (("count", count), ("threads", threads)):
         if number < 1:
@@ -243,7 +244,7 @@ def _playout_batch(game, states, keys, count, means):
     out = np.empty(states.shape[1], np.uint64)
     moves = np.empty(1 + MAX_PLIES, np.int32)
     for i in range(states.shape[0]):
-        means[i] = mean_playout(game, states[i], count, keys[i], out, moves)
+        means[i] = mean_playout_outcome(game, states[i], count, keys[i], out, moves)
 
 
 def smallest_images(
@@ -265,8 +266,8 @@ def _smallest(game, states, images, symmetries, workspace):
         symmetries[i] = encoding.smallest_image(game, states[i], images[i], workspace)
 
 
-class Count(NamedTuple):
-    """Counts of action sequences of one length."""
+class PerftCount(NamedTuple):
+    """Counts of the action sequences of one length."""
 
     depth: int
     """Length of the sequences in plies."""
@@ -277,7 +278,7 @@ class Count(NamedTuple):
 
 
 @kernel
-def _count(game, depth, states, masks):
+def _count_sequences(game, depth, states, masks):
     """Return the numbers of all sequences and of those that end the game, by depth-first search.
 
     Row d of `states` and `masks` is the workspace of ply d.
@@ -307,14 +308,14 @@ def _count(game, depth, states, masks):
     return leaves, ended
 
 
-def perft(game: Game, depth: int) -> Iterator[Count]:
+def perft(game: Game, depth: int) -> Iterator[PerftCount]:
     """Yield the counts for 1..depth plies; a pass is a ply.
 
     Games that end earlier are not counted. Othello 8x8 has 24,571,056 sequences of 10 plies; some
     published tables add the 228 games that end at ply 9.
     """
-    states = np.empty((depth + 1, rules.words(game)), np.uint64)
-    masks = np.empty((depth + 1, rules.actions(game)), np.bool_)
+    states = np.empty((depth + 1, rules.word_count(game)), np.uint64)
+    masks = np.empty((depth + 1, rules.action_count(game)), np.bool_)
     for plies in range(1, depth + 1):
         rules.start(game, states[0])
-        yield Count(plies, *(int(n) for n in _count(game, plies, states, masks)))
+        yield PerftCount(plies, *(int(n) for n in _count_sequences(game, plies, states, masks)))

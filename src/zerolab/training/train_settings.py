@@ -1,6 +1,6 @@
-"""Settings of a run, and checks across them.
+"""All settings of a run, and checks that they fit together.
 
-Docstrings give the values used in papers, by the citation keys of docs/papers.md.
+Docstrings list the papers' values; docs/references.md defines the citation keys.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from pydantic import Field, field_validator, model_validator
 from zerolab.agents.options import require_network_outputs
 from zerolab.core.config import (
     Settings,
-    require_even,
+    require_even_games,
     validate,
-    variant_among,
+    variant_annotation,
 )
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.opponents import BASELINES
-from zerolab.league.league_settings import Evolution, LeagueSettings
+from zerolab.league.league_settings import EvolutionSettings, LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings
 from zerolab.networks.head import TargetOptions
-from zerolab.networks.losses import learnt_heads, missing_heads
+from zerolab.networks.losses import missing_heads, trained_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import python
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.search.search_settings import SearchSettings
 from zerolab.training.criteria import GATES, STOP_RULES
 from zerolab.training.learn_settings import (
-    TARGETS,
+    SOLVED_TARGET_OPTIONS,
     LearnSettings,
     StartSettings,
     SupervisedSettings,
@@ -42,8 +42,8 @@ class AccuracySettings(Settings):
     """Iterations between measurements of the best network; 0 to disable. [Clausen2021]: 1."""
 
     positions: str = ""
-    """A file of solved positions for the run's game, written by `zerolab dataset`. Its content must
-    not change."""
+    """A file of solved positions for the run's game, written by `zerolab dataset`. The content of
+    the file must not change."""
 
     @model_validator(mode="after")
     def _require_positions(self) -> AccuracySettings:
@@ -66,25 +66,25 @@ class FinalEvaluationSettings(Settings):
     swapped."""
 
     baselines: tuple[str, ...] = (*BASELINES, "@0")
-    """The opponents' specs. ``@0`` is the untrained network 0 of this run, ``@12`` the best network
-    after iteration 12. Plain MCTS breaks ties at random; a preference for low actions would make it
-    overlook moves and flatter the network. A program, such as ``gtp:"COMMAND"``, named in a file
-    but not on the command line runs only with ``--allow-programs``."""
+    """The specs of the opponents. ``@0`` is the untrained network 0 of this run, ``@12`` the best
+    network after iteration 12. Plain MCTS breaks ties at random; a preference for low actions would
+    make it overlook moves and flatter the network. A program, such as ``gtp:"COMMAND"``, that is
+    named in a file but not on the command line runs only with ``--allow-programs``."""
 
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        return require_even(games)
+        return require_even_games(games)
 
 
 class TrainSettings(Settings):
-    """The settings of a run."""
+    """All settings of a run."""
 
     game: str = "othello:6x6"
     """The game, name:ROWSxCOLUMNS[:K], as listed by `zerolab games`."""
 
     preset: str = ""
-    """Name of the preset used, for information."""
+    """Name of the preset that was used, for information only."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
@@ -95,53 +95,54 @@ class TrainSettings(Settings):
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """Self-play."""
-    league: Evolution | None = None
+    league: EvolutionSettings | None = None
     """Self-play in a league of players with evolving search settings, instead of a single player
-    (docs/league.md). Setting any of its keys enables it. [Clausen2021]: the variant "evolution"."""
+    (docs/league.md). Setting any key of `league` enables it. [Clausen2021]: the variant
+    "evolution"."""
     supervised: SupervisedSettings = SupervisedSettings()
     """Solved positions to learn from instead of self-play."""
     search: SearchSettings = SearchSettings()
     """The search that chooses moves."""
     warm_start: WarmStartSettings = WarmStartSettings()
     """The search in the first self-play iterations."""
-    network: variant_among(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
+    network: variant_annotation(NETWORKS) = Field(default_factory=NETWORKS["conv"])  # type: ignore[valid-type]
     """The architecture."""
     start: StartSettings | None = None
-    """The source of network 0's weights; random weights if unset. Its other keys require
+    """The source of network 0's weights; random weights if unset. The other keys of `start` require
     `start.source`."""
-    growth: variant_among(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
+    growth: variant_annotation(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     """Growth of the network after certain iterations. [Clausen2021], growing network:
     reinitialise."""
     learn: LearnSettings = LearnSettings()
     """Training of the network."""
-    gate: variant_among(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
+    gate: variant_annotation(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
     """Criterion for replacing the best network with a candidate. [Wang2019], [Wang2020b] and
     [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
     accuracy: AccuracySettings = AccuracySettings()
     """Measurements of accuracy on solved positions."""
-    stop: variant_among(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
+    stop: variant_annotation(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
     """Rule that ends a run before its last iteration. [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents after training."""
     published_bugs: tuple[BugName, ...] = ()
     """Bugs of published code to reproduce, only for studies of published results. `mirrored_policy`
     [WangCode] trains mirrored boards with the policy of the original board. `absolute_winner` [AZG,
-    2019] treats the colour of the winner as relative to the side to move. `fresh_optimizer` [AZG
-    with PyTorch] creates a new Adam in every iteration, with a learning rate of 0.001 instead of
-    `learn.learning_rate`. `losses_as_draws` [ClausenCode] labels solved positions as draws if the
-    first player is to move and loses. [Wang2019]: mirrored_policy, in Connect Four; [Wang2020a]:
-    probably absolute_winner, in Gobang."""
+    2019] takes the colour of the winner for a result relative to the side to move.
+    `fresh_optimizer` [AZG with PyTorch] creates a new Adam optimiser in every iteration, with a
+    learning rate of 0.001 instead of `learn.learning_rate`. `losses_as_draws` [ClausenCode] labels
+    solved positions as draws if the first player is to move and loses. [Wang2019]: mirrored_policy,
+    in Connect Four; [Wang2020a]: probably absolute_winner, in Gobang."""
 
-    def network_of(self, iteration: int) -> NetworkSettings:
+    def network_at(self, iteration: int) -> NetworkSettings:
         """Return the settings of an iteration's network; iteration 0 is the untrained network."""
-        settings: NetworkSettings = self.growth.network(self.network, iteration)
+        settings: NetworkSettings = self.growth.network_settings(self.network, iteration)
         return settings
 
     @property
-    def targets(self) -> TargetOptions:
-        """Options for computing the targets of heads."""
+    def target_options(self) -> TargetOptions:
+        """Options for computing the heads' targets."""
         if self.supervised.positions:
-            return TARGETS
+            return SOLVED_TARGET_OPTIONS
         play = self.selfplay
         return TargetOptions(
             play.temperature_plies,
@@ -158,7 +159,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:
-        last = self.warm_start.ramp.last
+        last = self.warm_start.ramp.last_iteration
         if self.warm_start.is_on and last is not None and last > self.iterations:
             raise ValueError(
                 f"warm_start.ramp.iterations = {last} exceeds the {self.iterations} iterations of"
@@ -193,7 +194,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _schedule_fits(self) -> TrainSettings:
-        last = self.learn.schedule.last
+        last = self.learn.schedule.last_iteration
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.schedule = {quoted(self.learn.schedule.name)} lasts until iteration {last},"
@@ -203,14 +204,14 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _growth_fits(self) -> TrainSettings:
-        last = self.growth.last
+        last = self.growth.last_iteration
         if last is not None and last >= self.iterations:
             raise ValueError(
                 f"growth.after ends with {last}, but iteration {self.iterations} is the last:"
                 " expected earlier iterations"
             )
         try:
-            self.network_of(self.iterations)
+            self.network_at(self.iterations)
         except UserError as error:
             raise ValueError(f"growth = {quoted(self.growth.name)}: {error}") from None
         return self
@@ -227,7 +228,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _targets_fit_symmetries(self) -> TrainSettings:
-        """Reject symmetries if a head has targets that do not transform with the board."""
+        """Reject symmetries if a head's targets cannot be transformed with the board."""
         fixed = [head.name for head in self.network.heads if not head.is_equivariant]
         learn = self.learn
         if fixed and learn.symmetries != "none":
@@ -242,12 +243,12 @@ class TrainSettings(Settings):
     def _games_last_long_enough(self) -> TrainSettings:
         """Reject heads that look further ahead than the longest possible game."""
         for head in self.network.heads:
-            if head.ahead:
-                longest = python.max_plies(parse_game(self.game))
-                if head.ahead >= longest:
+            if head.plies_ahead:
+                longest = compiled_rules.max_plies(parse_game(self.game))
+                if head.plies_ahead >= longest:
                     raise ValueError(
-                        f"network.heads.{head.name} looks {head.ahead} plies ahead, but games of"
-                        f" {self.game} last at most {longest} plies: expected plies of at most"
+                        f"network.heads.{head.name} looks {head.plies_ahead} plies ahead, but games"
+                        f" of {self.game} last at most {longest} plies: expected plies of at most"
                         f" {longest - 1}"
                     )
         return self
@@ -266,12 +267,12 @@ class TrainSettings(Settings):
     def _frozen_parts_fit(self) -> TrainSettings:
         if self.learn.frozen == "none":
             return self
-        if self.growth.last is not None:
+        if self.growth.last_iteration is not None:
             raise ValueError(
                 f"learn.frozen = {quoted(self.learn.frozen)} freezes weights that growth ="
-                f" {quoted(self.growth.name)} replaces: expected only one of them"
+                f" {quoted(self.growth.name)} replaces: expected only one of the two settings"
             )
-        if not learnt_heads(self.learn.loss, self.network.heads):
+        if not trained_heads(self.learn.loss, self.network.heads):
             raise ValueError(
                 f"learn.frozen = {quoted(self.learn.frozen)} leaves nothing to train: expected a"
                 f" head with a positive weight that learn.loss = {quoted(self.learn.loss.name)}"
@@ -290,7 +291,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _window_fits(self) -> TrainSettings:
-        last = self.learn.window.last
+        last = self.learn.window.last_iteration
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
@@ -308,7 +309,7 @@ class TrainSettings(Settings):
         return self
 
 
-def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSettings:
+def league_settings(settings: TrainSettings, evolution: EvolutionSettings) -> LeagueSettings:
     """Return the settings of a run's league; raise UserError if they are inconsistent."""
     play = settings.selfplay
     return validate(
@@ -322,8 +323,8 @@ def league_settings(settings: TrainSettings, evolution: Evolution) -> LeagueSett
     )  # fmt: skip
 
 
-def check_league(settings: TrainSettings, evolution: Evolution) -> None:
-    """Raise UserError or ValueError for settings that do not fit a league."""
+def check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None:
+    """Raise UserError or ValueError for settings that do not fit self-play in a league."""
     play = settings.selfplay
     for key, value, expected in (
         ("selfplay.mode", play.mode.name, "episodic"),
@@ -342,7 +343,7 @@ def check_league(settings: TrainSettings, evolution: Evolution) -> None:
         )
     chosen = league_settings(settings, evolution)
     if "draws" in chosen.extra_outputs and not any(
-        "draws" in head.outputs for head in settings.network.heads
+        "draws" in head.search_outputs for head in settings.network.heads
     ):
         raise ValueError(
             "league.parameters = draw_value: no head of the network gives draw probabilities;"

@@ -1,4 +1,4 @@
-"""Players of an engine thread, with their game slots and search order."""
+"""Game slots of the players of an engine thread, and the order in which players search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Actions, Agent, AsyncPlayer, LeafPlayer, Player, SeatedPlayer
+from zerolab.agents.agent import Actions, Agent, AsyncPlayer, LeafPlayer, PerGamePlayer, Player
 from zerolab.play.pairings import Pairing
 from zerolab.search.evaluator import Evaluation, evaluate
 
@@ -18,60 +18,61 @@ Ints = NDArray[np.int64]
 
 _FREE = -1
 _SPARE = 2
-"""Ratio of a player's slots to its share if all players have the same number of games."""
+"""Ratio of a player's slots to its equal share of all slots."""
 _PATIENCE = 4
-"""Ratio of pending games in another group to those in the current group that ends its turn."""
+"""Ratio of pending games in another group to pending games in the current group at which the
+current group's turn ends."""
 
 
 class Decision(NamedTuple):
-    """Actions chosen by a player in some of its games."""
+    """Actions chosen by one player in n games."""
 
-    pool: PlayerPool
-    slots: Ints
+    pool: SlotPool
+    player_slots: Ints
     """int64[n]: game slots of the player."""
     actions: Actions
 
 
-class PlayerPool:
-    """A player with its free slots and the engine slots assigned to the others."""
+class SlotPool:
+    """A player's game slots: free ones, and those assigned to slots of the engine."""
 
-    def __init__(self, agent: str, player: Player, slots: int) -> None:
-        self.agent = agent
+    def __init__(self, agent_name: str, player: Player, slots: int) -> None:
+        self.agent_name = agent_name
         self.player = player
         # Cached because isinstance with a protocol takes longer than a small batch.
         self.async_player = player if isinstance(player, AsyncPlayer) else None
         self.leaf_player = player if isinstance(player, LeafPlayer) else None
-        self.seated_player = player if isinstance(player, SeatedPlayer) else None
+        self.per_game_player = player if isinstance(player, PerGamePlayer) else None
         self.pending = 0
         """Number of submitted games without a decision."""
         self._engine_slots = np.full(slots, _FREE, np.int64)
         self._free = list(range(slots))
 
     @property
-    def is_full(self) -> bool:
-        """True if there are no free slots."""
-        return not self._free
+    def has_free_slot(self) -> bool:
+        """True if the player can take another game."""
+        return bool(self._free)
 
     def take(self, engine_slot: int) -> int:
-        """Assign the lowest free slot to an engine slot and return it."""
+        """Assign the lowest free player slot to an engine slot, and return the player slot."""
         slot = heapq.heappop(self._free)
         self._engine_slots[slot] = engine_slot
         return slot
 
     def release(self, slot: int) -> None:
-        """Free a slot."""
+        """Free a player slot."""
         heapq.heappush(self._free, slot)
 
-    def engine_slots(self, slots: Ints) -> Ints:
-        """Return the engine slots, int64[n], of some player slots."""
-        return self._engine_slots[slots]
+    def engine_slots(self, player_slots: Ints) -> Ints:
+        """Return the engine slots, int64[n], of the given player slots."""
+        return self._engine_slots[player_slots]
 
 
 class SearchGroups:
-    """Groups of asynchronous players that share the batches of one evaluator."""
+    """Asynchronous players in groups with the same evaluator, which share batches."""
 
-    def __init__(self, pools: Sequence[PlayerPool]) -> None:
-        groups: dict[Hashable, list[PlayerPool]] = {}
+    def __init__(self, pools: Sequence[SlotPool]) -> None:
+        groups: dict[Hashable, list[SlotPool]] = {}
         for pool in pools:
             if leaf_player := pool.leaf_player:
                 key = id(leaf_player.evaluator), leaf_player.extra_outputs
@@ -82,7 +83,7 @@ class SearchGroups:
         self._current: int | None = None
 
     def step(self) -> Iterator[Decision]:
-        """Run one search step of one group; yield the decisions of its players.
+        """Run one search step of one group; yield the decisions of the group's players.
 
         The group with the most pending games keeps its turn for a while, so that games accumulate
         in the other groups. Strictly alternating turns would halve the batch size.
@@ -100,7 +101,7 @@ class SearchGroups:
                 yield Decision(pool, slots, actions)
 
 
-def _step_players(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]:
+def _step_players(pools: Sequence[SlotPool]) -> Iterator[tuple[Ints, Actions]]:
     """Run one step of every player; the leaves of several players are evaluated in one batch."""
     players = [pool.async_player for pool in pools if pool.async_player]
     if not players:
@@ -121,14 +122,14 @@ def _step_players(pools: Sequence[PlayerPool]) -> Iterator[tuple[Ints, Actions]]
         yield player.expand_and_backup(evaluation.rows(rows))
 
 
-def slots_needed(
+def slots_by_agent(
     agents: Mapping[str, Agent], games: Sequence[Pairing], slots: int
 ) -> dict[str, int]:
-    """Return the number of slots per agent for some games, `slots` of them in parallel."""
+    """Return the number of player slots by agent name, for games in `slots` engine slots."""
     counts = Counter(name for game in games for name in {game.first, game.second})
     share = -(-_SPARE * 2 * slots // len(counts)) if counts else 0
     order = {name: number for number, name in enumerate(agents)}
     return {
-        name: min(counts[name], slots, share, agents[name].max_games)
+        name: min(counts[name], slots, share, agents[name].max_games_per_player)
         for name in sorted(counts, key=order.__getitem__)
     }

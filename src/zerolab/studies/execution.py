@@ -1,7 +1,7 @@
 """Scheduling, progress, results and reports of a study.
 
-The finished state is read from disk, so resuming a study is the same as beginning it. If a task
-fails, the last lines of its error are stored, and other tasks continue.
+Finished work is read from disk, so resuming a study is the same as beginning it. If a task fails,
+the last lines of its error message are stored, and other tasks continue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
-from zerolab.studies.cost_model import Pace, run_bytes
+from zerolab.studies.cost_model import TimeCorrection, estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.queues import ComputationQueue, RunQueue, TournamentQueue
 from zerolab.studies.results import Results, load_results
@@ -25,13 +25,13 @@ from zerolab.studies.study import Scale, Study
 from zerolab.studies.study_folder import Failures, StudyFolder
 from zerolab.studies.tasks import (
     CompileTask,
-    ComputeTask,
-    Outcome,
-    PositionsTask,
-    SliceTask,
+    ComputationTask,
+    DatasetTask,
     Task,
+    TaskOutcome,
+    TournamentSliceTask,
     TrainTask,
-    last_lines,
+    last_error_lines,
 )
 from zerolab.studies.workers import Workers
 
@@ -43,18 +43,20 @@ class StudyProgress(NamedTuple):
     """Progress of a study or of one of its parts."""
 
     runs: int
+    """Number of planned runs."""
     finished_runs: int
     games: int
-    """Number of games in all tournaments."""
+    """Number of planned tournament games."""
     finished_games: int
     computations: int
-    """Number of computations and files of solved positions."""
+    """Number of computations and data sets."""
     finished_computations: int
     active: list[str]
-    """Titles of active tasks, with the iteration of runs, and of runs in other processes."""
+    """Titles of active tasks and of runs in other processes; active runs with their iteration."""
     failed: int
+    """Number of failed tasks that have not succeeded since."""
     seconds: float
-    """Estimated total time on one core, in seconds."""
+    """Estimated time of all planned work on one core, in seconds."""
     done_seconds: float
     """Estimated time of finished work on one core, in seconds."""
 
@@ -68,7 +70,7 @@ class StudyProgress(NamedTuple):
 class Scheduler:
     """Scheduler that assigns the tasks of a design to workers.
 
-    `work` requires the lock of the study.
+    `perform_all` requires the lock of the study.
     """
 
     def __init__(self, folder: StudyFolder, design: Design) -> None:
@@ -82,108 +84,116 @@ class Scheduler:
             TournamentQueue(folder, planned, self._stack) for planned in design.tournaments
         ]
         self._untrained = {
-            run.key for planned in design.tournaments for run in planned.entrants.values()
-            if run.key not in self._runs.keys_of() and not folder.is_readable_and_finished(run)
+            run.key for planned in design.tournaments for run in planned.run_by_player.values()
+            if run.key not in self._runs.run_keys() and not folder.is_readable_and_finished(run)
         }  # fmt: skip
-        """Keys of untrained entrants whose runs belong to parts that are not selected."""
+        """Keys of untrained runs that play in tournaments but belong to unselected parts."""
         self._computations = ComputationQueue(folder, design)
-        self._games_pace = Pace()
+        self._games_correction = TimeCorrection()
         self._iterations: dict[str, str] = {}
-        """Iterations of active runs by title, as of the last update."""
+        """Iterations of active runs by title, at the last update."""
         self._update_due = 0.0
-        self._earlier_failures = folder.failures()
+        self._earlier_failures = folder.read_failures()
         self._failures: Failures = {**self._runs.failures, **self._computations.failures}
-        """Failures of this call."""
+        """Failures since this scheduler was created."""
         for tournament in self._tournaments:
             self._failures |= tournament.failures
 
-    def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
-        """Do all remaining work, reporting progress to `watch`, and return the failures."""
+    def perform_all(
+        self, workers: Workers, on_progress: Callable[[StudyProgress], None]
+    ) -> Failures:
+        """Perform all remaining tasks, report to `on_progress`, and return the failures."""
         self.forget_failures()
         with self._stack:
             while True:
-                self._runs.requeue()
+                self._runs.requeue_unlocked()
                 while len(self._active) < workers.count and (task := self._next()):
                     self._active[task.title] = task, time.monotonic()
                     workers.submit(task)
                 if self._active:
-                    for outcome in workers.finished(_POLL_SECONDS):
+                    for outcome in workers.wait_for_outcomes(_POLL_SECONDS):
                         self._finish(outcome)
-                elif self._runs.awaited:
+                elif self._runs.awaited_titles:
                     time.sleep(_POLL_SECONDS)
                 else:
                     return self._failures
-                watch(self.progress())
+                on_progress(self.progress())
 
     def _next(self) -> Task | None:
         """Return a task of the first part that has a task ready to begin.
 
-        While the runs of a part wait for solved positions, or its tournaments for runs, workers
-        proceed to the next part.
+        While the runs of a part wait for data sets, or its tournaments for runs, workers proceed to
+        the next part.
         """
         for part in self._design.parts:
-            task = self._computations.next(part) or self._next_run(part) or self._next_slice(part)
+            task = (
+                self._computations.next_task(part) or self._next_run(part) or self._next_slice(part)
+            )
             if task is not None:
                 return task
         return None
 
     def _next_run(self, part: str) -> TrainTask | CompileTask | None:
-        task = self._runs.next([part])
+        task = self._runs.next_task([part])
         for title in self._runs.failures.keys() - self._failures.keys():
             self._fail(title, self._runs.failures[title])
         return task
 
-    def _next_slice(self, part: str) -> SliceTask | None:
+    def _next_slice(self, part: str) -> TournamentSliceTask | None:
         for tournament in self._tournaments:
             if tournament.planned.part == part and self._can_begin(tournament):
                 try:
-                    task = tournament.next()
+                    task = tournament.next_task()
                 except Exception as error:  # other tournaments must continue after any error
-                    self._fail(tournament.title, last_lines(error))
+                    self._fail(tournament.title, last_error_lines(error))
                     continue
                 if task is not None:
                     return task
         return None
 
     def _can_begin(self, tournament: TournamentQueue) -> bool:
-        """Return whether all entrants of a tournament are trained and it has not failed."""
-        keys = {run.key for run in tournament.planned.entrants.values()}
+        """Return whether a tournament has not failed and all its runs are trained."""
+        keys = {run.key for run in tournament.planned.run_by_player.values()}
         is_trained = keys.isdisjoint(self._untrained) and all(
-            self._runs.is_trained(key) for key in keys & self._runs.keys_of()
+            self._runs.is_trained(key) for key in keys & self._runs.run_keys()
         )
         return is_trained and tournament.title not in self._failures
 
-    def _finish(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: TaskOutcome) -> None:
         task, start = self._active.pop(outcome.task.title)
         if isinstance(task, CompileTask):
-            self._runs.compiled(task)
-        if outcome.is_elsewhere and isinstance(task, TrainTask):
-            self._runs.trained_elsewhere(task.key)
-        elif outcome.failure is not None:
-            self._fail(task.title, outcome.failure)
+            self._runs.mark_compiled(task)
+        if outcome.is_trained_elsewhere and isinstance(task, TrainTask):
+            self._runs.mark_trained_elsewhere(task.key)
+        elif outcome.error_lines is not None:
+            self._fail(task.title, outcome.error_lines)
         else:
             try:
                 self._store(task, outcome, time.monotonic() - start)
             except UserError as error:
-                self._fail(task.title, last_lines(error))
+                self._fail(task.title, last_error_lines(error))
 
-    def _store(self, task: Task, outcome: Outcome, seconds: float) -> None:
+    def _store(self, task: Task, outcome: TaskOutcome, seconds: float) -> None:
         """Store the result of a task."""
         if isinstance(task, TrainTask):
-            self._runs.finished(task.key)
-        elif isinstance(task, ComputeTask | PositionsTask):
-            self._computations.finished(task, outcome.result)
-        elif isinstance(task, SliceTask):
-            (queue,) = (each for each in self._tournaments if each.planned.key == task.tournament)
-            self._games_pace.add(queue.seconds * len(task.games) / queue.games, seconds)
-            queue.record(outcome.result)
+            self._runs.mark_finished(task.key)
+        elif isinstance(task, ComputationTask | DatasetTask):
+            self._computations.mark_finished(task, outcome.result)
+        elif isinstance(task, TournamentSliceTask):
+            (queue,) = (
+                each for each in self._tournaments if each.planned.key == task.tournament_key
+            )
+            self._games_correction.add(
+                queue.estimated_seconds * len(task.pairings) / queue.game_count, seconds
+            )
+            queue.record_games(outcome.result)
 
     def _fail(self, title: str, lines: list[str]) -> None:
         self._failures[title] = lines
         self._save_failures()
 
     def forget_failures(self) -> None:
-        """Forget the failures of earlier calls in the selected parts."""
+        """Forget earlier failures in the selected parts."""
         parts = self._design.parts
         self._earlier_failures = {
             title: lines
@@ -196,7 +206,7 @@ class Scheduler:
         self._folder.save_failures({**self._earlier_failures, **self._failures})
 
     def failures(self, part: str | None = None) -> Failures:
-        """Return failed tasks that have not succeeded since, in all selected parts or in one."""
+        """Return the failures of tasks that have not succeeded since, in all parts or in one."""
         parts = self._design.parts if part is None else [part]
         failures = {**self._earlier_failures, **self._failures}
         return {title: lines for title, lines in failures.items() if _part_of(title) in parts}
@@ -204,19 +214,19 @@ class Scheduler:
     def progress(self, part: str | None = None) -> StudyProgress:
         """Return the progress of the study or of one part."""
         self._update()
-        keys = self._runs.keys_of(part)
+        keys = self._runs.run_keys(part)
         tournaments = [each for each in self._tournaments if part in (None, each.planned.part)]
-        computations, uncomputed = self._computations.count(part)
-        total, remaining = self._runs.seconds(keys)
-        factor = self._games_pace.factor
-        total += factor * sum(each.seconds for each in tournaments)
-        remaining += factor * sum(each.seconds_left for each in tournaments)
-        computing, computing_remaining = self._computations.seconds(part)
+        computations, uncomputed = self._computations.total_and_remaining_count(part)
+        total, remaining = self._runs.total_and_remaining_seconds(keys)
+        factor = self._games_correction.factor
+        total += factor * sum(each.estimated_seconds for each in tournaments)
+        remaining += factor * sum(each.remaining_seconds for each in tournaments)
+        computing, computing_remaining = self._computations.total_and_remaining_seconds(part)
         return StudyProgress(
             runs=len(keys),
             finished_runs=sum(self._runs.is_trained(key) for key in keys),
-            games=sum(each.games for each in tournaments),
-            finished_games=sum(each.games - each.games_left for each in tournaments),
+            games=sum(each.game_count for each in tournaments),
+            finished_games=sum(each.game_count - each.games_left for each in tournaments),
             computations=computations,
             finished_computations=computations - uncomputed,
             active=list(self._describe_active(part)),
@@ -231,18 +241,18 @@ class Scheduler:
             if part in (None, _part_of(title)):
                 iteration = self._iterations.get(title)
                 yield f"{title} ({iteration})" if iteration else title
-        for title in self._runs.awaited:
+        for title in self._runs.awaited_titles:
             if part in (None, _part_of(title)):
                 yield f"waiting for {title} (another process)"
 
     def _update(self) -> None:
         """Read the progress of active runs, at most once per second.
 
-        In studies with many runs, outcomes arrive faster than the progress of all runs can be read.
+        In studies with many runs, tasks finish faster than the progress of all runs can be read.
         """
         if time.monotonic() >= self._update_due:
             self._iterations = {
-                title: self._runs.update(task.key)
+                title: self._runs.update_progress(task.key)
                 for title, (task, _) in self._active.items()
                 if isinstance(task, TrainTask)
             }
@@ -255,28 +265,30 @@ def _part_of(title: str) -> str:
 
 
 @dataclass(frozen=True)
-class StudyWork:
-    """Study or selected parts of it, at a scale and in a folder."""
+class StudyExecution:
+    """Execution of a study, or of selected parts of it, at a scale and in a folder."""
 
     study: Study
     scale: Scale
     folder: StudyFolder
     design: Design
     """Design of all parts, including parts that are not selected."""
-    only: Sequence[str] = ()
+    selected_parts: Sequence[str] = ()
     """Selected parts, or empty for all parts."""
 
     @classmethod
-    def of(cls, study: Study, scale: Scale, root: Path, only: Sequence[str] = ()) -> StudyWork:
-        """Plan a study; an unknown part raises UserError."""
+    def plan(
+        cls, study: Study, scale: Scale, root: Path, selected_parts: Sequence[str] = ()
+    ) -> StudyExecution:
+        """Plan a study in the studies folder `root`; an unknown part raises UserError."""
         design = study.design(scale)
-        design.only(only)
-        return cls(study, scale, StudyFolder(root, study.name, scale), design, only)
+        design.only(selected_parts)
+        return cls(study, scale, StudyFolder(root, study.name, scale), design, selected_parts)
 
     @property
-    def chosen(self) -> Design:
+    def selected_design(self) -> Design:
         """Design of the selected parts."""
-        return self.design.only(self.only)
+        return self.design.only(self.selected_parts)
 
     def progress(self) -> StudyProgress:
         """Return the progress of the study, even if another process is working on it."""
@@ -285,28 +297,28 @@ class StudyWork:
     def scheduler(self) -> Scheduler:
         """Return a scheduler for the selected parts.
 
-        Raise UserError if the path is not a folder, or if the folder is a run or belongs to another
+        Raise UserError if the path is not a folder, or if the folder is a run or contains another
         study or design.
         """
         if self.folder.root.exists() and not self.folder.root.is_dir():
             raise UserError(f"{quoted(self.folder.root)} is not a folder: choose another --folder")
         if self.folder.root.is_dir() and is_run(self.folder.root):
             raise UserError(f"{quoted(self.folder.root)} is a run: choose another --folder")
-        if self.folder.exists:
-            self.folder.require(self.design)
-        return Scheduler(self.folder, self.chosen)
+        if self.folder.has_begun:
+            self.folder.require_design(self.design)
+        return Scheduler(self.folder, self.selected_design)
 
-    def bytes_left(self) -> float:
+    def remaining_bytes(self) -> float:
         """Estimate the disk space that unfinished runs will need, in bytes."""
         return sum(
-            run_bytes(run.settings)
-            for run in self.chosen.distinct_runs.values()
+            estimate_run_bytes(run.settings)
+            for run in self.selected_design.distinct_runs.values()
             if not self.folder.is_readable_and_finished(run)
         )
 
-    def require_room(self) -> None:
+    def require_disk_space(self) -> None:
         """Raise UserError if the disk does not have enough free space for the unfinished runs."""
-        needed = self.bytes_left() + _SPARE_BYTES
+        needed = self.remaining_bytes() + _SPARE_BYTES
         existing = next(path for path in (self.folder.root, *self.folder.root.absolute().parents)
                         if path.exists())  # fmt: skip
         free = shutil.disk_usage(existing).free
@@ -317,53 +329,55 @@ class StudyWork:
             )
 
     def begin(self) -> None:
-        """Create the study folder; raise UserError if `work` could not begin."""
+        """Create the study folder; raise UserError if `perform_all` could not begin."""
         with self.folder.locked(self.design):
             pass
 
     def forget_failures(self) -> None:
         """Forget all stored failures of the selected parts; see `begin` for errors."""
-        if self.folder.failures():
+        if self.folder.read_failures():
             with self.folder.locked(self.design):
                 self.scheduler().forget_failures()
 
     def results(self) -> Results:
-        """Return the finished results; a study that has not begun raises UserError."""
-        if not self.folder.exists:
+        """Return the results so far; a study that has not begun raises UserError."""
+        if not self.folder.has_begun:
             raise UserError(
                 f"{quoted(self.folder.path)} contains no study: expected the folder of"
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
-        self.folder.require(self.design)
+        self.folder.require_design(self.design)
         return load_results(self.folder, self.design, self.scale)
 
     def document(self) -> Document:
-        """Return the report on the finished part of the study."""
+        """Return the report on the results so far."""
         return self.study.document(self.results())
 
-    def waiting(self) -> list[str]:
-        """Return the keys of tournaments that cannot begin without runs of unselected parts."""
-        chosen = self.chosen
+    def blocked_tournaments(self) -> list[str]:
+        """Return the keys of selected tournaments that need untrained runs of unselected parts."""
+        selected = self.selected_design
         return [
             tournament.key
-            for tournament in chosen.tournaments
+            for tournament in selected.tournaments
             if not all(
-                run.key in chosen.distinct_runs or self.folder.is_readable_and_finished(run)
-                for run in tournament.entrants.values()
+                run.key in selected.distinct_runs or self.folder.is_readable_and_finished(run)
+                for run in tournament.run_by_player.values()
             )
         ]
 
-    def work(self, workers: Workers, watch: Callable[[StudyProgress], None]) -> Failures:
-        """Do all remaining work and return the failures.
+    def perform_all(
+        self, workers: Workers, on_progress: Callable[[StudyProgress], None]
+    ) -> Failures:
+        """Perform all remaining tasks and return the failures.
 
-        Raise UserError if another process is working on the study or the folder contains something
-        else.
+        Raise UserError if another process is working on the study, or if the folder contains
+        anything else.
         """
         with self.folder.locked(self.design), workers:
-            return Scheduler(self.folder, self.chosen).work(workers, watch)
+            return Scheduler(self.folder, self.selected_design).perform_all(workers, on_progress)
 
     def status(self) -> dict[str, Any]:
-        """Return total progress, progress by part, and failures, as a JSON object."""
+        """Return the total progress, the progress of each part, and the failures, for JSON."""
         scheduler = self.scheduler()
         return {
             "study": self.study.name,
@@ -371,7 +385,8 @@ class StudyWork:
             "folder": str(self.folder.path),
             **scheduler.progress()._asdict(),
             "parts": [
-                {"part": part, **scheduler.progress(part)._asdict()} for part in self.chosen.parts
+                {"part": part, **scheduler.progress(part)._asdict()}
+                for part in self.selected_design.parts
             ],
             "failures": scheduler.failures(),
         }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from zerolab.store.examples import Examples
-from zerolab.training.facts import later_features, window_rows
+from zerolab.training.window_facts import later_features, window_rows
 
-ALL_VECTOR_COLUMNS = {"policies", "replies", "moves", "action_values", "features"}
+ALL_VECTOR_COLUMNS = {"policies", "reply_policies", "played_actions", "action_values", "features"}
 FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
 
 
@@ -41,8 +41,8 @@ def test_columns_agree_with_hand_computed_values():
     expected = {
         "policies": [[1, 0], [0.25, 0.75], [0, 1], [0.125, 0.875], [1, 0]],
         # The reply to the first move was not fully searched; final moves have no reply.
-        "replies": [[nan, nan], [nan, nan], [0.125, 0.875], [nan, nan], [nan, nan]],
-        "moves": [[1, 0], [0, 1], [0, 1], [1, 0], [1, 0]],
+        "reply_policies": [[nan, nan], [nan, nan], [0.125, 0.875], [nan, nan], [nan, nan]],
+        "played_actions": [[1, 0], [0, 1], [0, 1], [1, 0], [1, 0]],
         "action_values": [[-1, nan], [-0.25, -0.75], [nan, -1], [-0.125, -0.875], [-1, nan]],
         "features": [[0, 1], [4, 5], [6, 7], [8, 9], [10, 11]],
         "values": [0.125, 0.5, 0, 0, -0.0625],
@@ -66,9 +66,9 @@ def test_values_are_outcomes_without_discount():
 def test_replies_are_from_the_next_ply_of_the_same_game():
     """A row after a gap is not a reply."""
     examples = invented_examples()
-    gap = examples.map(lambda column: np.delete(column, 1, axis=0))
-    _, facts = window_rows(gap, 1.0, {"replies"})
-    assert np.isnan(facts.replies[0]).all()
+    gap = examples.map_columns(lambda column: np.delete(column, 1, axis=0))
+    _, facts = window_rows(gap, 1.0, {"reply_policies"})
+    assert np.isnan(facts.reply_policies[0]).all()
 
 
 def test_later_features_are_from_the_same_game():
@@ -79,7 +79,7 @@ def test_later_features_are_from_the_same_game():
     np.testing.assert_array_equal(features[:, 1], FEATURES)
     np.testing.assert_array_equal(features[:, 2], [[2, 3], [4, 5], nan, [8, 9], nan, nan])
     assert np.isnan(features[:, 3]).all()
-    gap = invented_examples().map(lambda column: np.delete(column, 1, axis=0))
+    gap = invented_examples().map_columns(lambda column: np.delete(column, 1, axis=0))
     features = later_features(gap, np.delete(FEATURES, 1, axis=0), (1,))
     np.testing.assert_array_equal(features, [nan, nan, [8, 9], nan, nan])
 

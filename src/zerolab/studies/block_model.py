@@ -1,0 +1,267 @@
+"""Linear mixed model of runs: one fixed mean per variant, and seeds as random blocks.
+
+Runs with the same seed share the initial network and, in a tournament per seed, their opponents, so
+their results are correlated. The model of a game is::
+
+    y[variant, seed] = mean[variant] + block[seed] + error
+
+with independent normal blocks and errors. It is fitted by restricted maximum likelihood (REML)
+[Patterson1971]. The error variances of several games are shrunk towards each other by empirical
+Bayes [Smyth2004], which borrows degrees of freedom from all games.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zerolab.studies.statistics import StudentEstimate
+
+_LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
+_TINY = 1e-12  # share of the largest value below which errors are rounding errors
+
+Values = Mapping[Hashable, Mapping[Hashable, float]]
+"""Measured values by variant and seed. Seeds can be missing from some variants."""
+
+
+class ShrunkVariances(NamedTuple):
+    """Variances of several groups, shrunk towards a common prior variance."""
+
+    variances: list[float]
+    """Posterior variance of each group."""
+    freedoms: list[float]
+    """Degrees of freedom of each posterior variance."""
+    prior: float
+    """Prior variance."""
+    prior_freedom: float
+    """Degrees of freedom of the prior, infinite if the groups show no different variances."""
+
+
+def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVariances:
+    """Shrink independent variance estimates towards each other [Smyth2004, section 6].
+
+    Each group has a positive variance with its degrees of freedom. The prior is estimated from the
+    mean and the variance of the log variances. If these vary no more than expected by chance, all
+    groups have the pooled variance. No group has more degrees of freedom than all groups together.
+    """
+    observed, freedom = np.asarray(variances, np.float64), np.asarray(freedoms, np.float64)
+    total = float(freedom.sum())
+    prior, prior_freedom = _prior(observed, freedom)
+    if math.isinf(prior_freedom):
+        return ShrunkVariances([prior] * len(observed), [total] * len(observed), prior, math.inf)
+    posterior = (prior_freedom * prior + freedom * observed) / (prior_freedom + freedom)
+    return ShrunkVariances(
+        posterior.tolist(),
+        np.minimum(prior_freedom + freedom, total).tolist(),
+        prior,
+        prior_freedom,
+    )
+
+
+def _prior(observed: NDArray[np.float64], freedom: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the prior variance and its degrees of freedom."""
+    from scipy.special import digamma, polygamma  # noqa: PLC0415  slow to import
+
+    pooled = float((freedom * observed).sum() / freedom.sum())
+    if len(observed) < 2:
+        return pooled, math.inf
+    logs = np.log(observed) - digamma(freedom / 2) + np.log(freedom / 2)
+    excess = float(logs.var(ddof=1) - polygamma(1, freedom / 2).mean())
+    if excess <= 0.0:
+        return pooled, math.inf
+    prior_freedom = 2.0 * _inverse_trigamma(excess)
+    prior = math.exp(logs.mean() + float(digamma(prior_freedom / 2)) - math.log(prior_freedom / 2))
+    return prior, prior_freedom
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Solve trigamma(x) = value for a positive value by Newton's method."""
+    from scipy.special import polygamma  # noqa: PLC0415  slow to import
+
+    x = 0.5 + 1.0 / value
+    for _ in range(50):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1.0 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if abs(step) < 1e-10 * x:
+            break
+    return x
+
+
+@dataclass(frozen=True)
+class BlockModel:
+    """Fitted model of the runs of a game."""
+
+    variants: tuple[Hashable, ...]
+    means: NDArray[np.float64]
+    """float64[variants]: estimated means."""
+    unscaled: NDArray[np.float64]
+    """float64[variants, variants]: covariance of the means divided by the error variance."""
+    variance: float
+    """Variance of the errors."""
+    freedom: float
+    """Degrees of freedom of the error variance: runs minus variants minus blocks plus 1."""
+    block_variance: float
+    """Variance of the blocks."""
+    blocks: int
+    """Number of seeds."""
+
+    def mean(self, variant: Hashable) -> StudentEstimate:
+        """Return the mean of a variant, whose error includes that of the blocks."""
+        index = self.variants.index(variant)
+        error = math.sqrt(self.variance * self.unscaled[index, index])
+        return StudentEstimate(float(self.means[index]), error, self.blocks - 1)
+
+    def contrast(self, weights: Mapping[Hashable, float]) -> StudentEstimate:
+        """Return a weighted sum of means; the weights of the variants must add up to 0.
+
+        Unknown variants raise KeyError.
+        """
+        if abs(sum(weights.values())) > 1e-9:
+            raise ValueError(f"the weights {dict(weights)} do not add up to 0")
+        vector = np.zeros(len(self.variants))
+        for variant, weight in weights.items():
+            if variant not in self.variants:
+                raise KeyError(variant)
+            vector[self.variants.index(variant)] = weight
+        if self.freedom <= 0:
+            return StudentEstimate(float(vector @ self.means), math.inf, 0)
+        error = math.sqrt(self.variance * float(vector @ self.unscaled @ vector))
+        return StudentEstimate(float(vector @ self.means), error, self.freedom)
+
+
+def fit_blocks(values: Values) -> BlockModel:
+    """Fit the model to measured values; a variant without values raises ValueError."""
+    variants = tuple(values)
+    if not variants or not all(values.values()):
+        raise ValueError("expected at least one run per variant")
+    seeds = list(dict.fromkeys(seed for by_seed in values.values() for seed in by_seed))
+    blocks = [
+        np.array([[i, values[variant][seed]] for i, variant in enumerate(variants)
+                  if seed in values[variant]])
+        for seed in seeds
+    ]  # fmt: skip
+    runs = sum(map(len, blocks))
+    freedom = runs - len(variants) - len(seeds) + _components(values, seeds)
+    fit = _Fit(blocks, len(variants))
+    ratio = fit.best_ratio() if freedom > 0 and len(seeds) > 1 else 0.0
+    means, unscaled, squares = fit.at(ratio)
+    largest = max(abs(value) for by_seed in values.values() for value in by_seed.values())
+    variance = squares / (runs - len(variants)) if runs > len(variants) else math.inf
+    if variance <= (_TINY * largest) ** 2:
+        variance = 0.0
+    return BlockModel(variants, means, unscaled, variance, freedom, ratio * variance, len(seeds))
+
+
+def _components(values: Values, seeds: Sequence[Hashable]) -> int:
+    """Return the number of groups of variants that are connected by common seeds."""
+    group = {variant: {seed for seed in seeds if seed in values[variant]} for variant in values}
+    groups: list[set[Hashable]] = []
+    for seeds_of_variant in group.values():
+        touching = [each for each in groups if each & seeds_of_variant]
+        groups = [each for each in groups if each not in touching]
+        groups.append(set().union(seeds_of_variant, *touching))
+    return len(groups)
+
+
+class _Fit:
+    """Generalised least squares for a given ratio of block variance to error variance."""
+
+    def __init__(self, blocks: Sequence[NDArray[np.float64]], variants: int) -> None:
+        self._designs = [np.eye(variants)[block[:, 0].astype(int)] for block in blocks]
+        self._values = [block[:, 1] for block in blocks]
+        self._runs = sum(map(len, blocks))
+        self._variants = variants
+
+    def at(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return the means, their unscaled covariance, and the weighted sum of squared errors."""
+        information, moments, _ = self._sums(ratio)
+        unscaled = np.linalg.inv(information)
+        means = unscaled @ moments
+        squares = sum(
+            float(residual @ _weigh(residual, ratio))
+            for X, y in zip(self._designs, self._values, strict=True)
+            for residual in [y - X @ means]
+        )
+        return means, unscaled, squares
+
+    def best_ratio(self) -> float:
+        """Return the ratio that maximises the restricted likelihood."""
+        from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to import
+
+        bounds = (-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
+        best = minimize_scalar(lambda log: self._deviance(math.exp(log)), bounds=bounds,
+                               method="bounded", options={"xatol": 1e-8})  # fmt: skip
+        return math.exp(best.x) if best.fun < self._deviance(0.0) else 0.0
+
+    def _deviance(self, ratio: float) -> float:
+        """Return minus twice the restricted log-likelihood, up to a constant."""
+        information, _, log_determinant = self._sums(ratio)
+        squares = max(self.at(ratio)[2], 1e-300)
+        freedom = self._runs - self._variants
+        return (
+            freedom * math.log(squares) + log_determinant + float(np.linalg.slogdet(information)[1])
+        )
+
+    def _sums(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return X' V^-1 X, X' V^-1 y and log |V|, where V is the covariance over the error's."""
+        information = np.zeros((self._variants, self._variants))
+        moments = np.zeros(self._variants)
+        log_determinant = 0.0
+        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
+            information += X.T @ _weigh(X, ratio)
+            moments += X.T @ _weigh(y, ratio)
+            log_determinant += math.log1p(ratio * len(y))
+        return information, moments, log_determinant
+
+
+def _weigh(rows: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """Multiply the rows of a block by the inverse of I + ratio 11'."""
+    weighed: NDArray[np.float64] = rows - ratio / (1.0 + ratio * len(rows)) * rows.sum(axis=0)
+    return weighed
+
+
+class GamesModel(NamedTuple):
+    """Models of several games, with error variances shrunk towards each other."""
+
+    models: Mapping[Hashable, BlockModel]
+
+    def contrast(
+        self, weights: Mapping[Hashable, float], games: Sequence[Hashable] = ()
+    ) -> StudentEstimate:
+        """Return the mean over `games`, by default all, of a contrast between variants.
+
+        The degrees of freedom are those of [Satterthwaite1946], at most the sum over all games.
+        """
+        chosen = [self.models[game].contrast(weights) for game in games or self.models]
+        value = sum(each.value for each in chosen) / len(chosen)
+        variance = sum(each.error**2 for each in chosen)
+        error = math.sqrt(variance) / len(chosen)
+        if not all(each.freedom > 0 for each in chosen):
+            return StudentEstimate(value, math.inf, 0)
+        if error == 0.0:
+            return StudentEstimate(value, 0.0, sum(each.freedom for each in chosen))
+        shares = sum((each.error**2 / variance) ** 2 / each.freedom for each in chosen)
+        return StudentEstimate(value, error, 1.0 / shares)
+
+
+def fit_games(values: Mapping[Hashable, Values]) -> GamesModel:
+    """Fit a model per game and shrink the error variances of all games towards each other."""
+    models = {game: fit_blocks(of_game) for game, of_game in values.items()}
+    estimated = {
+        game: model for game, model in models.items() if model.freedom > 0 and model.variance > 0.0
+    }
+    if len(estimated) < 2:
+        return GamesModel(models)
+    shrunk = shrink_variances(
+        [model.variance for model in estimated.values()],
+        [model.freedom for model in estimated.values()],
+    )
+    for game, variance, freedom in zip(estimated, shrunk.variances, shrunk.freedoms, strict=True):
+        models[game] = replace(estimated[game], variance=variance, freedom=freedom)
+    return GamesModel(models)

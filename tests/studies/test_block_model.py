@@ -1,0 +1,141 @@
+"""The mixed model of runs, against statsmodels, analysis of variance and simulated studies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from zerolab.studies.block_model import fit_blocks, fit_games, shrink_variances
+from zerolab.studies.statistics import paired_difference
+
+VARIANTS = ("baseline", "rollout", "wrora")
+
+
+def simulate(random, seeds=12, block=60.0, error=40.0, means=(0.0, 10.0, 50.0)):
+    blocks = random.normal(0.0, block, seeds)
+    return {
+        variant: {
+            seed: float(mean + blocks[seed] + random.normal(0.0, error)) for seed in range(seeds)
+        }
+        for variant, mean in zip(VARIANTS, means, strict=True)
+    }
+
+
+def without(values, missing):
+    return {
+        variant: {seed: value for seed, value in by_seed.items() if (variant, seed) not in missing}
+        for variant, by_seed in values.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [(), {("baseline", 0), ("baseline", 5), ("rollout", 1), ("wrora", 2), ("wrora", 3)}],
+    ids=["balanced", "unbalanced"],
+)
+@pytest.mark.parametrize("block", [60.0, 0.0], ids=["blocks", "no blocks"])
+def test_agrees_with_statsmodels(missing, block):
+    mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
+    values = without(simulate(np.random.default_rng(3), block=block), missing)
+    rows = [(v, seed, y) for v, by_seed in values.items() for seed, y in by_seed.items()]
+    design = np.array([[v == variant for variant in VARIANTS] for v, _, _ in rows], float)
+    y, groups = np.array([row[2] for row in rows]), np.array([row[1] for row in rows])
+    theirs = mixed.MixedLM(y, design, groups).fit(reml=True)
+    ours = fit_blocks(values)
+    assert ours.means == pytest.approx(theirs.fe_params, rel=1e-3, abs=0.05)
+    assert ours.variance == pytest.approx(theirs.scale, rel=2e-3)
+    assert ours.block_variance == pytest.approx(float(theirs.cov_re[0, 0]), rel=5e-3, abs=1.0)
+    contrast = np.array([-1.0, 0.0, 1.0])
+    error = math.sqrt(contrast @ theirs.cov_params()[:3, :3] @ contrast)
+    estimate = ours.contrast({"wrora": 1.0, "baseline": -1.0})
+    assert estimate.error == pytest.approx(error, rel=2e-3)
+
+
+def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
+    """With complete blocks, the error is the residual mean square with (V - 1)(n - 1) degrees."""
+    values = simulate(np.random.default_rng(1))
+    table = np.array([list(by_seed.values()) for by_seed in values.values()])
+    residuals = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    mean_square = float((residuals**2).sum() / 22)
+    estimate = fit_blocks(values).contrast({"wrora": 1.0, "baseline": -1.0})
+    assert estimate.value == pytest.approx(table[2].mean() - table[0].mean())
+    assert estimate.error == pytest.approx(math.sqrt(2 * mean_square / 12), rel=1e-4)
+    assert estimate.freedom == 22
+
+
+def test_two_variants_are_compared_in_pairs():
+    values = simulate(np.random.default_rng(2))
+    pair = {name: values[name] for name in VARIANTS[:2]}
+    ours = fit_blocks(pair).contrast({"rollout": 1.0, "baseline": -1.0})
+    paired = paired_difference([*pair["rollout"].values()], [*pair["baseline"].values()])
+    assert (ours.value, ours.freedom) == (pytest.approx(paired.value), paired.freedom)
+    assert ours.error == pytest.approx(paired.error, rel=1e-4)
+
+
+def test_disconnected_seeds_leave_fewer_degrees_of_freedom():
+    """Variants without common seeds are compared across blocks, with one mean per group."""
+    apart = {"baseline": {0: 1.0, 1: 4.0, 2: 2.0}, "rollout": {3: 9.0, 4: 7.0}}
+    assert fit_blocks(apart).freedom == 5 - 2 - 5 + 2
+    assert math.isinf(fit_blocks(apart).contrast({"rollout": 1.0, "baseline": -1.0}).error)
+
+
+def test_single_seed_has_no_interval():
+    estimate = fit_blocks({"a": {0: 1.0}, "b": {0: 5.0}}).contrast({"b": 1.0, "a": -1.0})
+    assert (estimate.value, math.isinf(estimate.error)) == (4.0, True)
+    assert estimate.p_value(0.0) == 1.0
+
+
+def test_bad_contrasts_and_empty_variants_are_rejected():
+    model = fit_blocks({"a": {0: 1.0, 1: 2.0}, "b": {0: 5.0, 1: 4.0}})
+    with pytest.raises(ValueError, match="add up to 0"):
+        model.contrast({"a": 1.0})
+    with pytest.raises(KeyError):
+        model.contrast({"a": 1.0, "c": -1.0})
+    with pytest.raises(ValueError, match="at least one run"):
+        fit_blocks({"a": {}})
+
+
+@pytest.mark.parametrize("missing_share", [0.0, 0.2])
+def test_intervals_of_pooled_contrasts_cover_the_truth(missing_share):
+    """Games differ in their spread, as they do in tournaments."""
+    random = np.random.default_rng(7)
+    covered = trials = 0
+    for _ in range(300):
+        games = {
+            game: simulate(random, 6, 2 * error, error)
+            for game, error in (("gobang", 60.0), ("connect_four", 40.0), ("othello", 25.0))
+        }
+        lost = {
+            (variant, seed)
+            for variant in VARIANTS[:2]
+            for seed in range(6)
+            if random.random() < missing_share / 2
+        }
+        model = fit_games({game: without(values, lost) for game, values in games.items()})
+        interval = model.contrast({"wrora": 1.0, "baseline": -1.0}).interval
+        covered += interval.low <= 50.0 <= interval.high
+        trials += 1
+    assert 0.92 <= covered / trials <= 0.985
+
+
+def test_shrinkage_pools_equal_variances_and_separates_different_ones():
+    random = np.random.default_rng(5)
+    equal = shrink_variances(random.chisquare(10, 200) / 10, [10] * 200)
+    assert equal.prior == pytest.approx(1.0, rel=0.1)
+    assert equal.prior_freedom > 60
+    true = 8.0 / random.chisquare(8, 400)  # the prior of the model, with 8 degrees of freedom
+    different = shrink_variances(true * random.chisquare(10, 400) / 10, [10] * 400)
+    assert different.prior_freedom == pytest.approx(8.0, rel=0.35)
+    assert different.prior == pytest.approx(1.0, rel=0.15)
+
+
+def test_shrunk_variances_lie_between_their_own_and_the_prior():
+    shrunk = shrink_variances([1.0, 2.0, 3.0, 30.0], [10.0, 10.0, 10.0, 10.0])
+    own = (1.0, 2.0, 3.0, 30.0)
+    for variance, before in zip(shrunk.variances, own, strict=True):
+        low, high = sorted((before, shrunk.prior))
+        assert low <= variance <= high
+    assert all(10.0 < freedom <= 40.0 for freedom in shrunk.freedoms)
+    assert shrink_variances([5.0], [3.0]).variances == [5.0]
