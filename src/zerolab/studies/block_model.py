@@ -181,13 +181,12 @@ class _Fit:
     def at(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return the means, their unscaled covariance, and the weighted sum of squared errors."""
         information, moments, _ = self._sums(ratio)
-        unscaled = np.linalg.inv(information)
+        unscaled = np.asarray(np.linalg.inv(information), np.float64)
         means = unscaled @ moments
-        squares = sum(
-            float(residual @ _weigh(residual, ratio))
-            for X, y in zip(self._designs, self._values, strict=True)
-            for residual in [y - X @ means]
-        )
+        squares = 0.0
+        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
+            residual = y - X @ means
+            squares += float(residual @ _weigh(residual, ratio))
         return means, unscaled, squares
 
     def best_ratio(self) -> float:
