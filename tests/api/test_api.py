@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import zerolab
+from forks import Fork
 from zerolab.core.nested_tables import flatten
 from zerolab.training.configure import resolve_settings
 
@@ -59,10 +58,7 @@ def test_import_does_not_load_torch():
         "zerolab.Position, zerolab.parse_game, zerolab.analyse, zerolab.solve, zerolab.list_games"
     )
     code = f"import sys, zerolab; {light}; print('torch' in sys.modules)"
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert process.stdout == "False\n"
+    assert Fork(code=code).finish() == ("False\n", "")
 
 
 def test_on_stage_gets_saved_records_in_order(run, records):

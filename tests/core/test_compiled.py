@@ -149,7 +149,7 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="tests compiled
 
 @inlined
 def copied(out, state):
-    out[:] = state
+    out[0], out[1] = state[0], state[1]
     out[1:] = out[:-1]
 
 

@@ -6,8 +6,6 @@ import ast
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +14,7 @@ import numba
 import pytest
 
 import zerolab
+from forks import Fork
 from zerolab.core import kernel_cache
 from zerolab.core.compiled import kernel
 
@@ -57,43 +56,53 @@ print(len(successor.stats.cache_hits))
 """
 
 
-def _run(program: str, folder: Path, **more: str) -> str:
-    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
-    process = subprocess.run(
-        [sys.executable, program] if program.endswith(".py") else [sys.executable, "-c", program],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "PYTHONDONTWRITEBYTECODE": "1",  # bytecode caches miss two edits within a second
-            "NUMBA_CACHE_DIR": str(folder / "cache"),
-            **more,
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder,
-    )
-    return process.stdout.strip()
+IN_FORK = """
+import runpy, sys
+from zerolab.core import kernel_cache
+kernel_cache._cache_root.cache_clear()  # do not use the server's cache
+sys.dont_write_bytecode = True  # bytecode caches miss two edits within a second
+sys.path.insert(0, "")
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture
+def folder_of_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of processes, with their cache in the folder `cache`."""
+    Fork(code="").finish()  # starts the server, if necessary, which keeps the cache of the tests
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def _printed(process: Fork) -> str:
+    printed, errors = process.finish()
+    assert process.returncode == 0, errors
+    return printed.strip()
+
+
+def _run(script: str) -> str:
+    return _printed(Fork(script, code=IN_FORK))
 
 
 def _entries(folder: Path) -> list[Path]:
     return sorted((folder / "cache").rglob("*.kernel"))
 
 
-def test_script_is_compiled_again_only_after_edit(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "doubling.py").write_text(DOUBLING)
-    (tmp_path / "constants.py").write_text("BONUS = 0\n")
-    (tmp_path / "script.py").write_text(SCRIPT)
-    assert _run("script.py", tmp_path) == "6 0"
-    (entry,) = _entries(tmp_path)
+def test_script_is_compiled_again_only_after_edit(folder_of_scripts: Path) -> None:
+    folder = folder_of_scripts
+    (folder / "doubling.py").write_text(DOUBLING)
+    (folder / "constants.py").write_text("BONUS = 0\n")
+    (folder / "script.py").write_text(SCRIPT)
+    assert _run("script.py") == "6 0"
+    (entry,) = _entries(folder)
     assert re.fullmatch(r"kernels-[0-9a-f]+", entry.parent.name)
-    assert entry.parent.parent == tmp_path / "cache"
-    assert _run("script.py", tmp_path) == "6 1"
-    assert _entries(tmp_path) == [entry]
-    (tmp_path / "constants.py").write_text("BONUS = 10\n")
-    assert _run("script.py", tmp_path) == "26 0", "imported modules count"
+    assert entry.parent.parent == folder / "cache"
+    assert _run("script.py") == "6 1"
+    assert _entries(folder) == [entry]
+    (folder / "constants.py").write_text("BONUS = 10\n")
+    assert _run("script.py") == "26 0", "imported modules count"
 
 
 def _digest(package: Path) -> str:
@@ -259,17 +268,10 @@ def test_unwritable_cache_compiles_every_time(
     assert _hits() == _hits() == 0
 
 
-def test_concurrent_processes_compile_kernel_once(tmp_path: Path) -> None:
-    (tmp_path / "waiting.py").write_text(WAITING)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "waiting.py", name],
-            cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True,
-        )
-        for name in ("one", "other")
-    ]  # fmt: skip
-    assert sorted(each.communicate()[0].strip() for each in processes) == ["0", "1"]
+def test_concurrent_processes_compile_kernel_once(folder_of_scripts: Path) -> None:
+    (folder_of_scripts / "waiting.py").write_text(WAITING)
+    processes = [Fork("waiting.py", name, code=IN_FORK) for name in ("one", "other")]
+    assert sorted(map(_printed, processes)) == ["0", "1"]
 
 
 def test_different_processors_have_separate_entries() -> None:

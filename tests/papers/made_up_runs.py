@@ -20,16 +20,11 @@ def design_of(study, scale):
     return study().design(scale)
 
 
-def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100):
-    """Return a run with equal iterations.
-
-    `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
-    falls with every epoch and iteration down to `loss`.
-    """
-    iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
+@cache
+def _work_records(iterations, epochs, selfplay, learn, loss, simulations, samples):
+    """Return the self-play and learning records of each iteration, which equal runs share."""
     records = []
     for iteration in range(1, iterations + 1):
-        each = {stage: spent / iterations for stage, spent in seconds.items()}
         counts = dict.fromkeys(
             ("games", "distinct_games", "positions", "evaluated", "deduplicated", "cached",
              "terminal"), 10,
@@ -37,8 +32,8 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
         walls = dict.fromkeys(
             ("wall_select_seconds", "wall_evaluate_seconds", "wall_backup_seconds"), 0.0
         )
-        records.append(
-            SelfPlayRecord(iteration=iteration, wall_seconds=each["selfplay"], **counts, **walls)
+        played = SelfPlayRecord(
+            iteration=iteration, wall_seconds=selfplay / iterations, **counts, **walls
         )
         excesses = [
             (iterations - iteration) / iterations + (epochs - epoch) / (10 * epochs)
@@ -53,15 +48,32 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
             }
             for excess in excesses
         ]
-        records.append(
-            LearnRecord(iteration=iteration, wall_seconds=each["learn"], examples_seen=samples,
-                        window=100, loss=losses[-1], epoch_losses=losses if epochs > 1 else None)
+        learned = LearnRecord(
+            iteration=iteration, wall_seconds=learn / iterations, examples_seen=samples,
+            window=100, loss=losses[-1], epoch_losses=losses if epochs > 1 else None,
         )  # fmt: skip
+        records.append((played, learned))
+    return records
+
+
+def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100):
+    """Return a run with equal iterations.
+
+    `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
+    falls with every epoch and iteration down to `loss`.
+    """
+    iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
+    records = _work_records(
+        iterations, epochs, seconds["selfplay"], seconds["learn"], loss, simulations, samples
+    )
+    gate_seconds = seconds["gate"] / iterations
+    with_gates = []
+    for iteration, work in enumerate(records, start=1):
         gate = GateRecord(
-            iteration=iteration, wall_seconds=each["gate"], accepted=True, elo=elo * iteration
+            iteration=iteration, wall_seconds=gate_seconds, accepted=True, elo=elo * iteration
         )
-        records.append(gate)
-    return TrainedRun(planned, Path(), records)
+        with_gates += [*work, gate]
+    return TrainedRun(planned, Path(), with_gates)
 
 
 def made_up_tournament(planned, elos, error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from zerolab.papers.published_bugs.study import (
 pytestmark = pytest.mark.usefixtures("no_folders")
 
 
+@cache
 def bug_results(effect, scale="small"):
     """Return results in which each bug adds Elo to the loss it is claimed to favour."""
     favoured = {MIRROR: "value", WINNER: "policy"}

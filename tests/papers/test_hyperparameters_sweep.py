@@ -177,9 +177,9 @@ def test_least_values_equal_to_the_default_count_once():
     smoke = made_up_results("smoke", design, spent, lambda planned: 0.0)
     sweep = Sweep(smoke)
     assert [each.name for each in sweep.values_by_symbol["I"]] == ["I = 1", "I = 2"]
-    assert len(sweep.changed_values) == 22
+    assert len(sweep.changed_values) == 13
     document = report.sweep_report(smoke)
-    assert len(table(document, "hours")) == len(table(document, "runs")) == 23
+    assert len(table(document, "hours")) == len(table(document, "runs")) == 14
     # log2 of 10 / 4 seconds, from E = 8 and E = 2, less nothing.
     assert sweep_statistics(sweep)[MOST_CLAIM].value == pytest.approx(math.log2(10 / 4))
 

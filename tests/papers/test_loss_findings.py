@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from zerolab.studies.results import Results
 pytestmark = pytest.mark.usefixtures("no_folders")
 
 
+@cache
 def losses_results(advantage, scale="small"):
     """Return results in which the value loss adds `advantage` Elo."""
 

@@ -25,6 +25,7 @@ CONTINUOUS = [
     'selfplay.mode={name = "continuous", plies = 8}',
     'selfplay.budget={name = "playout_cap", simulations = 5}',
     "selfplay.threads=2",
+    "gate=always",
     "final_evaluation.games=0",
 ]
 

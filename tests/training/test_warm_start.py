@@ -199,10 +199,10 @@ def test_an_adaptive_ramp_continues_while_the_warm_start_is_stronger(tmp_path):
 def test_extended_run_equals_a_longer_one(tmp_path):
     options = (
         *ADAPTIVE[1:], "warm_start.ramp.games=6", "warm_start.ramp.min_los=0.6",
-        "warm_start.search.simulations=4",
+        "warm_start.search.simulations=6",
     )  # fmt: skip
     whole = train(tmp_path / "whole", "gobang:3x3:3", "iterations=3", *options)
-    train(tmp_path / "grown", "gobang:3x3:3", "iterations=2", *options)
+    train(tmp_path / "grown", "gobang:3x3:3", "iterations=1", *options)
     extended = train(tmp_path / "grown", "gobang:3x3:3", "iterations=3", *options)
 
     def without_clocks(metrics):
@@ -212,6 +212,7 @@ def test_extended_run_equals_a_longer_one(tmp_path):
         ]
 
     assert without_clocks(extended) == without_clocks(whole)
+    assert warm_start_weights(whole) == [1.0, 1.0, 0.0]  # the ramp ends after the extension
 
 
 def test_adaptive_ramp_ends_at_the_configured_likelihood():

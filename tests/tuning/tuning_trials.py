@@ -20,7 +20,8 @@ ASSIGNMENTS = (
 
 GAME = "gobang:3x3:3"
 TINY = (
-    "selfplay.episodes=4",
+    "selfplay.episodes=2",
+    "search.simulations=4",
     "learn.epochs=1",
     "search.selection=puct",
     "search.selection.c=0.5..4",

@@ -1,9 +1,10 @@
-"""Replacements for search processes: unresponsive processes and threads."""
+"""Replacements for search processes: unresponsive processes, threads and forks."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from forks import Fork
 from zerolab.web.search_process import execute_commands
 
 _SECONDS = 60
@@ -62,6 +64,43 @@ class SearchThread:
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended."""
         self._thread.join(timeout)
+
+
+class ForkedProcess:
+    """A search process forked from a server, which does not spend seconds on imports."""
+
+    _CODE = """
+import os
+from multiprocessing.connection import Connection
+from zerolab.web.search_process import execute_commands
+connection = Connection(os.dup(1))
+os.dup2(2, 1)
+execute_commands(connection)
+"""
+
+    def __init__(
+        self, target: Callable[[Connection], None], args: tuple[Connection], daemon: bool
+    ) -> None:
+        self._connection = args[0]
+
+    def start(self) -> None:
+        """Start the process with the connection in place of its standard output."""
+        self._fork = Fork(code=self._CODE, stdout=self._connection.fileno())
+        self.pid = self._fork.pid
+
+    def kill(self) -> None:
+        """Kill the process if it is running."""
+        if self._fork.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def join(self, timeout: float) -> None:
+        """Wait until the process has ended."""
+        self._fork.finish(timeout)
+
+
+def fork_context(method: str) -> Any:
+    """Replace `multiprocessing.get_context`."""
+    return SimpleNamespace(Pipe=multiprocessing.Pipe, Process=ForkedProcess)
 
 
 def thread_context(method: str) -> Any:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import other_processes
@@ -234,8 +235,11 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_worker, "multiprocessing", multiprocessing)
 
 
-@pytest.mark.usefixtures("here", "processes")
-def test_killed_search_process_is_replaced() -> None:
+@pytest.mark.usefixtures("here")
+def test_killed_search_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    forks = SimpleNamespace(get_context=other_processes.fork_context)
+    monkeypatch.setattr(search_worker, "multiprocessing", forks)
+
     async def search() -> str:
         pool = SearchPool(1)
         killed = pool.begin(Client("a"), LONG)

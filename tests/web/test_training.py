@@ -28,7 +28,7 @@ from zerolab.web.routes import training as training_routes
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
-LONG = ["iterations=4000", "final_evaluation.games=0"]
+LONG = ["iterations=4000", "final_evaluation.games=0", "selfplay.episodes=2", "learn.epochs=1"]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ _SMALL: Mapping[str, Any] = {"network.channels": 32, "network.hidden": [128, 64]
 
 CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
-        **_TINY, "iterations": 1, "selfplay.episodes": 4, "search.simulations": 4,
+        **_TINY, "iterations": 1, "selfplay.episodes": 2, "search.simulations": 2,
         "learn.window": 2, "learn.epochs": 2, "learn.batch_size": 32,
         "learn.symmetries": "random", "gate.games": 2,
     },

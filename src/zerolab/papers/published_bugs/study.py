@@ -39,6 +39,7 @@ _GAMES: Mapping[str, str] = {
     WINNER: "gobang:6x6",
     OPTIMIZER: "othello:6x6",
 }
+_SMOKE_GAMES: Mapping[str, str] = {**_GAMES, WINNER: "gobang:4x4:3", OPTIMIZER: "othello:4x4"}
 _SETTINGS: Mapping[str, str] = {
     MIRROR: "mirrored_policy",
     WINNER: "absolute_winner",
@@ -46,7 +47,7 @@ _SETTINGS: Mapping[str, str] = {
 }
 """Value of the setting ``published_bugs``, by part."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
-    "smoke": ("connect_four:4x4", 300, 1),
+    "smoke": ("connect_four:4x4", 100, 1),
     "mini": ("connect_four:5x5", 4000, 10),
     "small": ("connect_four:5x6", 20_000, 20),
     "paper": ("connect_four:6x7", 1_000_000, 10),
@@ -94,13 +95,19 @@ class PublishedBugsStudy(Study):
         return bug_report(results)
 
 
+def _game(scale: Scale, part: str) -> str:
+    """Return the game of a part. The part CLOSURE plays the game of MIRROR."""
+    games = _SMOKE_GAMES if scale == "smoke" else _GAMES
+    return games.get(part, games[MIRROR])
+
+
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
     """Plan a run. Runs without the bug are shared with the study ``loss-functions``."""
     changes = {**wang2019_changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
     if code == DEFECTIVE:
         changes["published_bugs"] = [_SETTINGS[part]]
     factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
-    return planned_run(part, _GAMES[part], "wang2019", factors, changes, seed)
+    return planned_run(part, _game(scale, part), "wang2019", factors, changes, seed)
 
 
 def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
@@ -121,7 +128,7 @@ def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
     """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
         planned_run(
-            CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},
+            CLOSURE, _game(scale, CLOSURE), "wang2019", {"loss": loss},
             {**wang2019_changes(scale, "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
@@ -134,11 +141,11 @@ def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
 def _tournament(
     scale: Scale, part: str, run_by_player: Mapping[str, PlannedRun], name: str = ""
 ) -> PlannedTournament:
-    game = _GAMES.get(part, _GAMES[MIRROR])
     games = 2 if scale == "smoke" else 20
     return PlannedTournament(
-        part, game, run_by_player, games_per_pair=games, openings=OPENINGS[scale], name=name
-    )
+        part, _game(scale, part), run_by_player,
+        games_per_pair=games, openings=OPENINGS[scale], name=name,
+    )  # fmt: skip
 
 
 def _labels(scale: Scale) -> Iterator[PlannedComputation]:

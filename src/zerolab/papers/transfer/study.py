@@ -62,7 +62,7 @@ SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
 CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         "network.blocks": 1, "network.filters": 4, "network.head_filters": 2, "network.hidden": 4,
-        "iterations": 2, "selfplay.episodes": 4, "search.simulations": 4, "learn.window": 2,
+        "iterations": 2, "selfplay.episodes": 2, "search.simulations": 2, "learn.window": 2,
         "learn.batch_size": 16, "gate": "always",
     },
     "mini": {
@@ -82,7 +82,7 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 Smaller scales always accept candidates because gates with few games would be decided by chance."""
 
 _PLAYING_ITERATIONS: Mapping[Scale, Sequence[int]] = {
-    "smoke": (1, 2),
+    "smoke": (2,),
     "mini": (2, 4, 8),
     "small": (2, 5, 10, 20),
     "paper": (2, 5, 12, 25, 50),

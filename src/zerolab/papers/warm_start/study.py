@@ -32,6 +32,7 @@ _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "small": GAMES,
     "paper": GAMES,
 }
+_SIZE: Mapping[Scale, str] = {"smoke": "4x4", "mini": "6x6", "small": "6x6", "paper": "6x6"}
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
 _ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
 _SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
@@ -93,7 +94,7 @@ def _tournament(
 ) -> PlannedTournament:
     return PlannedTournament(
         game,
-        f"{game}:6x6",
+        f"{game}:{_SIZE[scale]}",
         {run.label: run for run in runs},
         games_per_pair=2 if scale == "smoke" else 20,
         openings=OPENINGS[scale],
@@ -108,7 +109,7 @@ def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> Planne
     }
     return PlannedTournament(
         game,
-        f"{game}:6x6",
+        f"{game}:{_SIZE[scale]}",
         {name: run for name, (run, _) in players.items()},
         {name: after for name, (_, after) in players.items()},
         games_per_pair=2 if scale == "smoke" else 10,
@@ -145,7 +146,8 @@ def _run(
         "warm_start.variant": variant,
         "warm_start.ramp": ramp,
     }
-    return planned_run(game, f"{game}:6x6", "wang2020b", {"variant": name}, changes, seed)
+    board = f"{game}:{_SIZE[scale]}"
+    return planned_run(game, board, "wang2020b", {"variant": name}, changes, seed)
 
 
 BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello": "othello:6x6"}
