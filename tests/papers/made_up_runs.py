@@ -58,8 +58,9 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
                         window=100, loss=losses[-1], epoch_losses=losses if epochs > 1 else None)
         )  # fmt: skip
         gate = GateRecord(
-            iteration=iteration, wall_seconds=each["gate"], accepted=True, elo=elo * iteration
-        )
+            iteration=iteration, wall_seconds=each["gate"], accepted=True, elo=elo * iteration,
+            candidate_elo=elo * iteration,
+        )  # fmt: skip
         records.append(gate)
     return TrainedRun(planned, Path(), records)
 
