@@ -70,8 +70,9 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
     with_gates = []
     for iteration, work in enumerate(records, start=1):
         gate = GateRecord(
-            iteration=iteration, wall_seconds=gate_seconds, accepted=True, elo=elo * iteration
-        )
+            iteration=iteration, wall_seconds=gate_seconds, accepted=True, elo=elo * iteration,
+            candidate_elo=elo * iteration,
+        )  # fmt: skip
         with_gates += [*work, gate]
     return TrainedRun(planned, Path(), with_gates)
 

@@ -50,7 +50,7 @@ def test_favoured_losses_are_found():
     assert found["labels-are-no-ceiling"] == "no data"
     assert "optimizer-costs-strength" not in found
     found = words(findings.bug_statistics(bug_results(0.0)))
-    assert found["mirrored-policy-favours-value"] == "undecided at this scale"
+    assert found["mirrored-policy-favours-value"] in ("undecided", "equal")
 
 
 def test_interaction_is_a_difference_of_differences():

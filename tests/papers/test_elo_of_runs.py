@@ -11,7 +11,8 @@ from made_up_runs import alike, design_of, made_up_run
 
 from zerolab.papers.elo import (
     RunElos,
-    corrected_elo_correlation,
+    attenuation,
+    observed_elo_correlation,
     rank_correlation,
     training_elo_errors,
 )
@@ -48,7 +49,7 @@ def test_rank_correlation_agrees_with_hand_computed_values():
     assert rank_correlation(exactly((1, 5), (2, 5))) == 0
 
 
-def test_correlation_is_corrected_for_measurement_errors():
+def test_measurement_errors_reduce_the_correlation_to_the_attainable_one():
     """Measurement errors as large as the strengths reduce the correlation to 0.7.
 
     The rank correlation of normal variables is 6 / pi asin(r / 2). Tolerances are five standard
@@ -63,8 +64,9 @@ def test_correlation_is_corrected_for_measurement_errors():
         groups.append([RunElos(one, 100.0, other, 10.0) for one, other in pairs])
     measured = math.sqrt(1 / (2 * 1.01))
     ranked = 6 / math.pi * math.asin(measured / 2)
-    found = np.mean([rank_correlation(group) for group in groups])
-    assert found == pytest.approx(ranked, abs=0.1)
-    assert corrected_elo_correlation(groups).value == pytest.approx(ranked / measured, abs=0.15)
-    hidden = [[each._replace(training_elo_error=1e6) for each in group] for group in groups]
-    assert isinstance(corrected_elo_correlation(hidden), MissingEstimate)
+    assert observed_elo_correlation(groups).value == pytest.approx(ranked, abs=0.1)
+    assert np.mean([attenuation(group) for group in groups]) == pytest.approx(measured, abs=0.1)
+
+
+def test_correlation_needs_three_runs_per_group():
+    assert isinstance(observed_elo_correlation([exactly((1, 1), (2, 2))]), MissingEstimate)

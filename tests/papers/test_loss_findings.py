@@ -13,6 +13,7 @@ from zerolab.papers.loss_functions import analysis, findings
 from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctionsStudy
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
+from zerolab.training.records import GateRecord
 
 pytestmark = pytest.mark.usefixtures("no_folders")
 
@@ -30,14 +31,40 @@ def losses_results(advantage, scale="small"):
 def test_value_claims_follow_the_elo_of_value_and_sum():
     for advantage, word in ((300.0, "holds"), (-200.0, "does not hold")):
         found = words(findings.loss_statistics(losses_results(advantage)))
-        assert {found[claim.key] for claim in findings.VALUE_CLAIMS.values()} == {word}
-        assert found["policy-gobang-6x6"] == "undecided at this scale"
+        assert found["value-loss-best"] == found["value-above-sum"] == word
+        assert {found[claim.key] for claim in findings.BEST_ON_BOARD.values()} == {word}
+        assert found["product-losses-like-sum"] == "holds"
         assert found["all-learn"] == "holds"
+
+
+def test_losses_of_boards_are_measured():
+    """Invented losses fall in proportion to iterations, and policy losses are the higher ones."""
+    results = losses_results(0.0)
+    found = {claim.key: each for claim, each in findings.loss_statistics(results).items()}
+    iterations = results.runs_where("othello-5x5")[0].planned.settings.iterations
+    fall = (iterations - 1) / iterations
+    assert found["policy-loss-falls-othello-5x5"].value == pytest.approx(fall)
+    assert found["both-losses-fall-othello-5x5"].value == pytest.approx(4 / 3 * fall)
+    assert found["value-loss-lowest-gobang-5x5"].value == pytest.approx(0.4)
+    assert found["product-losses-like-sum"].value == 0.0
+
+
+def test_candidates_training_elo_can_fall():
+    full = losses_results(0.0)
+    (run, *_) = full.runs_where("connect_four-5x5", loss="sum")
+    gates = [
+        gate.model_copy(update={"candidate_elo": -10.0 * gate.iteration, "accepted": False})
+        for gate in run.records_of(GateRecord)
+    ]
+    worse = replace(run, records=gates)
+    assert findings.candidate_elos(worse) == [-10.0 * gate.iteration for gate in gates]
+    quarter = len(gates) // 4
+    assert findings._elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
 
 
 def test_weakest_combination_decides_the_learning_claim():
     results = losses_results(0.0)
-    weakest = findings.weakest_elo(results)
+    weakest = findings.weakest_elo(results, results.design.parts)
     means = [
         np.mean([
             results.tournaments[part].final_rating(run).elo + 300
@@ -53,9 +80,12 @@ def test_error_of_random_is_included():
     design = design_of(LossFunctionsStudy, "small")
     exact = made_up_results("small", design, alike, noise)
     rough = made_up_results("small", design, alike, noise, error=200.0)
-    assert findings.weakest_elo(exact).p_value(0.0) < 0.01
-    assert findings.weakest_elo(rough).p_value(0.0) > 0.1
-    assert findings.weakest_elo(rough).value == findings.weakest_elo(exact).value
+    assert findings.weakest_elo(exact, design.parts).p_value(0.0) < 0.01
+    assert findings.weakest_elo(rough, design.parts).p_value(0.0) > 0.1
+    assert (
+        findings.weakest_elo(rough, design.parts).value
+        == findings.weakest_elo(exact, design.parts).value
+    )
 
 
 def test_unfinished_grid_does_not_affect_other_claims():
@@ -64,7 +94,9 @@ def test_unfinished_grid_does_not_affect_other_claims():
     played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
     part = Results("mini", full.design, runs, played)
     assert part.unfinished_message()
-    assert findings.weakest_elo(part) == findings.weakest_elo(full)
+    assert findings.weakest_elo(part, full.design.parts) == findings.weakest_elo(
+        full, full.design.parts
+    )
     assert not isinstance(findings.training_elo_correlation(part), MissingEstimate)
 
 
@@ -100,7 +132,10 @@ def test_incomplete_studies_report_missing_data():
     part = Results("mini", full.design, full.runs[:-5], {})
     analysis.loss_report(part)
     found = findings.loss_statistics(part)
-    assert all(isinstance(each, MissingEstimate) and each.note for each in found.values())
+    of_losses = {findings.PRODUCT_CLAIM, *(each.claim for each in findings.LOSS_CLAIMS)}
+    missing = {claim for claim, each in found.items() if isinstance(each, MissingEstimate)}
+    assert found.keys() - of_losses <= missing
+    assert all(found[claim].note for claim in missing)
 
 
 def test_removed_runs_are_reported_as_missing_data():

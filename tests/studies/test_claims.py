@@ -1,4 +1,4 @@
-"""Verdicts on claims, for estimates with known p-values."""
+"""Verdicts on claims, for estimates with known p-values and for simulated studies."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ import json
 import math
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from zerolab.report.claims import Claim
 from zerolab.report.interval import Interval
-from zerolab.studies.claims import MissingEstimate, judge_claims
-from zerolab.studies.statistics import mean_of
+from zerolab.studies.claims import Look, MissingEstimate, judge_claims, power
+from zerolab.studies.statistics import StudentEstimate, mean_of
+
+THIRDS = (1 / 3, 2 / 3, 1.0)
+FAR = 1000.0  # a smallest effect that makes no statistic equal to a threshold
 
 
 class KnownEstimate(NamedTuple):
+    """Estimate with the same p-value at the threshold 0, and 1 elsewhere."""
+
     value: float
     p: float
 
@@ -24,14 +30,18 @@ class KnownEstimate(NamedTuple):
         return Interval(self.value, 0.0, 1.0)
 
     def p_value(self, threshold):
-        return self.p
+        return self.p if threshold == 0.0 else 1.0
 
 
-def claim(key="better", threshold=0.0, direction="above"):
+def claim(key="better", threshold=0.0, direction="above", smallest=FAR, opened_by=""):
     return Claim(
         key, "A is better than B.", "[Wang2020b], Fig. 5.1", "Elo of A less that of B", threshold,
-        direction,
+        direction, smallest, opened_by,
     )  # fmt: skip
+
+
+def words(statistics, *look):
+    return {verdict.claim.key: verdict.word for verdict in judge_claims(statistics, *look)}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +51,8 @@ def claim(key="better", threshold=0.0, direction="above"):
         (-1.0, 0.01, "above", "does not hold"),
         (1.0, 0.01, "below", "does not hold"),
         (-1.0, 0.01, "below", "holds"),
-        (1.0, 0.05, "above", "undecided at this scale"),
-        (-1.0, 0.3, "above", "undecided at this scale"),
-        (0.0, 0.01, "above", "undecided at this scale"),
+        (1.0, 0.05, "above", "undecided"),
+        (-1.0, 0.3, "above", "undecided"),
     ],
 )
 def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
@@ -52,18 +61,46 @@ def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
     assert (verdict.p, verdict.adjusted, verdict.note) == (p, p, "")
 
 
+@pytest.mark.parametrize(
+    ("value", "direction", "word"),
+    [
+        (2.0, "above", "equal"),
+        (-2.0, "below", "equal"),
+        (2.0, "equal to", "holds"),
+        (20.0, "equal to", "does not hold"),
+        (-20.0, "equal to", "does not hold"),
+        (8.5, "equal to", "undecided"),
+        (11.5, "equal to", "undecided"),
+        (-2.0, "not below", "holds"),
+        (-20.0, "not below", "does not hold"),
+        (-9.0, "not below", "undecided"),
+        (2.0, "not above", "holds"),
+        (20.0, "not above", "does not hold"),
+        (20.0, "above", "holds"),
+        (20.0, "below", "does not hold"),
+    ],
+)
+def test_differences_smaller_than_worth_knowing_are_equal(value, direction, word):
+    """The standard error is 1.5 and the smallest effect worth knowing is 10."""
+    estimate = StudentEstimate(value, 1.5, 50.0)
+    assert words({claim(direction=direction, smallest=10.0): estimate}) == {"better": word}
+
+
+def test_small_but_certain_effects_hold():
+    """Relations come before equality."""
+    assert words({claim(smallest=10.0): StudentEstimate(5.0, 1.0, 50.0)}) == {"better": "holds"}
+
+
 def test_p_values_are_adjusted_for_all_claims():
     """The smallest p-value is multiplied by the number of claims, even without data."""
     two = {claim("a"): KnownEstimate(1.0, 0.02), claim("b"): KnownEstimate(1.0, 0.04)}
-    assert [verdict.word for verdict in judge_claims(two)] == ["holds", "holds"]
+    assert set(words(two).values()) == {"holds"}
     three = {**two, claim("c"): KnownEstimate(1.0, 0.5)}
     assert [verdict.adjusted for verdict in judge_claims(three)] == pytest.approx([0.06, 0.08, 0.5])
-    assert {verdict.word for verdict in judge_claims(three)} == {"undecided at this scale"}
+    assert set(words(three).values()) == {"undecided"}
     missing = {
-        **two,
-        claim("c"): None,
-        claim("d"): MissingEstimate("3 of 32 runs are not finished"),
-    }
+        **two, claim("c"): None, claim("d"): MissingEstimate("3 of 32 runs are not finished")
+    }  # fmt: skip
     verdicts = judge_claims(missing)
     assert [verdict.adjusted for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
     assert [verdict.word for verdict in verdicts[2:]] == ["no data", "no data"]
@@ -73,9 +110,70 @@ def test_p_values_are_adjusted_for_all_claims():
     assert verdicts[3].estimate is verdicts[3].p is verdicts[3].adjusted is None
 
 
+def test_secondary_claims_wait_for_their_primary_claim():
+    """They are a family of their own, so the primary claims do not weaken them."""
+    secondary = {
+        claim("game 1", opened_by="pooled"): KnownEstimate(1.0, 0.02),
+        claim("game 2", opened_by="pooled"): KnownEstimate(-1.0, 0.03),
+    }
+    other = {claim("other"): KnownEstimate(1.0, 0.9)}
+    certain = {claim("pooled"): KnownEstimate(1.0, 0.001), **other, **secondary}
+    assert words(certain) == {
+        "pooled": "holds", "other": "undecided", "game 1": "holds", "game 2": "does not hold",
+    }  # fmt: skip
+    uncertain = {claim("pooled"): KnownEstimate(1.0, 0.2), **other, **secondary}
+    assert set(words(uncertain).values()) == {"undecided"}
+    assert judge_claims(uncertain)[2].note.startswith("not tested")
+
+
+def test_decisions_of_earlier_looks_stay_and_later_looks_keep_the_level():
+    two = {claim("a"): KnownEstimate(1.0, 1e-9), claim("b"): KnownEstimate(1.0, 0.01)}
+    first = judge_claims(two, Look(THIRDS, 0, 4))
+    assert [verdict.word for verdict in first] == ["holds", "undecided"]
+    weaker = {claim("a"): KnownEstimate(1.0, 0.9), claim("b"): KnownEstimate(1.0, 0.04)}
+    last = judge_claims(weaker, Look(THIRDS, 2, 12), first)
+    assert [verdict.word for verdict in last] == ["holds", "holds"]
+    assert words({claim("b"): KnownEstimate(1.0, 0.047)}, Look(THIRDS, 2, 12)) == {"b": "undecided"}
+    assert words({claim("b"): KnownEstimate(1.0, 0.047)}) == {"b": "holds"}
+
+
+def test_power_and_needed_seeds_agree_with_simulation():
+    """Of 20 seeds with an error of 10 per seed; 2.8 standard errors have a power of 80 %."""
+    random = np.random.default_rng(0)
+    samples = 8.0 + random.normal(0.0, 10.0, (4000, 20))
+    found = np.mean([mean_of(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
+    exact = StudentEstimate(0.0, 10.0 / math.sqrt(20), 19.0)
+    assert power(exact, 8.0, 0.05) == pytest.approx(found, abs=0.035)
+    look = Look(seeds=20, core_hours=10.0)
+    (verdict,) = judge_claims({claim(smallest=2.0): exact}, look)
+    assert verdict.needed_seeds == math.ceil((2.802 * 10.0 / 2.0) ** 2)
+    assert verdict.needed_hours == pytest.approx((verdict.needed_seeds - 20) / 2)
+    (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, look)
+    assert (decided.needed_seeds, decided.needed_hours) == (None, None)
+
+
+@pytest.mark.parametrize("true_effect", [0.0, 10.0, -10.0])
+def test_wrong_verdicts_are_rare_in_simulated_studies(true_effect):
+    """At most 5 % of families have any wrong verdict; the margin is three standard deviations.
+
+    A family has six claims with equal true effects: none, or exactly the smallest worth knowing.
+    """
+    random = np.random.default_rng(1)
+    wrong, families = 0, 400
+    for _ in range(families):
+        samples = random.normal(true_effect, 12.0, (6, 10))
+        statistics = {
+            claim(str(i), smallest=10.0): mean_of(sample) for i, sample in enumerate(samples)
+        }
+        false = {0.0: {"holds", "does not hold"}, 10.0: {"equal", "does not hold"},
+                 -10.0: {"equal", "holds"}}[true_effect]  # fmt: skip
+        wrong += bool(false & set(words(statistics).values()))
+    assert wrong / families <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / families)
+
+
 def test_single_run_is_undecided():
     (verdict,) = judge_claims({claim(): mean_of([1000.0])})
-    assert verdict.word == "undecided at this scale"
+    assert verdict.word == "undecided"
     data = verdict.as_dict()
     assert (data["value"], data["low"], data["high"], data["p"]) == (1000.0, None, None, 1.0)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -85,15 +183,19 @@ def test_verdicts_of_sample_means():
     runs = [12.0, 15.0, 9.0, 14.0, 11.0]
     assert judge_claims({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
     assert judge_claims({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
-    assert judge_claims({claim(threshold=11.0): mean_of(runs)})[0].word == "undecided at this scale"
+    assert judge_claims({claim(threshold=11.0, smallest=1.0): mean_of(runs)})[0].word == "undecided"
     assert judge_claims({}) == []
 
 
-def test_claims_are_frozen_and_have_unique_keys():
+def test_claims_are_frozen_and_have_unique_keys_and_known_openers():
     with pytest.raises(dataclasses.FrozenInstanceError):
         claim().threshold = 3.0
     with pytest.raises(ValueError, match="share a key"):
         judge_claims({claim(threshold=1.0): None, claim(threshold=2.0): None})
+    with pytest.raises(ValueError, match="unknown claims"):
+        judge_claims({claim(opened_by="pooled"): None})
+    with pytest.raises(ValueError, match="positive number"):
+        claim(smallest=0.0)
 
 
 def test_missing_claims_have_no_numbers():

@@ -21,10 +21,12 @@ from zerolab.core.processes import available_cores
 from zerolab.networks.inference import default_device
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import Rating, Ratings, rate
+from zerolab.report.claims import Verdict
 from zerolab.report.document import Provenance
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import Environment, read_environments
+from zerolab.studies.claims import Look, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedComputation, PlannedRun, PlannedTournament
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.training.context import processor_model
@@ -196,6 +198,13 @@ class Results:
         with suppress(UserError):
             self.folder.save_computation_result(measurement, result)
         return result
+
+    def judge(self, statistics: Statistics) -> list[Verdict]:
+        """Return the verdicts on the claims of a study, given the statistic of each claim."""
+        seeds = {run.factors["seed"] for run in self.runs}
+        return judge_claims(
+            statistics, Look(seeds=len(seeds), core_hours=self.training_seconds / 3600)
+        )
 
     @property
     def training_seconds(self) -> float:

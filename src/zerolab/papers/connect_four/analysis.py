@@ -49,7 +49,7 @@ from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.claims import MissingEstimate, judge_claims
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, provenance
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
 from zerolab.studies.study import scale_caveats
@@ -120,7 +120,7 @@ def efficiency_report(results: Results) -> Document:
     }
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge_claims(statistics)),
+        ClaimTable(results.judge(statistics)),
         *solved_positions.supervised_blocks(results),
         *training_blocks(results, runs),
         *solved_positions.easy_blocks(results, easy_accuracies),

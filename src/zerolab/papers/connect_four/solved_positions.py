@@ -11,7 +11,7 @@ from zerolab.agents.kinds.run import agent_of_run
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.papers.connect_four.findings import CEILING, DEEPER, EASY_CLAIM, LABELS, SPREAD
+from zerolab.papers.connect_four.findings import DEEPER, EASY_CLAIM, LABELS, SPREAD
 from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Paragraph, Picture
@@ -57,7 +57,7 @@ PUBLISHED: Mapping[tuple[str, int], _PublishedAccuracy] = {
 def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about supervised learning, or why it is missing."""
     if unfinished_message := results.unfinished_message(SUPERVISED):
-        return dict.fromkeys((DEEPER, SPREAD, CEILING, LABELS), MissingEstimate(unfinished_message))
+        return dict.fromkeys((DEEPER, SPREAD, LABELS), MissingEstimate(unfinished_message))
     depths = _block_counts(results)
     first, last = depths[0], depths[-1]
     return {
@@ -70,7 +70,6 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
                 for name in SETS[::-1]
             )
         ),
-        CEILING: mean_of(_mean_of_sets(results, last, "result")),
         LABELS: paired_difference(
             _mean_of_sets(results, first, "label"),
             _mean_of_sets(results, first, "label", PUBLISHED_LABELS),

@@ -30,7 +30,6 @@ from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.table import Table
 from zerolab.report.xy_plots import HeatMap, ScatterPoint, draw_heat_maps, draw_scatter
-from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
@@ -191,7 +190,7 @@ def correlation_report(results: Results) -> Document:
             else []
         ),
         Heading("Findings"),
-        ClaimTable(judge_claims(grid_statistics(grid))),
+        ClaimTable(grid.results.judge(grid_statistics(grid))),
     ]
     if grid.runs:
         blocks += [*regression_blocks(grid), *heat_map_blocks(grid), Paragraph(_spread_note(grid))]

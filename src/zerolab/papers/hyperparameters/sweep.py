@@ -24,7 +24,6 @@ from zerolab.report.interval import Cell, cell_text
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import STAGES, Results, TrainedRun, provenance
 from zerolab.studies.statistics import SpreadComponents
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
@@ -180,7 +179,7 @@ def sweep_report(results: Results) -> Document:
             else []
         ),
         Heading("Findings"),
-        ClaimTable(judge_claims(sweep_statistics(sweep))),
+        ClaimTable(results.judge(sweep_statistics(sweep))),
         *importance_blocks(sweep),
         *strength_blocks(sweep),
         *training_time_blocks(sweep),

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
-from zerolab.papers.elo import GAME_TITLES, elo_sample, elo_table, training_elo_errors
-from zerolab.papers.loss_functions.findings import PUBLISHED, loss_statistics, part_title
+from zerolab.papers.elo import (
+    GAME_TITLES,
+    attenuation,
+    elo_sample,
+    elo_table,
+    rank_correlation,
+    training_elo_errors,
+)
+from zerolab.papers.loss_functions.findings import (
+    PUBLISHED,
+    elos_by_loss,
+    loss_statistics,
+    part_title,
+)
 from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import judge_claims
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, provenance
 from zerolab.studies.statistics import plot_sample
 from zerolab.studies.study import scale_caveats
@@ -26,7 +39,7 @@ def loss_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge_claims(loss_statistics(results))),
+        ClaimTable(results.judge(loss_statistics(results))),
         *_tournaments(results),
         *_training_elo(results),
         *_losses(results),
@@ -130,6 +143,21 @@ def _training_elo(results: Results) -> Iterator[Block]:
         "training-elo-final",
         draw_grouped_runs(groups, "Training Elo after the last iteration", "training Elo"),
         "For comparison with the tournament Elo above, on which the paper's conclusions rest.",
+    )
+    yield from _correlation(results)
+
+
+def _correlation(results: Results) -> Iterator[Block]:
+    """Yield the correlation of both kinds of Elo beside the largest that could be observed."""
+    groups = elos_by_loss(results)
+    if isinstance(groups, MissingEstimate):
+        return
+    observed = fmean(rank_correlation(group) for group in groups)
+    attainable = fmean(attenuation(group) for group in groups)
+    yield Paragraph(
+        "The mean rank correlation between training Elo and tournament Elo over the runs of a loss"
+        f" is {observed:.2f}. Because both are measured with errors, it could be at most about"
+        f" {attainable:.2f}."
     )
 
 

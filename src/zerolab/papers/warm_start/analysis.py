@@ -31,7 +31,6 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import (
     difference_of_means,
@@ -55,7 +54,7 @@ def warm_start_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge_claims(warm_start_statistics(results))),
+        ClaimTable(results.judge(warm_start_statistics(results))),
         *_strength(results),
         *_tests(results),
         *_iterations(results),

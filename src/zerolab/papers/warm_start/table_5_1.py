@@ -24,7 +24,7 @@ from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Z95
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import MissingEstimate, judge_claims
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import PlayedTournament, Results, provenance
 from zerolab.studies.statistics import BinomialEstimate
 
@@ -47,7 +47,10 @@ class ComparedPair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks: list[Block] = [Heading("Findings"), ClaimTable(judge_claims(table_statistics(results)))]
+    blocks: list[Block] = [
+        Heading("Findings"),
+        ClaimTable(results.judge(table_statistics(results))),
+    ]
     if not results.tournaments:
         blocks.append(Paragraph(f"No tournament is finished: {results.unfinished_message()}."))
     else:

@@ -258,6 +258,6 @@ def _claim(row: dict[str, str]) -> ClaimResponse:
         measured += f" ({row['found_low']} to {row['found_high']})"
     return ClaimResponse(
         key=row["key"], claim=row["claim"], source=row["source"],
-        threshold=f"{row['direction']} {row['threshold']}", found=measured,
+        threshold=row["claimed"], found=measured,
         adjusted_p=row["adjusted p"], verdict=row["verdict"], note=row["note"],
     )  # fmt: skip

@@ -62,7 +62,7 @@ function claimTable(claims) {
     el("span", {}, `${each.claim} `, el("span", { class: "soft" }, each.source)),
     rounded(each.threshold), rounded(each.found), rounded(each.adjusted_p), each.note,
   ]);
-  const headings = ["verdict", "claim", "threshold", "measured, 95 % interval", "p (Holm)", "note"];
+  const headings = ["verdict", "claim", "claimed", "measured, 95 % interval", "p (Holm)", "note"];
   return table(headings, rows, { caption: "Claims and verdicts" });
 }
 
