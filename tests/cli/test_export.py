@@ -238,7 +238,9 @@ def test_onnx_model_is_verified_and_describes_itself(model, monkeypatch, capsys)
     assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
     properties = onnx.load("a.onnx").metadata_props
     about = {each.key: json.loads(each.value) for each in properties}
-    assert json.loads(json.dumps(descriptions)) == [about], "the agent file and the run have equal descriptions"
+    assert json.loads(json.dumps(descriptions)) == [about], (
+        "the agent file and the run have equal descriptions"
+    )
     assert (about["game"], about["planes"]) == (GAME, ["pieces"])
     assert about["actions"][:4] == ["a1", "b1", "c1", "a2"]
     assert about["outputs"]["outcome"].startswith("logits of win, draw and loss")

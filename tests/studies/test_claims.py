@@ -12,10 +12,9 @@ import pytest
 
 from zerolab.report.claims import Claim
 from zerolab.report.interval import Interval
-from zerolab.studies.claims import Look, MissingEstimate, judge_claims, power
+from zerolab.studies.claims import Effort, MissingEstimate, judge_claims, power
 from zerolab.studies.statistics import StudentEstimate, mean_of
 
-THIRDS = (1 / 3, 2 / 3, 1.0)
 FAR = 1000.0  # a smallest effect that makes no statistic equal to a threshold
 
 
@@ -40,8 +39,8 @@ def claim(key="better", threshold=0.0, direction="above", smallest=FAR, opened_b
     )  # fmt: skip
 
 
-def words(statistics, *look):
-    return {verdict.claim.key: verdict.word for verdict in judge_claims(statistics, *look)}
+def words(statistics):
+    return {verdict.claim.key: verdict.word for verdict in judge_claims(statistics)}
 
 
 @pytest.mark.parametrize(
@@ -126,17 +125,6 @@ def test_secondary_claims_wait_for_their_primary_claim():
     assert judge_claims(uncertain)[2].note.startswith("not tested")
 
 
-def test_decisions_of_earlier_looks_stay_and_later_looks_keep_the_level():
-    two = {claim("a"): KnownEstimate(1.0, 1e-9), claim("b"): KnownEstimate(1.0, 0.01)}
-    first = judge_claims(two, Look(THIRDS, 0, 4))
-    assert [verdict.word for verdict in first] == ["holds", "undecided"]
-    weaker = {claim("a"): KnownEstimate(1.0, 0.9), claim("b"): KnownEstimate(1.0, 0.04)}
-    last = judge_claims(weaker, Look(THIRDS, 2, 12), first)
-    assert [verdict.word for verdict in last] == ["holds", "holds"]
-    assert words({claim("b"): KnownEstimate(1.0, 0.047)}, Look(THIRDS, 2, 12)) == {"b": "undecided"}
-    assert words({claim("b"): KnownEstimate(1.0, 0.047)}) == {"b": "holds"}
-
-
 def test_power_and_needed_seeds_agree_with_simulation():
     """Of 20 seeds with an error of 10 per seed; 2.8 standard errors have a power of 80 %."""
     random = np.random.default_rng(0)
@@ -144,11 +132,11 @@ def test_power_and_needed_seeds_agree_with_simulation():
     found = np.mean([mean_of(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(20), 19.0)
     assert power(exact, 8.0, 0.05) == pytest.approx(found, abs=0.035)
-    look = Look(seeds=20, core_hours=10.0)
-    (verdict,) = judge_claims({claim(smallest=2.0): exact}, look)
+    effort = Effort(seeds=20, core_hours=10.0)
+    (verdict,) = judge_claims({claim(smallest=2.0): exact}, effort)
     assert verdict.needed_seeds == math.ceil((2.802 * 10.0 / 2.0) ** 2)
     assert verdict.needed_hours == pytest.approx((verdict.needed_seeds - 20) / 2)
-    (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, look)
+    (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, effort)
     assert (decided.needed_seeds, decided.needed_hours) == (None, None)
 
 

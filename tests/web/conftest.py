@@ -16,6 +16,7 @@ from other_processes import thread_context
 from tiny_laboratory import GAME, RUN, new_client
 
 from zerolab.cli.main import main
+from zerolab.report import figures
 from zerolab.web import search_worker
 
 
@@ -27,6 +28,14 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         settings = ["--set", "final_evaluation.games=0"]
         assert main(["train", GAME, "--preset", "smoke", "--run", RUN, *settings]) == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def no_figures() -> Iterator[None]:
+    """Save figures as empty files, because drawing those of one report takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "figure_bytes", lambda figure, file_format: b"")
+        yield
 
 
 @pytest.fixture

@@ -101,6 +101,7 @@ def test_only_networks_of_served_runs_can_be_downloaded(client: TestClient, netw
     assert response.json()["error"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_ratings_come_from_tournaments_of_the_game(client: TestClient, here: Path) -> None:
     assert client.get("/api/v1/ratings", params={"game": "hex:3x3"}).json() == []
     command = ["tournament", RUN, "random", "mcts:50", "--games", "4", "--openings", "1"]

@@ -21,7 +21,7 @@ PLAYED = "/api/v1/played"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, no_figures):
     folder = tmp_path_factory.mktemp("games")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

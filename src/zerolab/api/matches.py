@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from zerolab.agents.agent import Agent
-from zerolab.api.arguments import (
+from zerolab.api.positions import (
     GAME_EXAMPLE,
     agents_of,
     checked_specs,

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.agents import exporting
-from zerolab.api.arguments import require_function, require_path
-from zerolab.api.positions import Network, load_network
+from zerolab.api.positions import Network, load_network, require_function, require_path
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.store.run_folder import RunFolder, is_run

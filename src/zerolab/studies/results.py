@@ -26,7 +26,7 @@ from zerolab.report.document import Provenance
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import Environment, read_environments
-from zerolab.studies.claims import Look, Statistics, judge_claims
+from zerolab.studies.claims import Effort, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedComputation, PlannedRun, PlannedTournament
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.training.context import processor_model
@@ -202,9 +202,7 @@ class Results:
     def judge(self, statistics: Statistics) -> list[Verdict]:
         """Return the verdicts on the claims of a study, given the statistic of each claim."""
         seeds = {run.factors["seed"] for run in self.runs}
-        return judge_claims(
-            statistics, Look(seeds=len(seeds), core_hours=self.training_seconds / 3600)
-        )
+        return judge_claims(statistics, Effort(len(seeds), self.training_seconds / 3600))
 
     @property
     def training_seconds(self) -> float:
