@@ -116,7 +116,7 @@ def test_range_keeps_the_rejection_rate():
         estimate = range_of_means(groups[:3], groups)
         if number < 200:
             rejected += estimate.p_value(0.0) < 0.05
-        if number < 20:
+        if number < 40:
             assert (estimate.interval.low > 0.0) == (estimate.p_value(0.0) < 0.05)
         chance.append(estimate.expected_by_chance)
         ranges.append(estimate.value)
