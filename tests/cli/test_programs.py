@@ -128,6 +128,6 @@ def test_train_function_needs_permission_for_programs(marker):
 
 def test_perfect_play_of_hard_game_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1000))
-    assert main(["match", "perfect", "random", "--game", "othello:6x6", "--games", "2"]) == 2
+    assert main(["match", "perfect", "random", "--game", "gobang:8x8:5", "--games", "2"]) == 2
     error = capsys.readouterr().err
     assert "not solved within" in error

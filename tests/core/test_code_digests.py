@@ -1,4 +1,4 @@
-"""Digests of kernel code, which change exactly when numba would generate other machine code."""
+"""Digests of kernel code, which change exactly when numba would generate different machine code."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_colours_alternate_and_results_agree_with_games():
         for action in played.actions:
             position = position.play(action)
         assert position.first_player_outcome == played.result
-    # 0 8 1 7 2 wins the top row for the first player; 8 0 7 1 6 the bottom row.
+    # 0 8 1 7 2 completes the top row for the first player; 8 0 7 1 6 the bottom row.
     assert match.games[0].actions == (0, 8, 1, 7, 2)
     assert match.games[1].actions == (8, 0, 7, 1, 6)
     assert match.score == (3, 0, 2)
@@ -74,7 +74,7 @@ def test_more_playouts_play_stronger():
 
 
 def test_players_of_match_do_not_share_trees():
-    """A player chooses the same moves against any opponent with the same moves."""
+    """A player chooses the same moves against any opponent that plays the same moves."""
     game = parse_game("connect_four:5x5")
     evaluator = HashEvaluator(5)
 

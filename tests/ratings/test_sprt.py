@@ -41,7 +41,7 @@ def share_accepting_h1(elo, elo0, elo1, *, runs=1000, max_pairs=1500, bias=0.0):
 
 @pytest.mark.parametrize("bias", [0.0, 0.25])
 def test_error_rates_are_within_bounds(bias):
-    """Both are at most 5 %, with three standard deviations of 1,000 tests (2.1 %) as margin."""
+    """Both are at most 5 %, with three standard deviations of 1,000 tests (2.1 %) as a margin."""
     assert share_accepting_h1(0, 0, 80, bias=bias) < 0.071
     assert share_accepting_h1(80, 0, 80, bias=bias) > 0.929
 
@@ -75,7 +75,7 @@ def test_bounds_follow_wald():
 
 
 def games_of_a(outcomes, lines=None):
-    """Return games with these outcomes for "a", which moves first in games of even number."""
+    """Return games with these outcomes for "a", which moves first in even-numbered games."""
     sides = ("a", "b"), ("b", "a")
     return [
         GameResult(*sides[i % 2], outcome * (-1) ** i, lines[i] if lines else None)

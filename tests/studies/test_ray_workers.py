@@ -24,7 +24,7 @@ from zerolab.core.ray_cluster import ray
 from zerolab.store.folder import lock_folder
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies import ray_workers
-from zerolab.studies.design import Design, PlannedTournament, planned_run
+from zerolab.studies.design import Design, PlannedTournament, plan_run
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Study
@@ -43,8 +43,7 @@ class Pair(Study):
 
     def design(self, scale):
         runs = [
-            planned_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed)
-            for seed in range(2)
+            plan_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed) for seed in range(2)
         ]
         run_by_player = {run.label: run for run in runs}
         return Design(
@@ -227,7 +226,7 @@ def test_folder_is_shared_if_the_lock_of_its_probe_is_visible(tmp_path):
 
 
 def test_incompatible_nodes_refuse_tasks(tmp_path):
-    run = planned_run("a", GAME, "smoke", {}, {})
+    run = plan_run("a", GAME, "smoke", {}, {})
     task = TrainTask("a run", run.key, str(tmp_path / run.key), run.settings)
     probe = tmp_path / "probe"
     probe.mkdir()
@@ -239,7 +238,7 @@ def test_incompatible_nodes_refuse_tasks(tmp_path):
     assert not (tmp_path / run.key).exists()
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows does not number users")
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no numeric user IDs")
 def test_core_locks_need_no_user_name(tmp_path, monkeypatch):
     monkeypatch.setattr(ray_workers.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(ray_workers.os, "getuid", lambda: 123456)

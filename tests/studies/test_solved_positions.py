@@ -11,7 +11,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import Design, PlannedDataset, planned_run
+from zerolab.studies.design import Design, PlannedDataset, plan_run
 from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
@@ -30,11 +30,11 @@ class Solved(Tiny):
     name = "solved"
 
     def design(self, scale):
-        measured = planned_run(
+        measured = plan_run(
             "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},
             datasets={"accuracy.positions": FEW},
         )  # fmt: skip
-        learnt = planned_run(
+        learnt = plan_run(
             "learn", GAME, "supervised", {"way": "learn"},
             {**LITTLE, "iterations": 1, "learn.schedule": "constant"},
             datasets={"supervised.positions": ALL, "accuracy.positions": FEW},
@@ -92,7 +92,7 @@ def test_impossible_positions_are_reported(tmp_path):
     class Impossible(Solved):
         def design(self, scale):
             short = PlannedDataset("late", GAME, 5, DatasetSettings(first_ply=9), 1.0)
-            run = planned_run(
+            run = plan_run(
                 "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},
                 datasets={"accuracy.positions": short},
             )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from studies.tiny_studies import GAME, Tiny, execution_in
 from zerolab.store.arrays import read_network_file
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import Design, planned_run
+from zerolab.studies.design import Design, plan_run
 from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import FEATURES_COPY, features_head
@@ -23,8 +23,8 @@ class Sourced(Tiny):
     name = "sourced"
 
     def design(self, scale):
-        source = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL)
-        learner = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
+        source = plan_run("a", GAME, "smoke", {"way": "source"}, SMALL)
+        learner = plan_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
         return Design([learner, source])
 
 
@@ -42,7 +42,7 @@ def test_run_waits_for_its_source(tmp_path):
 def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
     class WithOthers(Sourced):
         def design(self, scale):
-            other = planned_run("b", GAME, "smoke", {"way": "other"}, SMALL, seed=1)
+            other = plan_run("b", GAME, "smoke", {"way": "other"}, SMALL, seed=1)
             return Design([*super().design(scale).runs, other])
 
     class OnlySource(Sourced):
@@ -66,11 +66,11 @@ def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
 
 def test_key_depends_on_the_source():
     learner, source = Sourced().design("smoke").runs
-    other = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
+    other = plan_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
     assert other.key != source.key
-    repeated = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
+    repeated = plan_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
     assert repeated.key == learner.key
-    changed = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=other)
+    changed = plan_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=other)
     assert changed.key != learner.key
 
 

@@ -11,7 +11,7 @@ from in_process import Here
 from studies.tiny_studies import Tiny, execution_in
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import Design, planned_run
+from zerolab.studies.design import Design, plan_run
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.tasks import TrainTask, perform_task
 from zerolab.training.configure import saved_settings
@@ -29,12 +29,12 @@ TRANSFER_CHANGES = {**SIZES, "iterations": 1, "gate": "always"}
 
 
 def scratch(seed=0):
-    return planned_run("a", "gobang:3x3:3", "smoke", {"way": "scratch"}, SMALL, seed)
+    return plan_run("a", "gobang:3x3:3", "smoke", {"way": "scratch"}, SMALL, seed)
 
 
 def run_from_start(way, game="gobang:4x4:3", start=None, part="b", **changes):
     changed_settings = {**TRANSFER_CHANGES, "start.transfer": way, **changes}
-    return planned_run(
+    return plan_run(
         part, game, "smoke", {"way": way}, changed_settings, start_run=start or scratch()
     )
 
@@ -50,7 +50,7 @@ class Started(Tiny):
             factors={"way": "frozen", "seed": 0},
         )
         continuation = run_from_start("all", "gobang:3x3:3")
-        other = planned_run("c", "gobang:3x3:3", "smoke", {"way": "other"}, SMALL, seed=7)
+        other = plan_run("c", "gobang:3x3:3", "smoke", {"way": "other"}, SMALL, seed=7)
         return Design([frozen, run_from_start("trunk"), continuation, scratch(), other])
 
 

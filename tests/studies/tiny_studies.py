@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerolab.studies.design import Design, PlannedTournament, planned_run
+from zerolab.studies.design import Design, PlannedTournament, plan_run
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import Study
 
@@ -10,7 +10,7 @@ GAME = "gobang:3x3:3"
 
 
 def planned(loss, seed, part="a", **changes):
-    return planned_run(part, GAME, "smoke", {"loss": loss}, {"learn.loss": loss, **changes}, seed)
+    return plan_run(part, GAME, "smoke", {"loss": loss}, {"learn.loss": loss, **changes}, seed)
 
 
 class Tiny(Study):

@@ -78,7 +78,7 @@ def test_stopped_search_resumes_to_the_same_result(tmp_path, positions, capsys):
 
 @pytest.fixture(scope="module")
 def source_run(tmp_path_factory):
-    """Finished run whose network trials learn from."""
+    """Finished run whose network the trials learn from."""
     path = tmp_path_factory.mktemp("another") / "run"
     assignments = ["iterations=1", "final_evaluation.games=0", "network={name='resnet', hidden=0}"]
     options = [f"--set={each}" for each in assignments]

@@ -11,7 +11,7 @@ from campaigns.victims import KEYS, copy
 from campaigns.watch import Command, Launcher
 
 _RARELY_READ = (".png", ".svg", ".html", ".md", ".lock", ".zerolab", "environment.json")
-"""Endings of files that commands write but rarely read."""
+"""Suffixes of files that commands write but rarely read."""
 
 
 class Damages:

@@ -22,7 +22,7 @@ from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
 from zerolab.report.document import Document
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.design import Design, planned_run
+from zerolab.studies.design import Design, plan_run
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study
@@ -274,7 +274,7 @@ class _SameRuns(Study):
     def design(self, scale: Scale) -> Design:
         """Return the runs, which are the same at every scale."""
         changes = {"iterations": _RUN_ITERATIONS}
-        runs = [planned_run("all", _GAME, "smoke", {}, changes, seed) for seed in self._seeds]
+        runs = [plan_run("all", _GAME, "smoke", {}, changes, seed) for seed in self._seeds]
         return Design(runs)
 
     def document(self, results: Results) -> Document:

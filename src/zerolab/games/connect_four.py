@@ -149,7 +149,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Play at random with a list of open columns, which changes only when a column is full."""
+        """Play at random with a list of open columns, which changes only when a column fills up."""
         own = state[0]
         other = state[1]
         occupied = own | other

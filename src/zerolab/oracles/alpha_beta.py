@@ -158,11 +158,11 @@ class SearchStack(NamedTuple):
     nodes_before: NDArray[np.int64]  # [P] number of nodes searched before the position
     image_workspace: NDArray[np.uint64]  # [2, words] for symmetric images
     cutoff_history: NDArray[np.int64]  # [2, actions] by side and move (history heuristic)
-    registers: NDArray[np.int64]  # [4] see PLY, STAGE, VALUE and NODES
+    scalars: NDArray[np.int64]  # [4] see PLY, STAGE, VALUE and NODES
 
 
 PLY, STAGE, VALUE, NODES = range(4)
-"""Indices of `SearchStack.registers`: current ply and stage, last value, total number of nodes."""
+"""Indices of `SearchStack.scalars`: current ply and stage, last value, total number of nodes."""
 
 
 def empty_stack(plies: int, words: int, actions: int) -> SearchStack:
@@ -181,7 +181,7 @@ def empty_stack(plies: int, words: int, actions: int) -> SearchStack:
         nodes_before=np.zeros(plies, np.int64),
         image_workspace=np.zeros((2, words), np.uint64),
         cutoff_history=np.zeros((2, actions), np.int64),
-        registers=np.zeros(4, np.int64),
+        scalars=np.zeros(4, np.int64),
     )
 
 
@@ -256,8 +256,8 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
     """Start searching a position; return True if its test is already decided, and a bound."""
     state = stack.states[ply]
     bound = stack.tested_bound[ply]
-    stack.nodes_before[ply] = stack.registers[NODES]
-    stack.registers[NODES] += 1
+    stack.nodes_before[ply] = stack.scalars[NODES]
+    stack.scalars[NODES] += 1
     low, high = _static_bounds(game, state)
     empties = solver_rules.empties(game, state)
     table_move = np.int64(NO_MOVE)
@@ -334,7 +334,7 @@ def _store_bound(game, table, stack, ply, min_symmetric_empties):
         return
     symmetry = _canonical(game, stack, state, min_symmetric_empties)
     log2_nodes = 1
-    nodes = stack.registers[NODES] - stack.nodes_before[ply]
+    nodes = stack.scalars[NODES] - stack.nodes_before[ply]
     while nodes > 1:
         nodes >>= 1
         log2_nodes += 1
@@ -350,8 +350,8 @@ def start_null_window_test(stack, state, bound):
     """Prepare to test whether the value of a state is at least `bound`."""
     copy_row(state, stack.states[0])
     stack.tested_bound[0] = bound
-    stack.registers[PLY] = 0
-    stack.registers[STAGE] = _ENTER
+    stack.scalars[PLY] = 0
+    stack.scalars[STAGE] = _ENTER
 
 
 @kernel
@@ -361,14 +361,14 @@ def run_null_window_test(game, table, stack, min_symmetric_empties, nodes):
     In this case, the register VALUE is a bound on the value of the state. It is a lower bound if it
     is at least the tested bound, and an upper bound otherwise.
     """
-    node_limit = stack.registers[NODES] + nodes
+    node_limit = stack.scalars[NODES] + nodes
     deepest = stack.states.shape[0] - 1
-    ply = stack.registers[PLY]
-    stage = stack.registers[STAGE]
-    value = stack.registers[VALUE]
+    ply = stack.scalars[PLY]
+    stage = stack.scalars[STAGE]
+    value = stack.scalars[VALUE]
     while ply >= 0:
         if stage == _ENTER:
-            if stack.registers[NODES] >= node_limit:
+            if stack.scalars[NODES] >= node_limit:
                 break
             is_decided, value = _enter(game, table, stack, ply, min_symmetric_empties)
             stage = _LEAVE if is_decided else _NEXT
@@ -393,7 +393,7 @@ def run_null_window_test(game, table, stack, min_symmetric_empties, nodes):
                     stack.best_value[ply] = -value
                     stack.best_move[ply] = stack.moves[ply, stack.tried_count[ply] - 1]
                 stage = _NEXT
-    stack.registers[PLY] = ply
-    stack.registers[STAGE] = stage
-    stack.registers[VALUE] = value
+    stack.scalars[PLY] = ply
+    stack.scalars[STAGE] = stage
+    stack.scalars[VALUE] = value
     return ply < 0

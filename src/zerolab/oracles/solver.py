@@ -117,7 +117,7 @@ class Solver(Oracle):
     @property
     def node_count(self) -> int:
         """Total number of positions searched so far."""
-        return int(self._stack.registers[alpha_beta.NODES])
+        return int(self._stack.scalars[alpha_beta.NODES])
 
     def value(self, state: State) -> int:
         """Return the value of an ongoing or finished state for its mover.
@@ -196,10 +196,10 @@ class Solver(Oracle):
             self._min_symmetric_empties,
             watch.allowed_nodes(self.node_count),
         ):
-            if self._stack.registers[alpha_beta.PLY] == len(self._stack.states) - 1:
+            if self._stack.scalars[alpha_beta.PLY] == len(self._stack.states) - 1:
                 self._stack = alpha_beta.grown_stack(self._stack, 2 * len(self._stack.states))
             watch.check(self.node_count)
-        return int(self._stack.registers[alpha_beta.VALUE])
+        return int(self._stack.scalars[alpha_beta.VALUE])
 
 
 def oracle_for(

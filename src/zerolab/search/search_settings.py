@@ -145,7 +145,7 @@ class SearchSettings(Settings):
         """Raise ValueError, naming the settings, if root noise and root rule are incompatible.
 
         This applies only to self-play: players without noise can use any root rule, so a match can
-        use another root rule than training.
+        use a different root rule from training.
         """
         if self.noise.fraction > 0 and plans_ahead(self.root.build()):
             raise ValueError(

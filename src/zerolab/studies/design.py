@@ -290,7 +290,7 @@ def _keys_with_sources(runs: Iterable[PlannedRun]) -> set[str]:
     return keys
 
 
-def planned_run(
+def plan_run(
     part: str,
     game: str,
     preset: str,

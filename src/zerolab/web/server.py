@@ -29,7 +29,7 @@ HEAD_SECONDS = 10.0
 class _ImpatientProtocol(H11Protocol):
     """Uvicorn's HTTP protocol with a time limit for request headers.
 
-    Without this limit, silent connections could use up all simultaneous connections.
+    Without this limit, idle connections could exhaust the connection limit.
     """
 
     _deadline: asyncio.TimerHandle | None = None

@@ -21,7 +21,7 @@ from zerolab.papers.connect_four.variants import (
     VARIANTS,
     LengthChanges,
 )
-from zerolab.studies.design import Design, PlannedDataset, PlannedRun, planned_run
+from zerolab.studies.design import Design, PlannedDataset, PlannedRun, plan_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _supervised_runs(scale: Scale) -> Iterator[PlannedRun]:
                     changes = {**_SUPERVISED_CHANGES[scale], "network.blocks": blocks}
                     if labels == "published":
                         changes["published_bugs"] = ["losses_as_draws"]
-                    yield planned_run(
+                    yield plan_run(
                         SUPERVISED,
                         _BOARD[scale],
                         "supervised",
@@ -269,7 +269,7 @@ def _selfplay_runs(scale: Scale) -> Iterator[PlannedRun]:
     for name in _VARIANTS.get(scale, VARIANTS):
         variant = VARIANTS[name]
         for seed in range(_SEEDS[scale]):
-            run = planned_run(
+            run = plan_run(
                 TRAINING,
                 _BOARD[scale],
                 variant.preset,

@@ -13,7 +13,7 @@ from zerolab.studies.design import (
     PlannedTournament,
     full_factorial,
     one_factor_at_a_time,
-    planned_run,
+    plan_run,
 )
 from zerolab.studies.study import Scale, Study, register_study
 
@@ -165,7 +165,7 @@ def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int)
     settings = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
     sampled_plies = HYPERPARAMETERS["T'"].setting_key
     changes = {**CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
-    return planned_run(
+    return plan_run(
         name.partition("=")[0],
         _BOARD[scale],
         "wang2020a",
@@ -199,7 +199,7 @@ class HyperparameterCorrelationStudy(Study):
         for seed in range(_GRID_SEEDS[scale]):
             part = f"seed-{seed}"
             trained = [
-                planned_run(
+                plan_run(
                     part,
                     _BOARD[scale],
                     "wang2020a",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
-from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
+from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _runs(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
     for target in TARGETS:
         for seed in range(WANG2019_SEEDS[scale]):
             changed = {**wang2019_changes(scale, size), "learn.loss": target}
-            yield planned_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
+            yield plan_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
 
 
 def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
@@ -93,7 +93,7 @@ def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]
             loss = {"name": "weighted", "balance": balance}
             changed = {**wang2019_changes(scale, size), "learn.loss": loss}
             factors = {"loss": f"{LAMBDA}={balance}"}
-            yield planned_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
+            yield plan_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
 
 
 def _tournament(

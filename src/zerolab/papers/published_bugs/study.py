@@ -11,7 +11,7 @@ from zerolab.studies.design import (
     PlannedComputation,
     PlannedRun,
     PlannedTournament,
-    planned_run,
+    plan_run,
 )
 from zerolab.studies.study import Scale, Study, register_study
 
@@ -107,7 +107,7 @@ def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) 
     if code == DEFECTIVE:
         changes["published_bugs"] = [_SETTINGS[part]]
     factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
-    return planned_run(part, _game(scale, part), "wang2019", factors, changes, seed)
+    return plan_run(part, _game(scale, part), "wang2019", factors, changes, seed)
 
 
 def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
@@ -127,7 +127,7 @@ def _rates(scale: Scale) -> Iterator[PlannedRun]:
 def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
     """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
-        planned_run(
+        plan_run(
             CLOSURE, _game(scale, CLOSURE), "wang2019", {"loss": loss},
             {**wang2019_changes(scale, "6x6"), "learn.loss": loss}, seed,
         )

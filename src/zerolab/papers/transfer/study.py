@@ -18,7 +18,7 @@ from zerolab.studies.design import (
     PlannedDataset,
     PlannedRun,
     PlannedTournament,
-    planned_run,
+    plan_run,
 )
 from zerolab.studies.study import Scale, Study, register_study
 
@@ -202,7 +202,7 @@ def _runs(
         start = sources[seed] if sources else None
         changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(way, board, start)}
         factors = {"way": way} if start is None else {"way": way, "source": start.part}
-        yield planned_run(
+        yield plan_run(
             part_name(board), board, PRESET, factors, changes, seed,
             group=number, datasets=datasets, start_run=start,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import CHANGES, OPENINGS
-from zerolab.studies.design import Design, PlannedRun, PlannedTournament, planned_run
+from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _run(
         "warm_start.ramp": ramp,
     }
     board = f"{game}:{_SIZE[scale]}"
-    return planned_run(game, board, "wang2020b", {"variant": name}, changes, seed)
+    return plan_run(game, board, "wang2020b", {"variant": name}, changes, seed)
 
 
 BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello": "othello:6x6"}
