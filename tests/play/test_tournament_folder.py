@@ -156,7 +156,7 @@ def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.001)
 
     def progress(done, note):
-        if done > 100:
+        if done > 300:
             raise KeyboardInterrupt
 
     folder = tmp_path / "t"

@@ -259,7 +259,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     everywhere = fit_elo(results, boards, "loss", list(TARGETS))
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
-        if isinstance(everywhere, MissingEstimate):
+        if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
             return fit_elo(results, parts, "loss", list(TARGETS))
         return everywhere
 
