@@ -41,7 +41,7 @@ class Pair(Study):
 
     name = "pair"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         runs = [
             planned_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed)
             for seed in range(2)

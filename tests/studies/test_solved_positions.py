@@ -29,7 +29,7 @@ class Solved(Tiny):
 
     name = "solved"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         measured = planned_run(
             "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},
             datasets={"accuracy.positions": FEW},
@@ -50,7 +50,7 @@ def finished_execution(tmp_path_factory):
 
 
 def test_positions_are_planned_once_in_the_first_part_that_needs_them():
-    design = Solved().design("smoke")
+    design = Solved().planned_design("smoke")
     assert [computation.title for computation in design.datasets] == [
         "play: positions few",
         "learn: positions all",
@@ -90,7 +90,7 @@ def test_moved_run_keeps_its_positions(finished_execution, tmp_path):
 
 def test_impossible_positions_are_reported(tmp_path):
     class Impossible(Solved):
-        def design(self, scale):
+        def design(self, scale, seeds):
             short = PlannedDataset("late", GAME, 5, DatasetSettings(first_ply=9), 1.0)
             run = planned_run(
                 "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},

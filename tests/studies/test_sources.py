@@ -22,7 +22,7 @@ class Sourced(Tiny):
 
     name = "sourced"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         source = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL)
         learner = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
         return Design([learner, source])
@@ -34,22 +34,22 @@ def test_run_waits_for_its_source(tmp_path):
     learner, source = (RunFolder.open(run.path) for run in work.results().runs)
     stored = read_network_file(source.weights_path(source.progress.best))
     head = features_head(saved_settings(learner))
-    assert head.source == Sourced().design("smoke").runs[1].key
+    assert head.source == Sourced().planned_design("smoke").runs[1].key
     assert (head.digest, head.width) == (stored.digest, 2 * 9)
     assert learner.source_copy_path(FEATURES_COPY).read_bytes() == stored.content
 
 
 def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
     class WithOthers(Sourced):
-        def design(self, scale):
+        def design(self, scale, seeds):
             other = planned_run("b", GAME, "smoke", {"way": "other"}, SMALL, seed=1)
-            return Design([*super().design(scale).runs, other])
+            return Design([*super().design(scale, seeds).runs, other])
 
     class OnlySource(Sourced):
         name = "only-source"
 
-        def design(self, scale):
-            return Design([super().design(scale).runs[1]])
+        def design(self, scale, seeds):
+            return Design([super().design(scale, seeds).runs[1]])
 
     assert (
         execution_in(tmp_path, OnlySource()).perform_all(LocalWorkers(1), lambda view: None) == {}
@@ -65,7 +65,7 @@ def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
 
 
 def test_key_depends_on_the_source():
-    learner, source = Sourced().design("smoke").runs
+    learner, source = Sourced().planned_design("smoke").runs
     other = planned_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
     assert other.key != source.key
     repeated = planned_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
@@ -76,8 +76,8 @@ def test_key_depends_on_the_source():
 
 def test_run_without_its_source_is_not_started(tmp_path):
     class WithoutSource(Sourced):
-        def design(self, scale):
-            learner, _ = super().design(scale).runs
+        def design(self, scale, seeds):
+            learner, _ = super().design(scale, seeds).runs
             return Design([learner])
 
     work = execution_in(tmp_path, WithoutSource())

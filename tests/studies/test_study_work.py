@@ -85,7 +85,7 @@ def test_studies_share_runs(undisturbed):
     class Other(Tiny):
         name = "other"
 
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("value", 1, part="elsewhere")])
 
     other = execution_in(undisturbed.folder.root, Other())
@@ -94,7 +94,7 @@ def test_studies_share_runs(undisturbed):
 
 def test_equal_runs_of_one_study_are_trained_once(tmp_path):
     class Twice(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 0), planned("sum", 0, part="b")])
 
     trained = []
@@ -110,7 +110,7 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
 
 def test_tournament_waits_for_players_of_other_parts(tmp_path):
     class Apart(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             run = planned("sum", 0, part="elsewhere")
             return Design([run], [PlannedTournament("games", GAME, {run.label: run})])
 
@@ -144,7 +144,7 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
 
     class Two(Reusing):
@@ -185,10 +185,10 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
 
 def test_folder_of_another_design_is_refused(tmp_path):
     class Grown(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 7)])
 
-    with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().design("smoke")):
+    with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().planned_design("smoke")):
         pass
     with pytest.raises(UserError, match="another design of this study"):
         execution_in(tmp_path).perform_all(Reusing(), lambda view: None)

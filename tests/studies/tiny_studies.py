@@ -18,7 +18,7 @@ class Tiny(Study):
 
     name = "tiny"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         runs = [planned(loss, seed) for loss in ("sum", "value") for seed in range(2)]
         run_by_player = {run.label: run for run in runs}
         return Design(
@@ -32,7 +32,7 @@ class Tiny(Study):
 class Small(Tiny):
     """Two runs and their tournament."""
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         runs = [planned(loss, 0) for loss in ("sum", "value")]
         run_by_player = {run.label: run for run in runs}
         return Design(runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=2)])

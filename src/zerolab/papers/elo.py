@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from zerolab.ratings.bayes import Rating
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import Z95, Cell
 from zerolab.report.table import Column, Table
+from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.results import PlayedTournament, Results, TrainedRun
@@ -19,7 +20,6 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     StudentEstimate,
     bootstrap,
-    difference_of_means,
     mean_of,
     plot_sample,
     spread_components,
@@ -51,16 +51,16 @@ def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
 
 
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
-    """Return the tournament Elo of the random player, with its standard error."""
-    return sample_of_ratings([tournament.rating_by_player["random"]])
+    """Return the Elo of the random player in each tournament, with its standard error."""
+    return sample_of_ratings(tournament.agent_ratings())
 
 
 def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:
-    """Return a note on unfinished tournaments, or None if all tournaments `keys` are finished.
+    """Return a note on unfinished tournaments, or None if all groups `keys` are finished.
 
     Other unfinished work in the same parts is ignored.
     """
-    planned = {each.key: each for each in results.design.tournaments}
+    planned = {each.group for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
     if unplanned:
         return MissingEstimate(f"not studied at this scale: {', '.join(unplanned)}")
@@ -68,7 +68,11 @@ def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> Missin
     if not unfinished_keys:
         return None
     trained = {run.planned.key for run in results}
-    run_keys = {run.key for key in unfinished_keys for run in planned[key].run_by_player.values()}
+    run_keys = {
+        run.key
+        for each in results.design.tournaments if each.group in unfinished_keys
+        for run in each.run_by_player.values()
+    }  # fmt: skip
     untrained = len(run_keys - trained)
     runs = [f"{untrained} of {len(run_keys)} runs are not finished"] if untrained else []
     tournaments = f"tournaments not finished: {', '.join(unfinished_keys)}"
@@ -82,24 +86,38 @@ def removed_runs_note(results: Results, part: str | None = None) -> MissingEstim
     )
 
 
-def elo_difference(
-    results: Results, part: str, factor: str, one: Level, other: Level, *, tournament: str = ""
-) -> StudentEstimate | MissingEstimate:
-    """Return the mean Elo difference between two levels of a factor: `one` minus `other`.
+def fit_elo(
+    results: Results, parts: Sequence[str], factor: str, levels: Sequence[Level], *, name: str = ""
+) -> GamesModel | MissingEstimate:
+    """Fit the Elo of the final networks of several parts, with seeds as random blocks.
 
-    The ratings are from the part's tournament named `tournament`. The confidence interval is
-    Welch's t interval; each run is one sample.
+    `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
+    variance. The ratings are from the parts' tournaments named `name`.
     """
-    key = "-".join(filter(None, (part, tournament)))
-    if missing := unfinished_tournaments_note(results, [key]):
+    groups = {part: "-".join(filter(None, (part, name))) for part in parts}
+    if missing := unfinished_tournaments_note(results, list(groups.values())):
         return missing
-    first, second = (
-        elo_sample(results.tournaments[key], results.runs_where(part, **{factor: level})).values
-        for level in (one, other)
-    )
-    if not first or not second:
-        return removed_runs_note(results, part)
-    return difference_of_means(first, second)
+    values = {
+        part: {
+            level: {
+                run.seed: results.tournaments[group].final_rating(run).elo
+                for run in results.runs_where(part, **{factor: level})
+            }
+            for level in levels
+        }
+        for part, group in groups.items()
+    }
+    empty = [part for part, by_level in values.items() if not all(by_level.values())]
+    return removed_runs_note(results, empty[0]) if empty else fit_games(values)
+
+
+def contrast(
+    model: GamesModel | MissingEstimate,
+    weights: Mapping[Any, float],
+    parts: Sequence[str] = (),
+) -> StudentEstimate | MissingEstimate:
+    """Return the mean of a contrast over `parts`, by default all, or why it is missing."""
+    return model if isinstance(model, MissingEstimate) else model.contrast(weights, parts)
 
 
 def training_elo_errors(run: TrainedRun) -> list[float]:
@@ -174,24 +192,20 @@ def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[R
     ]
 
 
-def corrected_elo_correlation(
+def observed_elo_correlation(
     groups: Sequence[Sequence[RunElos]],
 ) -> BootstrapEstimate | MissingEstimate:
-    """Return the mean rank correlation over groups of runs, corrected for measurement error.
+    """Return the mean rank correlation over groups of runs.
 
-    Measurement error attenuates a correlation. [Spearman1904] divides by the attenuation, which is
-    the largest correlation that can be observed.
+    Measurement error attenuates a correlation; see `attenuation` for the largest value that can be
+    observed.
     """
-
-    def corrected(*samples: Sequence[RunElos]) -> float:
-        mean_attenuation = float(np.mean([attenuation(elos) for elos in samples]))
-        observed = float(np.mean([rank_correlation(elos) for elos in samples]))
-        return observed / mean_attenuation if mean_attenuation else math.nan
-
-    try:
-        return bootstrap(*groups, statistic=corrected)
-    except ValueError:
-        return MissingEstimate("measurement error hides any correlation")
+    if not all(len(group) > 2 for group in groups):
+        return MissingEstimate("fewer than three runs per group: no correlation to compute")
+    return bootstrap(
+        *groups,
+        statistic=lambda *samples: float(np.mean([rank_correlation(elos) for elos in samples])),
+    )
 
 
 def rank_correlation(elos: Sequence[RunElos]) -> float:

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from zerolab.report.interval import Cell, Interval
-from zerolab.report.table import Table
+from zerolab.report.interval import P_VALUE_FORMAT, Cell, Interval
+from zerolab.report.table import Column, Table
 
-Direction = Literal["above", "below"]
+Direction = Literal["above", "below", "equal to", "not below", "not above"]
+"""Relation between the true statistic and the threshold of a claim.
 
-Word = Literal["holds", "does not hold", "undecided at this scale", "no data"]
+A statistic is *equal to* the threshold if it differs by less than the smallest effect worth knowing,
+and *not below* or *not above* it if it is at most this far on the wrong side."""
+
+Word = Literal["holds", "does not hold", "equal", "undecided", "no data"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,27 @@ class Claim:
     threshold: float
     """Value that separates statistics for which the claim holds from other values."""
     direction: Direction
-    """Side of the threshold for which the claim holds."""
+    """Relation to the threshold for which the claim holds."""
+    smallest: float
+    """Smallest difference from the threshold that is worth knowing, above 0."""
+    opened_by: str = ""
+    """Key of the primary claim that must be decided before this claim is tested; empty for a
+    primary claim."""
+
+    def __post_init__(self) -> None:
+        if not self.smallest > 0.0:
+            raise ValueError(f"{self.key}: smallest = {self.smallest}: expected a positive number")
+
+    @property
+    def is_primary(self) -> bool:
+        """True if the claim is tested first."""
+        return not self.opened_by
+
+    @property
+    def claimed(self) -> str:
+        """Claimed relation in words, such as ``above 0`` or ``equal to 0 within 50``."""
+        within = "" if self.direction in ("above", "below") else f" within {self.smallest:g}"
+        return f"{self.direction} {self.threshold:g}{within}"
 
 
 @dataclass(frozen=True)
@@ -41,13 +65,31 @@ class Verdict:
     estimate: Interval | None
     """Estimate of the statistic; None without data."""
     p: float | None
-    """Two-sided p-value for a true statistic equal to the threshold; None without data."""
+    """p-value of the decision: of the claimed relation, its opposite or equality, whichever is
+    smallest; None without data."""
     adjusted: float | None
-    """`p` adjusted for the number of claims in the study [Holm1979]."""
+    """`p` adjusted for the number of claims in the family [Holm1979]."""
     word: Word
     """Verdict in words."""
     note: str = ""
-    """Description of missing data, if there is not enough data for a test."""
+    """Reason for a missing test or for missing data."""
+    power: float | None = None
+    """Probability of deciding a true difference of `Claim.smallest`; None if unknown."""
+    needed_seeds: int | None = None
+    """Number of seeds with which such a difference would be decided with a probability of 80 %;
+    None if decided or unknown."""
+    needed_hours: float | None = None
+    """Core hours for the seeds still missing; None if decided or unknown."""
+
+    @property
+    def is_decided(self) -> bool:
+        """True if the claim holds, does not hold, or the statistic equals the threshold."""
+        return self.word in ("holds", "does not hold", "equal")
+
+    @property
+    def title(self) -> str:
+        """Verdict in words, with the bound of an equality."""
+        return f"equal within {self.claim.smallest:g}" if self.word == "equal" else self.word
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields for JSON; unknown ends of intervals are None."""
@@ -59,6 +101,8 @@ class Verdict:
             "statistic": self.claim.statistic,
             "threshold": self.claim.threshold,
             "direction": self.claim.direction,
+            "smallest": self.claim.smallest,
+            "primary": self.claim.is_primary,
             "value": None if estimate is None else estimate.value,
             "low": None if estimate is None else _finite_number(estimate.low),
             "high": None if estimate is None else _finite_number(estimate.high),
@@ -66,6 +110,9 @@ class Verdict:
             "adjusted_p": self.adjusted,
             "verdict": self.word,
             "note": self.note,
+            "power": self.power,
+            "needed_seeds": self.needed_seeds,
+            "needed_hours": self.needed_hours,
         }
 
 
@@ -82,13 +129,18 @@ class ClaimTable:
 
     def as_table(self) -> Table:
         """Return the verdicts as a table."""
-        titles = ["key", "claim", "source", "statistic", "direction", "threshold", "found", "p"]
+        columns: list[str | Column] = [
+            "key", "claim", "source", "statistic", "claimed", "primary", "found",
+            Column("p", P_VALUE_FORMAT), Column("adjusted p", P_VALUE_FORMAT), "verdict", "note",
+            Column("power", ".0%"), "seeds needed", Column("core hours needed", ".3g"),
+        ]  # fmt: skip
         rows: list[list[Cell]] = [
             [
                 each.claim.key, each.claim.text, each.claim.source, each.claim.statistic,
-                each.claim.direction, each.claim.threshold, each.estimate, each.p, each.adjusted,
-                each.word, each.note,
+                each.claim.claimed, "yes" if each.claim.is_primary else "no", each.estimate, each.p,
+                each.adjusted, each.title, each.note, each.power, each.needed_seeds,
+                each.needed_hours,
             ]
             for each in self.verdicts
         ]  # fmt: skip
-        return Table(self.name, "Claims", [*titles, "adjusted p", "verdict", "note"], rows)
+        return Table(self.name, "Claims", columns, rows)

@@ -150,10 +150,10 @@ def _verdict(verdict: Verdict) -> list[str]:
     claim, css_class = verdict.claim, _CLASSES.get(verdict.word, "open")
     note = f' <span class="note">{escape(verdict.note)}</span>' if verdict.note else ""
     return [
-        f'<span class="verdict {css_class}">{verdict.word}</span>{note}',
+        f'<span class="verdict {css_class}">{escape(verdict.title)}</span>{note}',
         f'{escape(claim.text)} <span class="source">{escape(claim.source)}</span>'
         f'<span class="statistic">{escape(claim.statistic)}</span>',
-        f"{claim.direction} {_cell(claim.threshold, 'g')}",
+        escape(claim.claimed),
         _cell(verdict.estimate),
         escape(p_value_text(verdict.adjusted)),
         _bar(claim, verdict.estimate, css_class) if verdict.estimate else "",
@@ -174,7 +174,7 @@ def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
 
     middle, half = _HEIGHT // 2, _WIDTH // 2
     side = half if claim.direction == "above" else 0
-    title = f"{cell_text(estimate)}; claimed {claim.direction} {claim.threshold:g}"
+    title = f"{cell_text(estimate)}; claimed {claim.claimed}"
     return (
         f'<svg class="bar {css_class}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
         f"<title>{escape(title)}</title>"

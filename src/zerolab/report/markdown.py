@@ -67,7 +67,7 @@ def _claim_table(verdicts: Sequence[Verdict]) -> str:
     titles = ["verdict", "claim", "statistic", "claimed", "found", "p (Holm)"]
     rows = [
         [
-            f"**{each.word}**" + (f": {escape_markdown(each.note)}" if each.note else ""),
+            f"**{each.title}**" + (f": {escape_markdown(each.note)}" if each.note else ""),
             escape_markdown(f"{each.claim.text} {each.claim.source}"),
             escape_markdown(each.claim.statistic),
             escape_markdown(f"{each.claim.direction} {each.claim.threshold:g}"),

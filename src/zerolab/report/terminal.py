@@ -13,7 +13,7 @@ from zerolab.report.interval import cell_text, p_value_text
 from zerolab.report.table import Table
 
 _STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}
-_WIDEST_WORD = len("undecided at this scale")
+_WIDEST_WORD = len("equal within 0.005")
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -64,13 +64,13 @@ def _print_block(block: Block, console: Console) -> None:
 
 def _print_verdict(verdict: Verdict, console: Console) -> None:
     claim = verdict.claim
-    word = Text(verdict.word.ljust(_WIDEST_WORD), _STYLES.get(verdict.word, "bold"))
+    word = Text(verdict.title.ljust(_WIDEST_WORD), _STYLES.get(verdict.word, "bold"))
     _print(console, word + Text(f"  {claim.text} {claim.source}"))
     if verdict.estimate is None:
         result = verdict.note
     else:
         result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted)}"
-    line = f"{claim.statistic}: {result}; claimed {claim.direction} {claim.threshold:g}"
+    line = f"{claim.statistic}: {result}; claimed {claim.claimed}"
     _print(console, Text(" " * (_WIDEST_WORD + 2) + line))
 
 

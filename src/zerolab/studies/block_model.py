@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from zerolab.studies.statistics import StudentEstimate
 _LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
 _TINY = 1e-12  # share of the largest value below which errors are rounding errors
 
-Values = Mapping[Hashable, Mapping[Hashable, float]]
+Values = Mapping[Any, Mapping[Any, float]]
 """Measured values by variant and seed. Seeds can be missing from some variants."""
 
 
@@ -117,7 +117,7 @@ class BlockModel:
         error = math.sqrt(self.variance * self.unscaled[index, index])
         return StudentEstimate(float(self.means[index]), error, self.blocks - 1)
 
-    def contrast(self, weights: Mapping[Hashable, float]) -> StudentEstimate:
+    def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
         """Return a weighted sum of means; the weights of the variants must add up to 0.
 
         Unknown variants raise KeyError.
@@ -181,13 +181,12 @@ class _Fit:
     def at(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return the means, their unscaled covariance, and the weighted sum of squared errors."""
         information, moments, _ = self._sums(ratio)
-        unscaled = np.linalg.inv(information)
+        unscaled = np.asarray(np.linalg.inv(information), np.float64)
         means = unscaled @ moments
-        squares = sum(
-            float(residual @ _weigh(residual, ratio))
-            for X, y in zip(self._designs, self._values, strict=True)
-            for residual in [y - X @ means]
-        )
+        squares = 0.0
+        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
+            residual = y - X @ means
+            squares += float(residual @ _weigh(residual, ratio))
         return means, unscaled, squares
 
     def best_ratio(self) -> float:
@@ -232,7 +231,7 @@ class GamesModel(NamedTuple):
     models: Mapping[Hashable, BlockModel]
 
     def contrast(
-        self, weights: Mapping[Hashable, float], games: Sequence[Hashable] = ()
+        self, weights: Mapping[Any, float], games: Sequence[Hashable] = ()
     ) -> StudentEstimate:
         """Return the mean over `games`, by default all, of a contrast between variants.
 
@@ -250,7 +249,7 @@ class GamesModel(NamedTuple):
         return StudentEstimate(value, error, 1.0 / shares)
 
 
-def fit_games(values: Mapping[Hashable, Values]) -> GamesModel:
+def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesModel:
     """Fit a model per game and shrink the error variances of all games towards each other."""
     models = {game: fit_blocks(of_game) for game, of_game in values.items()}
     estimated = {

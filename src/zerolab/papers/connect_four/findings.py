@@ -24,7 +24,7 @@ def _claim(
     key: str, text: str, source: str, one: str, other: str, direction: Direction = "above"
 ) -> Claim:
     statistic = f"{VARIANTS[one].title} minus {VARIANTS[other].title}: {_EQUAL_COST}"
-    return Claim(key, text, source, statistic, 0.0, direction)
+    return Claim(key, text, source, statistic, 0.0, direction, 0.01)
 
 
 _PEAK_STATISTIC = (
@@ -46,6 +46,7 @@ PEAK_CLAIM = Claim(
     _PEAK_STATISTIC.format("extended minus baseline"),
     0.0,
     "above",
+    0.01,
 )
 SERVICE_CLAIM = _claim(
     "service-is-cheaper",
@@ -62,6 +63,7 @@ GROWING_CLAIM = Claim(
     f"growing minus extended: {_EQUAL_COST.replace('(the lowest', '(a quarter of the lowest')}",
     0.0,
     "above",
+    0.01,
 )
 LEAGUE_CLAIM = _claim(
     "league-is-no-better",
@@ -79,6 +81,7 @@ GROWING_PEAK_CLAIM = Claim(
     _PEAK_STATISTIC.format("growing minus extended"),
     0.0,
     "below",
+    0.01,
 )
 LEAGUE_PEAK_CLAIM = Claim(
     "league-peaks-lower",
@@ -87,6 +90,7 @@ LEAGUE_PEAK_CLAIM = Claim(
     _PEAK_STATISTIC.format("league minus extended"),
     0.0,
     "below",
+    0.01,
 )
 SERVICE_PEAK_CLAIM = Claim(
     "service-peaks-as-high",
@@ -96,6 +100,7 @@ SERVICE_PEAK_CLAIM = Claim(
     _PEAK_STATISTIC.format("service minus extended"),
     -0.005,
     "above",
+    0.01,
 )
 FEATURES_PEAK_CLAIM = Claim(
     "features-peak-lower",
@@ -105,6 +110,7 @@ FEATURES_PEAK_CLAIM = Claim(
     _PEAK_STATISTIC.format("features minus extended"),
     0.0,
     "below",
+    0.01,
 )
 FEATURES_CLAIM = _claim(
     "features-are-no-cheaper",
@@ -138,6 +144,7 @@ DEEPER = Claim(
     " both sets",
     0.0,
     "above",
+    0.005,
 )
 SPREAD = Claim(
     "one-per-game-learns-better",
@@ -147,15 +154,7 @@ SPREAD = Claim(
     " depths",
     0.0,
     "above",
-)
-CEILING = Claim(
-    "result-ceiling",
-    "Supervised networks predict the result of at most 80 % of positions.",
-    _SOURCE,
-    "share of results predicted by the deepest networks, trained on correct labels, averaged over"
-    " both sets",
-    0.8,
-    "below",
+    0.005,
 )
 LABELS = Claim(
     "labels-cost-accuracy",
@@ -166,6 +165,7 @@ LABELS = Claim(
     " over both sets, shallowest networks",
     0.0,
     "above",
+    0.005,
 )
 
 EASY_CLAIM = Claim(
@@ -177,6 +177,7 @@ EASY_CLAIM = Claim(
     " baseline, by seed",
     0.0,
     "above",
+    0.01,
 )
 
 _EXPECTED: Mapping[str, str] = {
@@ -196,6 +197,7 @@ DIVERSITY_CLAIMS: Mapping[str, Claim] = {
         " run of either",
         0.0,
         "above",
+        0.5,
     )
     for name, text in _EXPECTED.items()
 }
@@ -215,6 +217,7 @@ NOVELTY_CLAIM = Claim(
     _LEAGUE_STATISTIC.format("first"),
     0.0,
     "below",
+    0.5,
 )
 LATE_NOVELTY_CLAIM = Claim(
     "novelty-is-more-diverse-later",
@@ -223,4 +226,5 @@ LATE_NOVELTY_CLAIM = Claim(
     _LEAGUE_STATISTIC.format("second"),
     0.0,
     "above",
+    0.5,
 )

@@ -41,6 +41,7 @@ def _exponent_claim(symbol: str, text: str, below: bool = False) -> Claim:
         f"b in time ~ {symbol}^b, fitted to the logarithms over the runs with its three values",
         0.0,
         "below" if below else "above",
+        0.1,
     )
 
 
@@ -59,6 +60,7 @@ FREE_CLAIM = Claim(
     " to the default (variation between runs pooled over these values)",
     0.25,
     "below",
+    0.1,
 )
 MOST_CLAIM = Claim(
     "time-most",
@@ -70,6 +72,7 @@ MOST_CLAIM = Claim(
     " all settings)",
     0.0,
     "above",
+    0.25,
 )
 
 MORE_CLAIM = Claim(
@@ -79,6 +82,7 @@ MORE_CLAIM = Claim(
     "Elo per doubling of I with E, m and ep unchanged, from a fit over all runs",
     0.0,
     "above",
+    10.0,
 )
 OUTER_CLAIM = Claim(
     "iterations-at-equal-time",
@@ -88,6 +92,7 @@ OUTER_CLAIM = Claim(
     " time and a constant per tournament",
     0.0,
     "above",
+    10.0,
 )
 LEAD_CLAIMS = {
     symbol: Claim(
@@ -99,6 +104,8 @@ LEAD_CLAIMS = {
         " time",
         0.0,
         "above",
+        10.0,
+        OUTER_CLAIM.key,
     )
     for symbol in INNER
 }

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    corrected_elo_correlation,
-    elo_difference,
-    elo_sample,
+    contrast,
+    fit_elo,
+    observed_elo_correlation,
     removed_runs_note,
     run_elos,
-    standard_error,
     unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.study import TARGETS
-from zerolab.report.claims import Claim
+from zerolab.report.claims import Claim, Direction
+from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import estimate_smallest
-from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
+from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.statistics import ClaimEstimate, mean_of
+from zerolab.training.records import GateRecord
 
 PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
     "othello-5x5": (26, 36, -15, 45, -735),
@@ -30,11 +33,17 @@ PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
 }
 """Mean tournament Elo of l_p, l_v, l_+, l_x and the random player [Wang2019], [Wang2020a, Fig. 11].
 
-These are only a rough guide. In [WangCode], Connect Four policies were not mirrored with the board,
+They stand in no text: they were read off the figures and from published files, and are only a rough
+guide. In [WangCode], Connect Four policies were not mirrored with the board,
 and all runs of a loss played with the last run's network. See the study ``published-bugs``.
 """
 
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
+_POOLED, _SINGLE = 30.0, 50.0
+"""Smallest Elo difference worth knowing, over several boards and on one board."""
+_CLAIMED_BOARDS = ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
+"""Boards on which the papers find the value loss best."""
+_SMALLEST_LOSS = 0.1  # worth knowing; the published policy losses lie between 0.4 and 2.5
 
 
 def part_title(part: str) -> str:
@@ -43,89 +52,319 @@ def part_title(part: str) -> str:
     return f"{GAME_TITLES[game]} {size}"
 
 
-VALUE_CLAIMS = {
-    part: Claim(
-        f"value-{part}",
-        f"In {part_title(part)}, minimising the value loss alone trains stronger players than"
-        " minimising the sum.",
-        _FIGURE,
-        "mean tournament Elo of runs with l_v minus that of runs with l_+",
-        0.0,
-        "above",
-    )
-    for part in PUBLISHED
-}
-POLICY_CLAIM = Claim(
-    "policy-gobang-6x6",
-    "In Gobang 6x6, minimising the policy loss alone is better than minimising the sum.",
-    "[Wang2020a, section 6.3]",
-    "mean tournament Elo of runs with l_p minus that of runs with l_+",
+def _leads(loss: str) -> str:
+    others = ", ".join(symbol for target, symbol in TARGETS.items() if target != loss)
+    return f"tournament Elo of {TARGETS[loss]} minus that of {others}, smallest difference"
+
+
+VALUE_CLAIM = Claim(
+    "value-loss-best",
+    "In 6x6 Othello and in 5x5 and 6x6 Connect Four, minimising the value loss alone trains the"
+    " strongest players.",
+    _FIGURE,
+    f"{_leads('value')}, mean over the three boards",
     0.0,
     "above",
+    _POOLED,
+)
+SUM_CLAIM = Claim(
+    "value-above-sum",
+    "On small boards, minimising the value loss trains stronger players than the usual sum.",
+    "[Wang2019, abstract], [Wang2020a, conclusion]",
+    "tournament Elo of l_v minus that of l_+, mean over all boards",
+    0.0,
+    "above",
+    _POOLED,
+)
+POLICY_CLAIM = Claim(
+    "policy-best-gobang-6x6",
+    "In 6x6 Gobang, minimising the policy loss alone trains the strongest players.",
+    "[Wang2020a, Fig. 11, section 6.3]",
+    _leads("policy"),
+    0.0,
+    "above",
+    _SINGLE,
+)
+BIAS_CLAIM = Claim(
+    "training-elo-misleads",
+    "Training Elo cannot replace a tournament: it does not predict which run is strongest.",
+    "[Wang2019], [Wang2020a, conclusion]",
+    "rank correlation between training Elo and tournament Elo over the runs of a loss, mean over"
+    " losses and boards",
+    0.5,
+    "below",
+    0.2,
+)
+PRODUCT_CLAIM = Claim(
+    "product-losses-like-sum",
+    "Minimising the product or the sum leads to the same policy loss and value loss.",
+    "[Wang2019, section V-A]",
+    "policy loss plus value loss at the end, l_x minus l_+, mean over all boards",
+    0.0,
+    "equal to",
+    _SMALLEST_LOSS,
+)
+
+
+class _LossClaim(NamedTuple):
+    """Claim about the losses or the training Elo of runs on one board."""
+
+    claim: Claim
+    part: str
+    measure: Callable[[TrainedRun], float]
+    weights: Mapping[str, float]
+    """Weight of each loss function; a single weight of 1 tests its mean."""
+
+
+def _final(name: str, run: TrainedRun) -> float:
+    return run.last_epoch_losses[-1][name]
+
+
+def _fall(name: str, run: TrainedRun) -> float:
+    """Return the decrease of a loss from the first to the last iteration."""
+    losses = run.last_epoch_losses
+    return losses[0][name] - losses[-1][name]
+
+
+def _gap(run: TrainedRun) -> float:
+    """Return the final policy loss minus the final value loss."""
+    return _final("policy", run) - _final("value", run)
+
+
+def _last_training_elo(run: TrainedRun) -> float:
+    return run.training_elos[-1]
+
+
+def candidate_elos(run: TrainedRun) -> list[float]:
+    """Return the training Elo of every candidate, including rejected ones.
+
+    Unlike that of the best network, it can fall.
+    """
+    gates = [gate for gate in run.records_of(GateRecord) if gate.candidate_elo is not None]
+    return [gate.candidate_elo for gate in gates]
+
+
+def _elo_change(run: TrainedRun) -> float:
+    """Return the candidates' mean training Elo in the last quarter minus that in the first."""
+    elos = candidate_elos(run)
+    quarter = max(1, len(elos) // 4)
+    return fmean(elos[-quarter:]) - fmean(elos[:quarter])
+
+
+def _on_board(
+    key: str,
+    part: str,
+    text: str,
+    source: str,
+    statistic: str,
+    measure: Callable[[TrainedRun], float],
+    weights: Mapping[str, float],
+    direction: Direction,
+    smallest: float,
+    opened_by: Claim,
+) -> _LossClaim:
+    claim = Claim(
+        f"{key}-{part}", f"In {part_title(part)}, {text}", source, statistic, 0.0, direction,
+        smallest, opened_by.key,
+    )  # fmt: skip
+    return _LossClaim(claim, part, measure, weights)
+
+
+_TRAINING_ELO = "[Wang2019, Fig. 5], [Wang2020a, Fig. 10]"
+_LOSSES = "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]"
+_MEAN = dict.fromkeys(TARGETS, 0.25)
+
+LOSS_CLAIMS: Sequence[_LossClaim] = [
+    _on_board("degenerates", "connect_four-5x5", "training Elo falls while the losses fall.",
+              _TRAINING_ELO, "training Elo of candidates in the last quarter of the iterations"
+              " minus that in the first, mean over the losses", _elo_change, _MEAN, "below", _SINGLE,
+              BIAS_CLAIM),
+    _on_board("combined-rise-faster", "othello-6x6",
+              "training Elo rises faster with the sum or the product than with a single loss.",
+              _TRAINING_ELO, "final training Elo, mean of l_+ and l_x minus mean of l_p and l_v",
+              _last_training_elo, {"sum": 0.5, "product": 0.5, "policy": -0.5, "value": -0.5},
+              "above", _SINGLE, BIAS_CLAIM),
+    _on_board("policy-rises-fastest", "othello-5x5",
+              "training Elo rises fastest with the policy loss.", _TRAINING_ELO,
+              "final training Elo of l_p minus the mean of the other losses", _last_training_elo,
+              {"policy": 1.0, "value": -1 / 3, "sum": -1 / 3, "product": -1 / 3}, "above", _SINGLE,
+              BIAS_CLAIM),
+    _on_board("value-rises-policy-stagnates", "connect_four-6x6",
+              "training Elo rises further with the value loss than with the policy loss.",
+              _TRAINING_ELO, "final training Elo of l_v minus that of l_p", _last_training_elo,
+              {"value": 1.0, "policy": -1.0}, "above", _SINGLE, BIAS_CLAIM),
+    _on_board("policy-loss-stays", "othello-5x5",
+              "the policy loss hardly changes while the value loss is minimised.", _LOSSES,
+              "decrease of the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
+              "equal to", 0.2, PRODUCT_CLAIM),
+    _on_board("policy-loss-falls", "othello-5x5", "the policy loss falls while it is minimised.",
+              _LOSSES, "decrease of the policy loss with l_p", partial(_fall, "policy"),
+              {"policy": 1.0}, "above", _SMALLEST_LOSS, PRODUCT_CLAIM),
+    _on_board("both-losses-fall", "othello-5x5", "both losses fall while the sum is minimised.",
+              _LOSSES, "decrease of policy loss plus value loss with l_+",
+              lambda run: _fall("policy", run) + _fall("value", run), {"sum": 1.0}, "above",
+              _SMALLEST_LOSS, PRODUCT_CLAIM),
+    *(
+        _on_board("value-loss-lowest", part, "the value loss is always the lower one.", source,
+                  "final policy loss minus final value loss, mean over the losses", _gap, _MEAN,
+                  "above", _SMALLEST_LOSS, PRODUCT_CLAIM)
+        for part, source in (("connect_four-5x5", "[Wang2020a, Fig. 8]"),
+                             ("gobang-5x5", "[Wang2020a, Fig. 9]"))
+    ),
+]  # fmt: skip
+"""Claims about losses and training Elo on one board."""
+
+BEST_ON_BOARD = {
+    part: Claim(
+        f"value-best-{part}",
+        f"In {part_title(part)}, minimising the value loss alone trains the strongest players.",
+        _FIGURE,
+        _leads("value"),
+        0.0,
+        "above",
+        _SINGLE,
+        VALUE_CLAIM.key,
+    )
+    for part in _CLAIMED_BOARDS
+}
+SMALL_CLAIM = Claim(
+    "small-differences-othello-5x5",
+    "In Othello 5x5, the difference between the losses is small.",
+    _FIGURE,
+    "largest absolute difference between the mean tournament Elo of two losses",
+    100.0,
+    "below",
+    _SINGLE,
+    VALUE_CLAIM.key,
 )
 LEARNING_CLAIM = Claim(
     "all-learn",
     "With every loss, players become stronger than Random.",
     _FIGURE,
-    "mean Elo relative to Random of the weakest combination of game, size and loss",
+    "mean Elo relative to Random of the weakest combination of board and loss",
     0.0,
     "above",
-)
-BIAS_CLAIM = Claim(
-    "training-elo-biased",
-    "Training Elo does not predict which run is the strongest in a tournament.",
-    "[Wang2019]",
-    "rank correlation between training Elo and tournament Elo over the runs of a game and size,"
-    " averaged over games and sizes and corrected for measurement error in both",
-    0.5,
-    "below",
+    _SINGLE,
+    SUM_CLAIM.key,
 )
 
 
 def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
-    statistics: dict[Claim, ClaimEstimate | MissingEstimate] = {
-        claim: elo_difference(results, part, "loss", "value", "sum")
-        for part, claim in VALUE_CLAIMS.items()
+    boards = list(dict.fromkeys(run.part for run in results.design.runs))
+    everywhere = fit_elo(results, boards, "loss", list(TARGETS))
+
+    def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
+        if isinstance(everywhere, MissingEstimate):
+            return fit_elo(results, parts, "loss", list(TARGETS))
+        return everywhere
+
+    return {
+        VALUE_CLAIM: _smallest_lead(elo_on(_CLAIMED_BOARDS), "value", _CLAIMED_BOARDS),
+        SUM_CLAIM: contrast(everywhere, {"value": 1.0, "sum": -1.0}),
+        POLICY_CLAIM: _smallest_lead(elo_on(["gobang-6x6"]), "policy", ["gobang-6x6"]),
+        BIAS_CLAIM: training_elo_correlation(results),
+        PRODUCT_CLAIM: contrast(
+            _fit(results, boards, lambda run: _final("policy", run) + _final("value", run)),
+            {"product": 1.0, "sum": -1.0},
+        ),
+        **{
+            claim: _smallest_lead(elo_on([part]), "value", [part])
+            for part, claim in BEST_ON_BOARD.items()
+        },
+        SMALL_CLAIM: _largest_difference(elo_on(["othello-5x5"]), "othello-5x5"),
+        LEARNING_CLAIM: weakest_elo(results, boards),
+        **{each.claim: _loss_statistic(results, each) for each in LOSS_CLAIMS},
     }
-    statistics[POLICY_CLAIM] = elo_difference(results, "gobang-6x6", "loss", "policy", "sum")
-    statistics[LEARNING_CLAIM] = weakest_elo(results)
-    statistics[BIAS_CLAIM] = training_elo_correlation(results)
-    return statistics
 
 
-def weakest_elo(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the Elo, relative to Random, of the weakest combination of game, size and loss.
+def _fit(
+    results: Results, parts: Sequence[str], measure: Callable[[TrainedRun], float]
+) -> GamesModel | MissingEstimate:
+    """Fit a measure of runs on several boards, with seeds as random blocks."""
+    values: dict[str, dict[Any, dict[Any, float]]] = {
+        part: {
+            target: {run.seed: measure(run) for run in results.runs_where(part, loss=target)}
+            for target in TARGETS
+        }
+        for part in parts
+    }
+    for part, by_loss in values.items():
+        if part not in results.design.parts or not all(by_loss.values()):
+            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
+    return fit_games(values)
 
-    The estimate accounts for the selection of the weakest combination after the fact. Each
-    difference includes the error of Random's own rating. Correlations between this error and those
-    of the runs are neglected: they arise only because dozens of ratings must sum to 0.
+
+def _loss_statistic(results: Results, claimed: _LossClaim) -> ClaimEstimate | MissingEstimate:
+    model = _fit(results, [claimed.part], claimed.measure)
+    if isinstance(model, MissingEstimate):
+        return model
+    if abs(sum(claimed.weights.values())) < 1e-9:
+        return model.contrast(claimed.weights)
+    runs = {
+        target: {
+            run.seed: claimed.measure(run) for run in results.runs_where(claimed.part, loss=target)
+        }
+        for target in claimed.weights
+    }
+    seeds = set.intersection(*(set(by_seed) for by_seed in runs.values()))
+    return mean_of(
+        [
+            sum(weight * runs[target][seed] for target, weight in claimed.weights.items())
+            for seed in sorted(seeds, key=str)
+        ]
+    )
+
+
+def _smallest_lead(
+    model: GamesModel | MissingEstimate, loss: str, parts: Sequence[str]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the lead of a loss over its closest rival, mean over some boards."""
+    if isinstance(model, MissingEstimate):
+        return model
+    rivals = [each for each in TARGETS if each != loss]
+    return estimate_smallest([model.contrast({loss: 1.0, each: -1.0}, parts) for each in rivals])
+
+
+def _largest_difference(
+    model: GamesModel | MissingEstimate, part: str
+) -> ClaimEstimate | MissingEstimate:
+    if isinstance(model, MissingEstimate):
+        return model
+    pairs = [(one, other) for one in TARGETS for other in TARGETS if one != other]
+    return estimate_largest(
+        [model.contrast({one: 1.0, other: -1.0}, [part]) for one, other in pairs]
+    )
+
+
+def weakest_elo(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
+    """Return the Elo, relative to Random, of the weakest combination of board and loss.
+
+    The estimate accounts for the selection of the weakest combination after the fact.
     """
-    parts = list(results.design.parts)
     if missing := unfinished_tournaments_note(results, parts):
         return missing
     above = []
     for part in parts:
         tournament = results.tournaments[part]
-        random_rating = tournament.rating_by_player["random"]
-        random_elo = StudentEstimate(random_rating.elo, standard_error(random_rating), math.inf)
         for target in TARGETS:
-            elos = elo_sample(tournament, results.runs_where(part, loss=target)).values
-            if not elos:
+            runs = results.runs_where(part, loss=target)
+            if not runs:
                 return removed_runs_note(results, part)
-            above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, random_elo)]))
+            above.append(mean_of([tournament.elo_above_agent(run) for run in runs]))
     return estimate_smallest(above)
 
 
 def training_elo_correlation(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the mean correlation between training Elo and tournament Elo."""
-    parts = list(results.design.parts)
+    """Return the mean correlation between training Elo and tournament Elo, within losses."""
+    parts = list(dict.fromkeys(run.part for run in results.design.runs))
     if missing := unfinished_tournaments_note(results, parts):
         return missing
     groups = []
     for part in parts:
-        runs = [run for target in TARGETS for run in results.runs_where(part, loss=target)]
-        if not runs:
-            return removed_runs_note(results, part)
-        groups.append(run_elos(results.tournaments[part], runs))
-    return corrected_elo_correlation(groups)
+        for target in TARGETS:
+            runs = results.runs_where(part, loss=target)
+            if not runs:
+                return removed_runs_note(results, part)
+            groups.append(run_elos(results.tournaments[part], runs))
+    return observed_elo_correlation(groups)

@@ -40,7 +40,6 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, provenance
 from zerolab.studies.statistics import difference_of_means, plot_sample
 from zerolab.studies.study import scale_caveats
@@ -67,7 +66,7 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge_claims(bug_statistics(results))),
+        ClaimTable(results.judge(bug_statistics)),
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),

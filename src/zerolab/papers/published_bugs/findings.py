@@ -36,6 +36,7 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
         " minus without it",
         0.0,
         "above",
+        50.0,
     )
 
 
@@ -52,6 +53,7 @@ EASY_CLAIM = Claim(
     "value loss in the last epoch of runs that minimise the sum: with the bug divided by without",
     0.5,
     "below",
+    0.1,
 )
 CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
@@ -61,6 +63,7 @@ CLOSURE_CLAIM = Claim(
     " divided by that between runs with their own networks",
     1.0,
     "below",
+    0.2,
 )
 LABEL_CLAIM = Claim(
     "labels-are-no-ceiling",
@@ -70,6 +73,7 @@ LABEL_CLAIM = Claim(
     " outcome",
     0.9,
     "below",
+    0.02,
 )
 
 

@@ -36,7 +36,6 @@ from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import judge_claims
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import mean_of
@@ -314,7 +313,7 @@ def transfer_report(results: Results) -> Document:
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge_claims(findings.transfer_statistics(results, trunks))),
+        ClaimTable(results.judge(findings.transfer_statistics)),
         *learning_blocks(results),
         *strength_blocks(results),
         *similarity.similarity_blocks(results, trunks),

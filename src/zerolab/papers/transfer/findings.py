@@ -23,7 +23,7 @@ from zerolab.papers.transfer.measures import (
     planned_pairs,
     playing_iterations,
 )
-from zerolab.papers.transfer.similarity import TrunkSimilarity
+from zerolab.papers.transfer.similarity import TrunkSimilarity, compare_trunks
 from zerolab.papers.transfer.study import FINE_TUNED, FROZEN, MAPPED, RANDOM_FROZEN, SCRATCH
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import MissingEstimate
@@ -44,6 +44,7 @@ EARLY = Claim(
     f" {_BY_SEED}",
     0.0,
     "above",
+    0.01,
 )
 SAVES = Claim(
     "saves-iterations",
@@ -54,6 +55,7 @@ SAVES = Claim(
     f" from scratch minus fine-tuned, {_BY_SEED}",
     0.0,
     "above",
+    0.5,
 )
 FROZEN_WORSE = Claim(
     "frozen-worse-late",
@@ -62,6 +64,7 @@ FROZEN_WORSE = Claim(
     f"tournament Elo of the final networks, fine-tuned minus frozen, {_BY_SEED}",
     0.0,
     "above",
+    30.0,
 )
 NEAR = Claim(
     "near-helps-more",
@@ -71,6 +74,7 @@ NEAR = Claim(
     " averaged over the boards that have both, by seed",
     0.0,
     "above",
+    0.01,
 )
 NOTHING_LEFT = Claim(
     "nothing-left",
@@ -78,8 +82,9 @@ NOTHING_LEFT = Claim(
     "zerolab",
     f"tournament Elo of the final networks, fine-tuned minus from scratch, {_BY_SEED} (less than"
     f" {_NEGLIGIBLE:g} is negligible)",
+    0.0,
+    "not above",
     _NEGLIGIBLE,
-    "below",
 )
 NOT_RANDOM = Claim(
     "frozen-not-random",
@@ -88,6 +93,7 @@ NOT_RANDOM = Claim(
     f"tournament Elo of the final networks, frozen minus random frozen, {_BY_SEED}",
     0.0,
     "above",
+    30.0,
 )
 ZERO_SHOT = Claim(
     "mapped-plays-at-once",
@@ -96,6 +102,7 @@ ZERO_SHOT = Claim(
     f"tournament Elo of the networks before training, mapped minus from scratch, {_BY_SEED}",
     0.0,
     "above",
+    30.0,
 )
 LAYERS = Claim(
     "first-layers-stay",
@@ -105,15 +112,15 @@ LAYERS = Claim(
     f" layer, {_BY_SEED}",
     0.0,
     "above",
+    0.05,
 )
 
 CLAIMS = (EARLY, SAVES, FROZEN_WORSE, NEAR, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT, LAYERS)
 
 
-def transfer_statistics(
-    results: Results, trunks: TrunkSimilarity
-) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+def transfer_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
+    trunks = compare_trunks(results)
     board_pairs = planned_pairs(results.design)
     return {claim: _statistic(results, board_pairs, trunks, claim) for claim in CLAIMS}
 

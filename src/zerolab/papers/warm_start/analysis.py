@@ -31,7 +31,6 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.statistics import (
     difference_of_means,
@@ -55,7 +54,7 @@ def warm_start_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(judge_claims(warm_start_statistics(results))),
+        ClaimTable(results.judge(warm_start_statistics)),
         *_strength(results),
         *_tests(results),
         *_iterations(results),
@@ -176,7 +175,7 @@ def _iterations(results: Results) -> Iterator[Block]:
         tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
         if tournament is None:
             continue
-        for iteration in sorted(set(tournament.planned.iteration_by_player.values())):
+        for iteration in sorted(set(tournament.iteration_by_player.values())):
             samples = {
                 VARIANT_TITLES[variant]: sample_of_ratings(
                     [
@@ -212,11 +211,10 @@ def _repeated_networks(results: Results) -> str:
         tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
         if tournament is None:
             continue
-        planned = tournament.planned
         for run in results.runs_where(game):
             stages = [
-                after for name, after in planned.iteration_by_player.items()
-                if planned.run_by_player[name].key == run.planned.key
+                after for name, after in tournament.iteration_by_player.items()
+                if tournament.run_by_player[name].key == run.planned.key
             ]  # fmt: skip
             players += len(stages)
             networks |= {_network_after(run, after) for after in stages}

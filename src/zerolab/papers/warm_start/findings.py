@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    elo_difference,
+    contrast,
     elo_sample,
-    removed_runs_note,
+    fit_elo,
     unfinished_tournaments_note,
 )
 from zerolab.papers.warm_start.study import (
@@ -24,99 +25,201 @@ from zerolab.papers.warm_start.study import (
     WRORA,
 )
 from zerolab.report.claims import Claim, Direction
+from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import estimate_smallest
+from zerolab.studies.joint_estimates import estimate_smallest, spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import (
-    ClaimEstimate,
-    StudentEstimate,
-    difference_of_means,
-    weighted_sum,
-)
+from zerolab.studies.statistics import ClaimEstimate
 
 VARIANT_TITLES = {
     BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
     WRORA: "WRoRa", ADAPTIVE: "WRoRa, adaptive",
 }  # fmt: skip
-_FIGURE = "[Wang2020b, Fig. 5.2]"
+_FIG_5_1, _FIG_5_2 = "[Wang2020b, Fig. 5.1]", "[Wang2020b, Fig. 5.2]"
+_SECTION = "[Wang2020b, section 5.5.2]"
 
-GAIN_CLAIMS = {
-    (game, variant): Claim(
-        f"{variant}-{game.replace('_', '-')}",
-        f"In {GAME_TITLES[game]}, {VARIANT_TITLES[variant]} trains stronger players than the"
-        " baseline.",
-        _FIGURE,
-        f"mean tournament Elo of runs with {VARIANT_TITLES[variant]} minus that of the baseline",
-        0.0,
-        "above",
-    )
-    for game in ("gobang", "connect_four")
-    for variant in VARIANTS[1:]
-}
-BEST_CLAIM = Claim(
-    "wrora-best",
-    "WRoRa is the best variant overall.",
-    _FIGURE,
-    "mean tournament Elo of WRoRa over the games minus that of another variant, smallest of the"
-    " five differences",
+ENHANCEMENTS = VARIANTS[1:]
+_POOLED, _SINGLE = 30.0, 50.0
+"""Smallest Elo difference worth knowing, over several games and in one game."""
+
+GAIN_CLAIM = Claim(
+    "wrora-gains",
+    "WRoRa trains stronger players than the baseline.",
+    _SECTION,
+    "tournament Elo of WRoRa minus that of the baseline, mean over the three games",
     0.0,
     "above",
+    _POOLED,
 )
-NO_GAIN_CLAIM = Claim(
-    "rollout-othello",
-    "Rollout gains nothing in Othello.",
-    _FIGURE,
-    "mean tournament Elo of runs with Rollout minus that of the baseline (less than 50 counts as"
-    " nothing)",
-    50.0,
-    "below",
+BEST_CLAIM = Claim(
+    "wrora-best",
+    "WRoRa is the best variant in all three games.",
+    _SECTION,
+    "tournament Elo of WRoRa minus that of another variant, mean over the three games, smallest of"
+    " the five differences",
+    0.0,
+    "above",
+    _POOLED,
+)
+ENHANCED_CLAIM = Claim(
+    "warm-starts-gain",
+    "In Gobang and Connect Four, every warm start trains stronger players than the baseline.",
+    _FIG_5_1,
+    "mean tournament Elo of the five warm starts minus that of the baseline, mean over both games",
+    0.0,
+    "above",
+    _POOLED,
+)
+
+
+class Comparison(NamedTuple):
+    """Claim about the mean Elo of variants in one game."""
+
+    claim: Claim
+    game: str
+    weights: Mapping[Any, float]
+    """Weight of the mean Elo of each variant; the weights add up to 0."""
+
+
+def _compared(
+    key: str,
+    game: str,
+    text: str,
+    better: Sequence[str],
+    worse: Sequence[str],
+    direction: Direction,
+    opened_by: Claim,
+) -> Comparison:
+    names = [", ".join(VARIANT_TITLES[each] for each in side) for side in (better, worse)]
+    claim = Claim(
+        f"{key}-{game.replace('_', '-')}",
+        f"In {GAME_TITLES[game]}, {text}",
+        _FIG_5_2 if game == "othello" else _FIG_5_1,
+        f"mean tournament Elo of {names[0]} minus that of {names[1]}",
+        0.0,
+        direction,
+        _SINGLE,
+        opened_by.key,
+    )
+    weights = {each: 1.0 / len(better) for each in better}
+    return Comparison(claim, game, weights | {each: -1.0 / len(worse) for each in worse})
+
+
+_ROLLOUT, _RAVE, _RORA, _WRO = ENHANCEMENTS[:-1]
+
+COMPARISONS: Sequence[Comparison] = [
+    *(
+        _compared(variant, game,
+                  f"{VARIANT_TITLES[variant]} trains stronger players than the baseline.",
+                  [variant], [BASELINE], "above", ENHANCED_CLAIM)
+        for game in ("gobang", "connect_four") for variant in ENHANCEMENTS
+    ),
+    *(
+        _compared(variant, "othello",
+                  f"{VARIANT_TITLES[variant]} trains stronger players than the baseline.",
+                  [variant], [BASELINE], "above", GAIN_CLAIM)
+        for variant in ENHANCEMENTS if variant != _ROLLOUT
+    ),
+    _compared("rollout", "othello", "Rollout trains players as strong as the baseline.",
+              [_ROLLOUT], [BASELINE], "equal to", GAIN_CLAIM),
+    _compared("rave-alone-worst", "gobang",
+              "Rollout and the combinations train stronger players than RAVE alone.",
+              [_ROLLOUT, _RORA, _WRO, WRORA], [_RAVE], "above", BEST_CLAIM),
+    _compared("rora-no-gain-over-rollout", "gobang",
+              "RoRa is no significant improvement over Rollout.",
+              [_RORA], [_ROLLOUT], "not above", BEST_CLAIM),
+    _compared("rora-above-rave", "gobang", "RoRa trains stronger players than RAVE.",
+              [_RORA], [_RAVE], "above", BEST_CLAIM),
+    _compared("wro-above-rollout", "connect_four",
+              "weighting the playout with the network's value (WRo) improves on Rollout.",
+              [_WRO], [_ROLLOUT], "above", BEST_CLAIM),
+    _compared("wrora-above-rave", "connect_four", "WRoRa trains stronger players than RAVE.",
+              [WRORA], [_RAVE], "above", BEST_CLAIM),
+    _compared("rora-above-its-parts", "connect_four",
+              "combining Rollout and RAVE (RoRa) improves on its parts.",
+              [_RORA], [_ROLLOUT, _RAVE], "above", BEST_CLAIM),
+    _compared("wrora-no-gain-over-wro", "connect_four",
+              "the combination shows no improvement in the weighted case (WRoRa against WRo).",
+              [WRORA], [_WRO], "not above", BEST_CLAIM),
+    _compared("rora-no-gain-over-its-parts", "othello",
+              "combining Rollout and RAVE (RoRa) is no significant improvement on its parts.",
+              [_RORA], [_ROLLOUT, _RAVE], "not above", BEST_CLAIM),
+]  # fmt: skip
+"""Claims about one game."""
+
+BEST_IN_GAME = {
+    game: Claim(
+        f"wrora-best-{game.replace('_', '-')}",
+        f"In {GAME_TITLES[game]}, WRoRa is the best variant.",
+        _FIG_5_2 if game == "othello" else _FIG_5_1,
+        "tournament Elo of WRoRa minus that of another variant, smallest of the five differences",
+        0.0,
+        "above",
+        _SINGLE,
+        BEST_CLAIM.key,
+    )
+    for game in GAMES
+}
+SPREAD_CLAIM = Claim(
+    "rave-varies-gobang",
+    "In Gobang, runs with RAVE differ more in strength than those with other warm starts.",
+    _FIG_5_1,
+    "standard deviation of tournament Elo between runs with RAVE, divided by that of the other warm"
+    " starts",
+    1.0,
+    "above",
+    0.5,
+    ENHANCED_CLAIM.key,
 )
 
 
 def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about warm starts, or the reason why it is missing."""
+    model = fit_elo(results, GAMES, "variant", VARIANTS)
+    of_game = {game: fit_elo(results, [game], "variant", VARIANTS) for game in GAMES}
+    if not isinstance(model, MissingEstimate):
+        of_game = dict.fromkeys(GAMES, model)
+    mean_gain = {each: 1.0 / len(ENHANCEMENTS) for each in ENHANCEMENTS} | {BASELINE: -1.0}
     return {
+        GAIN_CLAIM: contrast(model, {WRORA: 1.0, BASELINE: -1.0}),
+        BEST_CLAIM: smallest_lead(model),
+        ENHANCED_CLAIM: contrast(model, mean_gain, ["gobang", "connect_four"]),
         **{
-            claim: gain_over_baseline(results, game, variant)
-            for (game, variant), claim in GAIN_CLAIMS.items()
+            each.claim: contrast(of_game[each.game], each.weights, [each.game])
+            for each in COMPARISONS
         },
-        BEST_CLAIM: wrora_lead(results),
-        NO_GAIN_CLAIM: gain_over_baseline(results, "othello", "rollout"),
+        **{claim: smallest_lead(of_game[game], [game]) for game, claim in BEST_IN_GAME.items()},
+        SPREAD_CLAIM: _relative_spread(results),
     }
 
 
-def gain_over_baseline(
-    results: Results, game: str, variant: str
-) -> StudentEstimate | MissingEstimate:
-    """Return the Elo of a variant relative to the baseline."""
-    return elo_difference(results, game, "variant", variant, BASELINE)
+def smallest_lead(
+    model: GamesModel | MissingEstimate, games: Sequence[str] = ()
+) -> ClaimEstimate | MissingEstimate:
+    """Return the mean lead of WRoRa over its closest rival in some games, by default all.
 
-
-def wrora_lead(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the lead of WRoRa over its closest rival, averaged over all games.
-
-    The closest rival is known only after the fact, so this is an estimate of the smallest of five
+    The closest rival is only known after the fact, so the estimate is the smallest of the five
     leads.
     """
-    if missing := unfinished_tournaments_note(results, GAMES):
+    if isinstance(model, MissingEstimate):
+        return model
+    rivals = [each for each in VARIANTS if each != WRORA]
+    return estimate_smallest([model.contrast({WRORA: 1.0, rival: -1.0}, games) for rival in rivals])
+
+
+def _relative_spread(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the spread of RAVE's Elo relative to that of other warm starts in Gobang."""
+    if missing := unfinished_tournaments_note(results, ["gobang"]):
         return missing
-    leads = []
-    for variant in VARIANTS:
-        if variant == WRORA:
-            continue
-        terms = []
-        for game in GAMES:
-            warm, other = (
-                elo_sample(
-                    results.tournaments[game], results.runs_where(game, variant=level)
-                ).values
-                for level in (WRORA, variant)
-            )
-            if not warm or not other:
-                return removed_runs_note(results, game)
-            terms.append((1 / len(GAMES), difference_of_means(warm, other)))
-        leads.append(weighted_sum(terms))
-    return estimate_smallest(leads)
+    groups = {
+        variant: elo_sample(
+            results.tournaments["gobang"], results.runs_where("gobang", variant=variant)
+        ).values
+        for variant in ENHANCEMENTS
+    }
+    others = [groups[variant] for variant in ENHANCEMENTS if variant != _RAVE]
+    ratio = spread_ratio([groups[_RAVE]], others)
+    return MissingEstimate("one run per variant: no spread to compare") if ratio is None else ratio
 
 
 PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
@@ -159,6 +262,7 @@ def _table_claim(part: str, player: str, opponent: str, direction: Direction = "
         f"share of decisive games against {opponent} that {player} won (repeated games count once)",
         0.5,
         direction,
+        0.05,
     )
 
 
