@@ -69,7 +69,7 @@ def play(first, second, settings, games, temperature_plies, random):
 
 
 def learn(network, window, random):
-    """Return a copy of the network after 400 steps of training on recent games.
+    """Return a copy of the network after 200 steps of training on recent games.
 
     The loss is (z - v)^2 - pi log p.
     """
@@ -77,7 +77,7 @@ def learn(network, window, random):
     states, policies, outcomes = map(np.concatenate, zip(*window, strict=True))
     s, pi, z = map(torch.from_numpy, (encode_batch(GAME, states), policies, outcomes))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.003, weight_decay=1e-4)
-    for batch in torch.from_numpy(random.integers(len(z), size=(400, 128))):
+    for batch in torch.from_numpy(random.integers(len(z), size=(200, 128))):
         p, v = network(s[batch])
         loss = ((z[batch] - v) ** 2 - (pi[batch] * p.log_softmax(1)).sum(1)).mean()
         optimizer.zero_grad()

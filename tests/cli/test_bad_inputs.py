@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 
 import pytest
 
@@ -89,18 +90,24 @@ WRONG = {
 
 
 def wrong_options():
+    """Yield all values of an option with its first command, and some with each other command."""
+    seen = Counter()
     for command, options in WORKING.items():
         for option in [*options.split(), "--no-such-option"]:
-            for value in WRONG[option]:
-                yield [*command, option, value]
+            uses = seen[option]
+            seen[option] += 1
+            for place, value in enumerate(WRONG[option]):
+                if uses == 0 or (place + uses) % 3 == 0:
+                    yield [*command, option, value]
 
 
 def wrong_arguments():
+    """Yield half of the odd values with each command, and each value with half of the commands."""
     pairs = itertools.product(enumerate(COMMANDS), enumerate(ODD))
     for (number, command), (place, value) in pairs:
-        if (number + place) % 2 or command == "settings":
+        if (number + place) % 4 == 0 or (command == "settings" and place % 2 == 0):
             yield [command, value, "--no-such-option"]
-        else:
+        elif (number + place) % 4 == 1 and command != "settings":
             yield [command, f"{value}!"]
     for spec in (LONG, f"mcts:{DIGITS}", "mcts:0", "mcts:-1", f"mcts:2?c={NESTED}", "mcts:2?x=1",
                  f"mcts:2?{LONG}", f"nowhere@{DIGITS}", f"{LONG}@1", "gtp:", 'gtp:"', f"gtp:{LONG}",

@@ -19,22 +19,6 @@ from zerolab.rules.catalogue import parse_game
 GAME = parse_game("gobang:3x3:3")
 
 
-@pytest.fixture(scope="module")
-def smoke_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "smoke"
-    assert main(["train", "--preset", "smoke", "--run", str(folder)]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("positions") / "positions.parquet"
-    write_positions(
-        path, collect_in_memory(GAME, 80, DatasetSettings(), exhaustive(GAME)).positions, {}
-    )
-    return path
-
-
 @pytest.fixture(autouse=True)
 def tiny_oracle(monkeypatch):
     monkeypatch.setattr("zerolab.cli.evaluate.oracle_for", exhaustive)
@@ -46,9 +30,9 @@ def evaluated(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_accuracy_of_run_is_reported(smoke_run, file, tmp_path, capsys):
+def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
     picture = tmp_path / "accuracy.png"
-    output = evaluated(capsys, smoke_run, "--positions", file, "--figure", picture)
+    output = evaluated(capsys, smoke_run, "--positions", positions, "--figure", picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert output["game"] == "gobang:3x3:3"
     network, search, random = output["accuracy"]["players"]
@@ -64,16 +48,16 @@ def test_accuracy_of_run_is_reported(smoke_run, file, tmp_path, capsys):
     assert random["all"]["strong"]["low"] == random["all"]["strong"]["mean"]
 
 
-def test_search_without_simulations_is_reported_once(smoke_run, file, capsys):
-    output = evaluated(capsys, f"{smoke_run}?simulations=0", "--positions", file)
+def test_search_without_simulations_is_reported_once(smoke_run, positions, capsys):
+    output = evaluated(capsys, f"{smoke_run}?simulations=0", "--positions", positions)
     assert [each["name"] for each in output["accuracy"]["players"]] == [
         "network",
         "random, expected",
     ]
 
 
-def test_tables_name_player_and_positions(file, capsys):
-    assert main(["evaluate", "mcts:50", "--positions", str(file)]) == 0
+def test_tables_name_player_and_positions(positions, capsys):
+    assert main(["evaluate", "mcts:50", "--positions", str(positions)]) == 0
     output = capsys.readouterr().out
     assert "mcts:50, gobang:3x3:3" in output
     assert "80 solved positions" in output
@@ -98,12 +82,12 @@ def test_matches_against_perfect_play_count_blunders(capsys):
 
 
 def test_defaults_are_baseline_matches_and_sampled_positions(smoke_run, capsys):
-    output = evaluated(capsys, smoke_run, "--games", "4")
+    output = evaluated(capsys, smoke_run, "--games", "2")
     assert [each["opponent"] for each in output["matches"]] == [
         "random",
         "mcts:100?tie_break=random",
     ]
-    assert all(each["wins"] + each["draws"] + each["losses"] == 4 for each in output["matches"])
+    assert all(each["wins"] + each["draws"] + each["losses"] == 2 for each in output["matches"])
     assert output["accuracy"]["positions"] > 100
     assert output["accuracy"]["games"] == output["accuracy"]["positions"]
     assert output["not_solved"] == 0
@@ -156,9 +140,9 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         ),
     ],
 )
-def test_mistakes_print_one_line(arguments, expected, file, capsys):
+def test_mistakes_print_one_line(arguments, expected, positions, capsys):
     capsys.readouterr()
-    command = [str(file) if each == "FILE" else each for each in arguments]
+    command = [str(positions) if each == "FILE" else each for each in arguments]
     assert main(["evaluate", *command]) == 2
     errors = capsys.readouterr().err
     assert expected in errors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,17 @@ def work(tmp_path_factory):
         assert main(["train", GAME, "--preset", "smoke", "--run", "runs/demo", *settings]) == 0
         assert main(["export", "runs/demo@1", "agent.zerolab"]) == 0
         yield folder
+
+
+@pytest.fixture(scope="module")
+def model(work):
+    """Export the network to `a.onnx`, which takes seconds; return what the command printed."""
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        require(package)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        assert main(["export", "agent.zerolab", "a.onnx", "--json"]) == 0
+    return json.loads(printed.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +133,10 @@ def test_agent_file_plays_the_same_match_as_run(capsys, name):
     assert results[0] == results[1]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_agent_file_is_rated_under_its_canonical_name(capsys, name):
     players = ["agent.zerolab", "runs/demo@0", "random", "agent.zerolab?simulations=0"]
-    command = ["tournament", *players, "--games", "4", "--folder", "t", "--json"]
+    command = ["tournament", *players, "--games", "2", "--folder", "t", "--json"]
     printed = output(capsys, *command)
     assert output(capsys, *command) == printed
     named = {each["player"] for each in json.loads(printed)["players"]}
@@ -132,15 +145,16 @@ def test_agent_file_is_rated_under_its_canonical_name(capsys, name):
     assert {each["player"] for each in rated["players"]} == named
 
 
-def test_agent_file_has_accuracy_of_run(capsys, name):
+def test_agent_file_has_accuracy_of_run(capsys, name, positions):
     reports = []
     for spec in ("agent.zerolab", "runs/demo@1"):
-        printed = output(capsys, "evaluate", spec, "--games", "2", "--json")
+        printed = output(capsys, "evaluate", spec, "--positions", str(positions), "--json")
         reports.append(json.loads(printed))
     assert reports[0]["player"] == name
     assert reports[0]["accuracy"] == reports[1]["accuracy"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_league_uses_network_of_agent_file(capsys, name):
     plain = ["--set", "search.selection=puct", "--set", "search.fpu=zero", "--set", "parents=2"]
     plain += ["--set", 'parameters=["check"]', "--set", "search.simulations=4", "--set", "active=6"]
@@ -191,16 +205,24 @@ def test_python_api_accepts_agent_file(name):
         zerolab.export_network(3, "x.zerolab")
 
 
-def test_onnx_model_is_verified_and_describes_itself(monkeypatch, capsys):
+def replace_models(monkeypatch):
+    """Replace the next models by that of `a.onnx`; return the list of their descriptions."""
+    descriptions = []
+
+    def encode(network, planes, about):
+        descriptions.append(about)
+        return Path("a.onnx").read_bytes()
+
+    monkeypatch.setattr(onnx_export, "encode_onnx_model", encode)
+    return descriptions
+
+
+def test_onnx_model_is_verified_and_describes_itself(model, monkeypatch, capsys):
     onnx, runtime = require("onnx"), require("onnxruntime")
-    require("onnxscript")
-    summary = json.loads(output(capsys, "export", "agent.zerolab", "a.onnx", "--json"))
-    assert summary["outputs"]["policy"]["shape"] == [9]
-    assert summary["outputs"]["outcome"]["shape"] == [3]
+    assert model["outputs"]["policy"]["shape"] == [9]
+    assert model["outputs"]["outcome"]["shape"] == [3]
     assert (
-        max(each["difference"] for each in summary["outputs"].values())
-        < summary["tolerance"]
-        == 1e-4
+        max(each["difference"] for each in model["outputs"].values()) < model["tolerance"] == 1e-4
     )
     with monkeypatch.context() as patch:
         patch.setattr(arrays, "MAX_AGENT_BYTES", 20_000)
@@ -208,13 +230,15 @@ def test_onnx_model_is_verified_and_describes_itself(monkeypatch, capsys):
         assert "the agent has" in line
         assert "expected at most 20,000" in line
         assert not Path("large.zerolab").exists()
+        descriptions = replace_models(patch)
         printed = output(capsys, "export", "runs/demo", "b.onnx")  # models can be larger
     assert "planes float32[batch, 1, 3, 3]" in printed
-    assert f"compared with the network on {summary['positions']} positions" in printed
+    assert f"compared with the network on {model['positions']} positions" in printed
     assert "tolerance of 1e-04" in printed
     assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
-    model = onnx.load("a.onnx")
-    about = {each.key: json.loads(each.value) for each in model.metadata_props}
+    properties = onnx.load("a.onnx").metadata_props
+    about = {each.key: json.loads(each.value) for each in properties}
+    assert descriptions == [about], "the agent file and the run have equal descriptions"
     assert (about["game"], about["planes"]) == (GAME, ["pieces"])
     assert about["actions"][:4] == ["a1", "b1", "c1", "a2"]
     assert about["outputs"]["outcome"].startswith("logits of win, draw and loss")
@@ -235,23 +259,10 @@ def softmax(logits):
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def test_onnx_model_that_differs_is_not_written(monkeypatch, capsys):
-    for package in ("onnx", "onnxruntime", "onnxscript"):
-        require(package)
-    exact_model = onnx_export.encode_onnx_model
-
-    def perturbed_model(network, planes, about):
-        weight = next(network.heads["policy"].parameters())
-        original = weight.detach().clone()
-        weight.data += 0.01
-        try:
-            return exact_model(network, planes, about)
-        finally:
-            weight.data = original
-
-    monkeypatch.setattr(onnx_export, "encode_onnx_model", perturbed_model)
+def test_onnx_model_that_differs_is_not_written(model, monkeypatch, capsys):
+    replace_models(monkeypatch)
     before = sorted(Path().iterdir())
-    line = refusal(capsys, "export", "runs/demo", "wrong.onnx")
+    line = refusal(capsys, "export", "runs/demo@0", "wrong.onnx")
     assert "the exported model's policy differs from the network's by" in line
     assert sorted(Path().iterdir()) == before
 

@@ -101,7 +101,7 @@ def test_failures_are_listed_even_if_report_fails(capsys, monkeypatch):
     def raise_disk_full(*arguments):
         raise UserError("the disk is full")
 
-    monkeypatch.setattr(study, "_work", lambda *arguments: {"a: a run": ["it is broken"]})
+    monkeypatch.setattr(study, "_perform", lambda *arguments: {"a: a run": ["it is broken"]})
     monkeypatch.setattr(study, "show_report", raise_disk_full)
     assert main(["study", "table-5.1"]) == 2
     printed = capsys.readouterr().err

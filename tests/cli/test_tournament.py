@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -23,11 +24,22 @@ def here(tmp_path, monkeypatch):
 SOME = ["random", "mcts:5", "mcts:40", "--game", "connect_four:4x4", "--games", "10"]
 
 
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory):
+    """The folder of a run with the networks 0 and 1."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    settings = ("iterations=1", "selfplay.episodes=2", "final_evaluation.games=0")
+    options = [part for each in settings for part in ("--set", each)]
+    assert main(["train", "--preset", "smoke", "--run", str(folder), *options]) == 0
+    return folder
+
+
 def output(capsys, *arguments):
     assert main(list(arguments)) == 0
     return capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_tournament_prints_ratings_and_reports(capsys):
     printed = output(capsys, "tournament", *SOME, "--openings", "2")
     ranks = [line.split()[1] for line in printed.splitlines()[1:4]]
@@ -59,6 +71,7 @@ def test_tournament_folder_has_all_reports(capsys, here):
     assert len(Path("t/pairs.csv").read_text().splitlines()) == 4
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_repeated_command_plays_no_games_again(capsys):
     first = output(capsys, "tournament", *SOME)
     (folder,) = Path("tournaments").iterdir()
@@ -68,6 +81,7 @@ def test_repeated_command_plays_no_games_again(capsys):
     assert (folder / "games.sqlite").stat().st_mtime_ns == written
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_players_can_join_existing_tournament(capsys):
     output(capsys, "tournament", *SOME, "--folder", "t")
     printed = json.loads(output(capsys, "tournament", "mcts:9", "--folder", "t", "--json"))
@@ -76,6 +90,7 @@ def test_players_can_join_existing_tournament(capsys):
     assert len(GameStore(Path("t/games.sqlite")).stages()) == 6
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_player_can_play_itself(capsys):
     twice = ["random", "random", "--game", "gobang:3x3:3", "--games", "200", "--json"]
     printed = json.loads(output(capsys, "tournament", *twice))
@@ -88,10 +103,10 @@ def test_player_can_play_itself(capsys):
     assert again == printed
 
 
-def test_repeated_games_are_reported(capsys):
+@pytest.mark.usefixtures("no_figures")
+def test_repeated_games_are_reported(tiny_run, capsys):
     """Two deterministic players cannot play 40 different games."""
-    train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
-    output(capsys, *train, "--set", "selfplay.episodes=2")
+    shutil.copytree(tiny_run, "runs/demo")
     two = ["runs/demo@0?simulations=0", "runs/demo@0?simulations=1"]
     printed = output(capsys, "tournament", *two, "--games", "40")
     assert "40 games, " in printed
@@ -122,9 +137,8 @@ def test_sequential_test_stops_early(capsys):
     assert "sequential test ended: the larger difference" in printed
 
 
-def test_sequential_test_of_deterministic_agents_needs_openings(capsys):
-    train = ["train", "--preset", "smoke", "--run", "runs/demo", "--set", "iterations=1"]
-    output(capsys, *train, "--set", "selfplay.episodes=2", "--set", "final_evaluation.games=0")
+def test_sequential_test_of_deterministic_agents_needs_openings(tiny_run, capsys):
+    shutil.copytree(tiny_run, "runs/demo")
     two = ["runs/demo@0?simulations=0", "runs/demo@0", "--sprt", "0", "50"]
     assert main(["match", *two, "--openings", "0"]) == 2
     assert "openings = 0: runs/demo@0?simulations=0 and runs/demo@0 play without randomness" in (
@@ -132,13 +146,10 @@ def test_sequential_test_of_deterministic_agents_needs_openings(capsys):
     )
 
 
-def test_rate_names_networks_after_their_run(capsys):
+def test_rate_names_networks_after_their_run(tiny_run, capsys):
     """The run's own file has the short name `@1`."""
-    train = ["train", "--preset", "smoke", "--set", "iterations=1", "--set", "selfplay.episodes=2"]
     for run in ("runs/a", "runs/b"):
-        output(capsys, *train, "--run", run)
-    first, second = (Path(run, "games.sqlite").read_bytes() for run in ("runs/a", "runs/b"))
-    assert first == second
+        shutil.copytree(tiny_run, run)
     rated = json.loads(output(capsys, "rate", "runs/a", "runs/b", "--json"))
     networks = {each["player"] for each in rated["players"] if "@" in each["player"]}
     assert networks >= {"runs/a@0", "runs/a@1", "runs/b@0", "runs/b@1"}
@@ -195,6 +206,7 @@ def test_refused_tournament_leaves_no_folder(capsys):
     assert not Path("t").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_changed_settings_of_folder_are_refused(capsys):
     output(capsys, "tournament", *SOME, "--folder", "t")
     assert main(["tournament", "--folder", "t", "--games", "12"]) == 2

@@ -44,8 +44,6 @@ class NaiveOthello:
 
     def _flipped(self, row: int, column: int, colour: int) -> list[tuple[int, int]]:
         flipped: list[tuple[int, int]] = []
-        if self.grid[row, column] != 0:
-            return flipped
         for step in DIRECTIONS:
             line = []
             for distance, stone in enumerate(_walk(self.grid, row, column, step), start=1):
@@ -57,14 +55,14 @@ class NaiveOthello:
                 break
         return flipped
 
-    def _cells(self, colour: int) -> list[int]:
-        rows, columns = self.grid.shape
-        return [
-            cell for cell in range(rows * columns) if self._flipped(*divmod(cell, columns), colour)
-        ]
+    def _cells(self, colour: int) -> Iterator[int]:
+        columns = self.grid.shape[1]
+        for cell in np.flatnonzero(self.grid == 0).tolist():
+            if self._flipped(*divmod(cell, columns), colour):
+                yield cell
 
     def legal_actions(self) -> list[int]:
-        return self._cells(self.mover) or [self.grid.size]
+        return list(self._cells(self.mover)) or [self.grid.size]
 
     def play(self, action: int) -> NaiveOthello:
         rows, columns = self.grid.shape
@@ -77,7 +75,7 @@ class NaiveOthello:
         return after
 
     def result(self) -> int | None:
-        if self._cells(self.mover) or self._cells(-self.mover):
+        if any(True for colour in (1, -1) for _ in self._cells(colour)):
             return None
         return int(np.sign(self.grid.sum()))
 

@@ -22,7 +22,7 @@ def test_example_is_short() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", ["hex:3x3", "hex:3x8", "hex:6x5", "hex:8x8"])
+@pytest.mark.parametrize("name", ["hex:3x3", "hex:6x5", "hex:8x8"])
 def test_law(name: str, check: Callable[[Any], None]) -> None:
     check(parse_game(name))
 
@@ -31,7 +31,7 @@ def test_law(name: str, check: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("columns", range(3, 9))
 def test_agrees_with_open_spiel(rows: int, columns: int) -> None:
     spiel_twin = spiel_start(f"hex(num_rows={rows},num_cols={columns})")
-    check_twin(parse_game(f"hex:{rows}x{columns}"), spiel_twin, 5000)
+    check_twin(parse_game(f"hex:{rows}x{columns}"), spiel_twin, 1000)
 
 
 def test_first_player_connects_top_and_bottom() -> None:

@@ -80,19 +80,17 @@ GOBANG = [(3, 3, 3), (3, 8, 3), (5, 5, 4), (6, 4, 3), (6, 6, 4), (7, 8, 5), (8, 
 @pytest.mark.parametrize(("rows", "columns", "length"), CONNECT_FOUR)
 def test_connect_four_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
     spiel_name = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
-    check_twin(
-        parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(spiel_name), 20000
-    )
+    check_twin(parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000)
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), GOBANG)
 def test_gobang_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
     spiel_name = f"mnk(m={columns},n={rows},k={length})"
-    check_twin(parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(spiel_name), 20000)
+    check_twin(parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000)
 
 
 def test_othello_agrees_with_open_spiel() -> None:
-    check_twin(parse_game("othello:8x8"), spiel_start("othello"), 20000)
+    check_twin(parse_game("othello:8x8"), spiel_start("othello"), 2000)
 
 
 def test_open_spiel_othello_has_same_first_player() -> None:

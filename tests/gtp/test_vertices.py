@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES, play_randomly
@@ -13,6 +13,7 @@ from zerolab.rules.position import Position
 
 @pytest.mark.parametrize("game", SMALL_GAMES)
 @given(seed=st.integers(0, 1 << 32), plies=st.integers(0, 12))
+@settings(max_examples=30)
 def test_parsing_inverts_naming(game, seed, plies):
     position = play_randomly(game, seed, plies)
     names = [vertex(position, action) for action in position.legal_actions]
@@ -23,6 +24,7 @@ def test_parsing_inverts_naming(game, seed, plies):
 
 @pytest.mark.parametrize("game", SMALL_GAMES)
 @given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=30)
 def test_drawing_shows_stone_at_vertex(game, seed):
     position = play_randomly(game, seed, 5)
     action = position.legal_actions[seed % len(position.legal_actions)]

@@ -54,8 +54,15 @@ def test_league_has_generations(uninterrupted):
     assert league.state.population.points.sum() == GAMES
 
 
-@pytest.mark.parametrize("stop", ["before the games", "between games and state", "after the state"])
-@pytest.mark.parametrize("batch", [0, 3])
+@pytest.mark.parametrize(
+    ("stop", "batch"),
+    [
+        ("before the games", 3),
+        ("between games and state", 0),
+        ("between games and state", 3),
+        ("after the state", 0),
+    ],
+)
 def test_interrupted_league_resumes_to_the_same_bytes(
     uninterrupted, stop, batch, tmp_path, monkeypatch
 ):

@@ -27,7 +27,7 @@ from zerolab.rules.rules import ONGOING
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
-from zerolab.search.search_settings import SearchSettings
+from zerolab.search.search_settings import SearchSettings, mcts_settings
 
 GAME = parse_game("connect_four:4x4")
 EVALUATOR = DetailedHashEvaluator(rules.action_count(GAME))
@@ -110,10 +110,9 @@ def test_games_do_not_depend_on_batching():
 
 def test_random_moves_take_one_simulation_off_the_clock():
     opposite = (OPTIMUM + 0.5) % 1.0
-    chosen = settings(("threshold", "check"), optimum=OPTIMUM)
-    values = np.full(
-        (1, 2, 2), [-14.0, opposite]
-    )  # searches to the limit, but always moves at random
+    chosen = settings(("threshold", "check", *PLAIN), optimum=OPTIMUM)
+    # A player that searches to the limit, but always moves at random.
+    values = np.full((1, 2, 5), [-14.0, opposite, 1.0, 0.0, 0.5])
     self_play = SelfPlaySettings(budget=chosen.clock)
     player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, LeagueParameters(0, values))
     player.start(1)
@@ -186,18 +185,18 @@ def test_evolution_finds_the_check_parameter_in_real_games(seed):
     Without selection, a population can converge anywhere: a mean distance below 0.08 has
     probability 0.16, and 0.004 for all three seeds.
     """
+    mcts = mcts_settings(16).model_copy(update={"tie_break": "random"})
     chosen = LeagueSettings.model_validate(
         {
-            "game": "gobang:3x3:3", "parameters": ("check",), "seed": seed, "generation": 500,
-            "search": {"simulations": 16, "selection": "uct", "leaf_evaluator": "playout"},
-            "temperature_plies": 0,
+            "game": "connect_four:4x4:3", "parameters": ("check",), "seed": seed,
+            "generation": 500, "search": mcts, "temperature_plies": 0,
         }
     )  # fmt: skip
     game, state = parse_game(chosen.game), LeagueState(first_generation(chosen))
     while numbers := state.next_game_numbers(chosen, 6000):
         pairs = draw_pairs(state.population, chosen, numbers)
         episodes = play_league_games(
-            game, chosen, UniformEvaluator(9), state.population, pairs, numbers.start
+            game, chosen, UniformEvaluator(4), state.population, pairs, numbers.start
         )
         state.rate_records(game, chosen, pairs, episodes.games)
     assert distance(state, 0) > distance(state, 4) > distance(state)

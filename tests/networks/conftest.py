@@ -52,7 +52,7 @@ def _trained(architecture: str, game: Game) -> Network:
     network = build_network(SMALL[architecture], game, seed=1)
     optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
     torch.manual_seed(2)
-    for _ in range(60):
+    for _ in range(40):
         planes = torch.randint(-1, 2, (32, 1, 6, 7)).float()
         outputs = network(planes)
         top = planes[:, 0, 0]

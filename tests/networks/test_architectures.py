@@ -143,7 +143,7 @@ def test_network_can_memorize_eight_positions(settings, game):
     policies = torch.eye(7)[torch.arange(8) % 7]
     values = torch.tensor([1.0, -1.0, 0.0, 0.5, -0.5, 1.0, -1.0, 0.0])
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(120):
+    for _ in range(60):
         outputs = network(planes)
         loss = (
             cross_entropy(outputs[POLICY], policies).mean()

@@ -32,13 +32,21 @@ def exporter():
 EVERY_HEAD = ("policy", "outcome", "reply", "action_values", "plies_left", "value")
 SMALL = {"blocks": 1, "filters": 16, "hidden": 16}
 CASES = {
-    "conv": ("gobang:6x6:4", {"name": "conv", "channels": 8, "hidden": (32, 16)}),
-    "gated": (
+    "conv": ("hex:5x5", {"name": "conv", "channels": 8, "hidden": (32, 16)}),
+    "gated, every head": (
         "othello:6x6",
-        {"name": "resnet", **SMALL, "squeeze_excite": 4, "heads": ("policy", "outcome")},
+        {
+            "name": "resnet",
+            **SMALL,
+            "squeeze_excite": 4,
+            "stem_filters": 8,
+            "heads": EVERY_HEAD,
+        },
     ),
-    "every head": ("hex:5x5", {"name": "resnet", **SMALL, "stem_filters": 8, "heads": EVERY_HEAD}),
-    "cells": ("othello:6x6", {"name": "fully_convolutional", **SMALL, "heads": EVERY_HEAD}),
+    "cells": (
+        "othello:6x6",
+        {"name": "fully_convolutional", **SMALL, "heads": ("policy", "action_values", "value")},
+    ),
     "columns": ("connect_four:5x4", {"name": "fully_convolutional", **SMALL}),
 }
 

@@ -198,8 +198,8 @@ def smoke(tmp_path_factory):
     """Study with real players on one game, because compiling all three takes minutes."""
     root = tmp_path_factory.mktemp("studies")
     arguments = ["--scale", "smoke", "--folder", str(root)]
-    work = StudyExecution.plan(Table51Study(), "smoke", root, ["gobang"])
-    assert work.perform_all(Here(), lambda view: None) == {}
+    execution = StudyExecution.plan(Table51Study(), "smoke", root, ["gobang"])
+    assert execution.perform_all(Here(), lambda view: None) == {}
     assert main(["study", "table-5.1", *arguments, "--only", "gobang"]) == 0
     return root, arguments
 

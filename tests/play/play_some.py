@@ -28,7 +28,7 @@ def agents():
 
 def settings(**changes):
     players = {agent.name: "" for agent in agents()}
-    defaults = {"game": NAME, "games": 300, "openings": 2, "seed": 4, "players": players}
+    defaults = {"game": NAME, "games": 120, "openings": 2, "seed": 4, "players": players}
     return TournamentSettings(**{**defaults, **changes})
 
 

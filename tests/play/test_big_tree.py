@@ -23,7 +23,7 @@ SEARCH = SearchSettings.model_validate({"simulations": 8, "noise": {"fraction": 
 C, FIRST_PLAY = 3.0, -1.0
 
 
-def play(games=60, at_once=1, **changes):
+def play(games=40, at_once=1, **changes):
     """Return the games and the tree."""
     mode = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
     searches = ServiceSettings(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
@@ -32,6 +32,16 @@ def play(games=60, at_once=1, **changes):
         played = player.play(games)
         assert service.search_counts["asked"] == service.search_counts["searched"]
     return played, player.tree
+
+
+@pytest.fixture(scope="module")
+def games_one_by_one():
+    return play()
+
+
+@pytest.fixture(scope="module")
+def games_at_once():
+    return play(at_once=16)
 
 
 def positions(game):
@@ -50,9 +60,12 @@ def result_for_mover(position, game):
     return game.result if position.first_to_move else -game.result
 
 
-@pytest.mark.parametrize("at_once", [1, 16])
-def test_node_statistics_count_all_games_through_its_position(at_once):
-    played, tree = play(at_once=at_once)
+def test_node_statistics_count_all_games_through_its_position(games_one_by_one, games_at_once):
+    for played, tree in (games_one_by_one, games_at_once):
+        check_node_statistics(played, tree)
+
+
+def check_node_statistics(played, tree):
     visits, returns, paths = Counter(), Counter(), {}
     for game in played.games:
         for ply, position in enumerate(positions(game)):
@@ -68,9 +81,9 @@ def test_node_statistics_count_all_games_through_its_position(at_once):
             assert node.action_visits.sum() == node.visits
 
 
-def test_every_move_has_the_highest_score():
+def test_every_move_has_the_highest_score(games_one_by_one):
     """Recompute the scores for every move from the preceding games alone."""
-    played, _ = play()
+    played, _ = games_one_by_one
     visits, returns, chosen = Counter(), Counter(), Counter()
     examples = played.examples
     for game in played.games:
@@ -121,8 +134,8 @@ def test_examples_agree_with_games_and_search_service():
     np.testing.assert_array_equal(examples.policies[rows], results.policies.astype(np.float16))
 
 
-def test_games_do_not_depend_on_threads_or_slots():
-    one, other = play(at_once=16), play(at_once=16, threads=1, slots=3)
+def test_games_do_not_depend_on_threads_or_slots(games_at_once):
+    one, other = games_at_once, play(at_once=16, threads=1, slots=3)
     assert one[0].games == other[0].games
     columns = (each.examples.columns().values() for each in (one[0], other[0]))
     for a, b in zip(*columns, strict=True):
@@ -132,7 +145,7 @@ def test_games_do_not_depend_on_threads_or_slots():
 def test_larger_c_visits_more_positions():
     def distinct(c):
         mode = {"name": "big_tree", "c": c, "games_at_once": 4}
-        settings = SelfPlaySettings(episodes=60, mode=mode, late_policy_target="visits")
+        settings = SelfPlaySettings(episodes=30, mode=mode, late_policy_target="visits")
         evaluator = HashEvaluator(rules.action_count(GAME))
         result = play_with_service(GAME, settings, SEARCH, evaluator, 3, 2)
         return len(np.unique(result.examples.states, axis=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
@@ -108,7 +108,11 @@ def test_arbitrary_text_is_read_or_gets_one_line(content):
         assert all(result.result in (1, 0, -1) for result in records.results)
 
 
-@given(st.lists(st.tuples(st.text(), st.text(), st.sampled_from((1, 0, -1))), min_size=1))
+_NAMES = st.text(max_size=12)
+
+
+@given(st.lists(st.tuples(_NAMES, _NAMES, st.sampled_from((1, 0, -1))), min_size=1, max_size=4))
+@settings(max_examples=50)
 def test_escaped_names_are_restored(games):
     """Names with any printable characters are restored from the standard's escapes."""
     expected = [

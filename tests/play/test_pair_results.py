@@ -176,7 +176,7 @@ def test_games_drawn_from_model_fit_it():
     random = np.random.default_rng(3)
     strengths = {f"p{n}": 0.4 * n for n in range(8)}
     values = []
-    for _ in range(60):
+    for _ in range(30):
         games = synthetic(strengths, 40, random)
         values.append(goodness_of_fit(pair_results(games), rate(games)).p_value)
     assert 0.35 < np.mean(values) < 0.65

@@ -13,7 +13,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("connect_four:5x6")
-SEARCH = SearchSettings(simulations=12)
+SEARCH = SearchSettings(simulations=4)
 
 
 def play(random_opening_plies, **settings):
@@ -29,16 +29,21 @@ def random_lengths(episodes):
     return np.array([(~moves.full[moves.games == game.number]).sum() for game in episodes.games])
 
 
-def test_opening_lengths_are_uniform():
-    lengths = random_lengths(play(4))
+@pytest.fixture(scope="module")
+def many_games():
+    return play(4)
+
+
+def test_opening_lengths_are_uniform(many_games):
+    lengths = random_lengths(many_games)
     counts = np.bincount(lengths, minlength=5)
     assert len(counts) == 5
     # 80 games of each length are expected; 4 standard deviations are 32.
     assert (np.abs(counts - 80) < 32).all()
 
 
-def test_random_plies_come_first_and_are_uniform():
-    moves = play(4).examples
+def test_random_plies_come_first_and_are_uniform(many_games):
+    moves = many_games.examples
     for number in range(400):
         full = moves.full[moves.games == number]
         assert (np.diff(full.astype(int)) >= 0).all()
@@ -52,8 +57,8 @@ def test_random_plies_come_first_and_are_uniform():
 )
 def test_random_openings_do_not_depend_on_layout(budget):
     one, other = (
-        play(6, episodes=24, budget=budget, **layout)
-        for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 4})
+        play(6, episodes=12, budget=budget, **layout)
+        for layout in ({"threads": 1, "parallel_games": 64}, {"threads": 3, "parallel_games": 2})
     )
     assert one.games == other.games
     columns = (each.examples.columns().values() for each in (one, other))
@@ -66,7 +71,7 @@ def test_random_plies_are_off_by_default():
 
 
 def test_random_plies_cost_one_simulation():
-    episodes = play(6, episodes=50, budget={"name": "kl_gain", "every": 6, "least": 6, "most": 24})
+    episodes = play(6, episodes=20, budget={"name": "kl_gain", "every": 6, "least": 6, "most": 24})
     quick = int((~episodes.examples.full).sum())
     searched = int(episodes.examples.full.sum())
     assert quick > 0

@@ -34,7 +34,7 @@ def cluster_on_this_machine():
         patch.delenv("RAY_ADDRESS", raising=False)
         yield
     if ActorGroup.current:
-        ActorGroup.current.end()
+        ActorGroup.current.terminate()
 
 
 def local_results(searches):
@@ -80,10 +80,12 @@ def test_killed_actor_is_restarted():
 
 def test_errors_of_actors_are_reported_and_end_them():
     failing_spec = partial(parse_game, "chess:8x8")
-    with pytest.raises(UserError, match=r"an actor of the search service has failed .*chess"):
-        RaySearchService(NAME, failing_spec, SEARCHES, 2).__enter__()
     with pytest.raises(KeyboardInterrupt), RaySearchService(NAME, SPEC, SEARCHES, 2):
         raise KeyboardInterrupt
+    assert ActorGroup.current is None
+    assert not ray.is_initialized()
+    with pytest.raises(UserError, match=r"an actor of the search service has failed .*chess"):
+        RaySearchService(NAME, failing_spec, SEARCHES, 1).__enter__()
     assert ActorGroup.current is None
     assert not ray.is_initialized()
 

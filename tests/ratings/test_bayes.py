@@ -32,9 +32,9 @@ def probabilities(lead, draw_elo):
     return wins, 1 - wins - losses, losses
 
 
-@pytest.mark.parametrize(("players", "games_a_pair", "rounds"), [(33, 20, 40), (82, 10, 15)])
+@pytest.mark.parametrize(("players", "games_a_pair", "rounds"), [(33, 20, 20), (82, 10, 8)])
 def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair, rounds):
-    """Fewer than 1 of 1,000 seeds would give a coverage outside 92 to 98 % by chance."""
+    """By chance, independent intervals would have another coverage in 1 of 1,000 runs."""
     random = np.random.default_rng(players)
     is_covered, errors, advantages, draw_elos = [], [], [], []
     for _ in range(rounds):
@@ -81,7 +81,7 @@ def test_two_players_match_closed_form():
     )
 
 
-def bayeselo(results, rounds=20_000):
+def bayeselo(results, rounds=5_000):
     """Rate with BayesElo's algorithm, minorisation-maximisation [Hunter2004; BayesElo].
 
     Its prior consists of virtual draws with every opponent, in proportion to the games played.
@@ -186,7 +186,7 @@ def connected_results(rows):
 
 
 @given(outcomes, st.permutations(range(5)))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_ratings_do_not_depend_on_order_or_names(rows, order):
     results = connected_results(rows)
     ratings = rate(results)
@@ -198,7 +198,7 @@ def test_ratings_do_not_depend_on_order_or_names(rows, order):
 
 
 @given(outcomes)
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_swapping_colours_negates_advantage(rows):
     results = connected_results(rows)
     ratings = rate(results)
@@ -209,7 +209,7 @@ def test_swapping_colours_negates_advantage(rows):
 
 
 @given(outcomes)
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_superiority_and_covariance_are_consistent(rows):
     ratings = rate(connected_results(rows))
     likelihoods, n = ratings.los(), len(ratings.players)

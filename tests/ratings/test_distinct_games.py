@@ -64,10 +64,10 @@ def repetitive_match(random, draws):
 def test_repetitions_do_not_raise_error_rate(draws):
     """About 5 % of matches pass 0.95; if repetitions counted, about a quarter would."""
     random = np.random.default_rng(3)
-    matches = [repetitive_match(random, draws) for _ in range(600)]
+    matches = [repetitive_match(random, draws) for _ in range(300)]
     passed = np.mean([rate(games).difference("a", "b").los >= 0.95 for games in matches])
     assert passed < 0.05 + 3 * (0.05 * 0.95 / len(matches)) ** 0.5
-    without_actions = [[game._replace(actions=None) for game in games] for games in matches[:200]]
+    without_actions = [[game._replace(actions=None) for game in games] for games in matches[:100]]
     passed_with_repetitions = np.mean(
         [rate(games).difference("a", "b").los >= 0.95 for games in without_actions]
     )

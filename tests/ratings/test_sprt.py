@@ -102,10 +102,10 @@ def test_pairs_with_repeated_games_are_ignored():
 
 
 def test_repeating_two_games_never_decides():
-    repeated = games_of_a([1, 1] * 500, ["x", "y"] * 500)
+    repeated = games_of_a([1, 1] * 100, ["x", "y"] * 100)
     count, verdict = Sprt(0, 50).judge_games("a", repeated)
-    assert (count, verdict.state) == (1000, "continue")
-    different = games_of_a([1, 1] * 500)
+    assert (count, verdict.state) == (200, "continue")
+    different = games_of_a([1, 1] * 100)
     count, verdict = Sprt(0, 50).judge_games("a", different)
     assert verdict.state == "accept H1"
     assert count < 60
@@ -122,12 +122,12 @@ def test_judge_stops_at_deciding_pair():
 
 
 def test_repeated_games_do_not_raise_error_rate():
-    """Equal players with 30 lines; if repetitions counted, a quarter of the tests would err."""
+    """Equal players with 30 lines; if repetitions counted, a sixth of the tests would err."""
     random = np.random.default_rng(6)
     is_wrong = []
     for _ in range(200):
         outcomes = random.choice([1, 0, -1], (30, 2))
-        lines = random.integers(0, 30, 300)
+        lines = random.integers(0, 30, 120)
         games = games_of_a(outcomes[lines].reshape(-1).tolist(), np.repeat(lines, 2).tolist())
         is_wrong.append(Sprt(0, 50).judge_games("a", games)[1].state == "accept H1")
     assert np.mean(is_wrong) < 0.1  # 5 % plus three standard deviations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerolab.replay import rows as table
@@ -77,6 +77,7 @@ MERGERS = {
     parts=st.lists(st.lists(st.integers(0, 12), max_size=20), min_size=1, max_size=5),
     removed=st.lists(st.sets(st.integers(0, 12)), min_size=5, max_size=5),
 )
+@settings(max_examples=30)
 def test_merged_rows_equal_a_plain_dictionary(name, parts, removed):
     merging, share = MERGERS[name]
     rows, naive, live = RowPool(), NaiveMerger(share), set()

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.example_facts import example_facts
@@ -71,6 +71,7 @@ class NaiveWindow:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weight", [0, 0.8])
 @given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
+@settings(max_examples=40)
 def test_contents_equal_a_plain_list(size, weight, played):
     contents = WindowContents(size, NewestMerging(weight=weight) if weight else NoMerging())
     naive = NaiveWindow(size, weight)
@@ -90,6 +91,7 @@ def test_contents_equal_a_plain_list(size, weight, played):
 
 @pytest.mark.parametrize("size", SIZES)
 @given(played=st.lists(st.lists(st.integers(0, 14), max_size=12), min_size=1, max_size=8))
+@settings(max_examples=40)
 def test_window_is_restored_from_the_first_needed_iteration(size, played):
     whole = WindowContents(size, NoMerging())
     for iteration, ids in enumerate(played, 1):

@@ -19,9 +19,9 @@ from zerolab.search.rave import Rave
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import UNSEEN, empty_tree_arrays
 
-GAMES = ("connect_four:4x5:3", "othello:4x4", "gobang:3x4:3")
-# Every pair of game and leaf evaluator compiles another set of kernels.
-WITH_NETWORK = [(name, "network") for name in GAMES]
+# Every pair of game and leaf evaluator compiles another set of kernels. Hand-made trees below also
+# have leaves without playout moves.
+GAME = "othello:4x4"
 
 
 class Node:
@@ -58,9 +58,7 @@ def later_actions(actions, t, all_movers):
     return set(actions[t:] if all_movers else actions[t::2])
 
 
-def naive_search(
-    position, evaluator, simulations, c, k, key, playout, *, all_movers, playout_moves
-):
+def naive_search(position, evaluator, simulations, c, k, key, *, all_movers, playout_moves):
     root = Node(position, np.float32(1))
     for number in range(simulations + 1):
         path, actions = [root], []
@@ -77,7 +75,7 @@ def naive_search(
                 total += priors[0, action]
             for action in leaf.position.legal_actions:
                 leaf.children[action] = Node(leaf.position.play(action), priors[0, action] / total)
-            if playout and leaf is not root:
+            if leaf is not root:
                 remaining = simulations - number + 1
                 value, playout_actions = one_playout(leaf.position, streams.fold(key, remaining))
         value = np.float32(value)
@@ -123,29 +121,23 @@ def require_same_tree(search, b, node, expected):
 
 
 @pytest.mark.parametrize("all_movers", [False, True])
-@pytest.mark.parametrize(
-    ("name", "leaf"),
-    [*WITH_NETWORK, (GAMES[1], "playout"), (GAMES[1], "playout with its moves")],
-)
-def test_agrees_with_the_definition(name, all_movers, leaf):
-    positions = some_positions(name, 2)
+@pytest.mark.parametrize("playout_moves", [False, True])
+def test_agrees_with_the_definition(all_movers, playout_moves):
+    positions = some_positions(GAME, 2)
     game = positions[0].game
-    uses_playout_moves = leaf == "playout with its moves"
-    options = {"all_movers": all_movers, "playout_moves": uses_playout_moves}
+    options = {"all_movers": all_movers, "playout_moves": playout_moves}
     settings = SearchSettings.model_validate(
         {
             "simulations": 50,
             "selection": {"name": "rave", "c": 1.3, "equivalence": 30, **options},
-            "leaf_evaluator": leaf.split()[0],
+            "leaf_evaluator": "playout",
         }
     )
     evaluator = HashEvaluator(rules.action_count(game))
     search = run(game, settings, evaluator, positions)
     keys = streams.stream_keys(0, 0, np.arange(2), np.arange(2), streams.PLAYOUT)
     for b, position in enumerate(positions):
-        expected = naive_search(
-            position, evaluator, 50, 1.3, 30, keys[b], leaf != "network", **options
-        )
+        expected = naive_search(position, evaluator, 50, 1.3, 30, keys[b], **options)
         require_same_tree(search, b, 0, expected)
 
 
@@ -253,16 +245,15 @@ def test_counts_exceed_the_float32_integer_range():
     assert tree.statistics[0, 0, TOTAL] == 2**24 + 16
 
 
-@pytest.mark.parametrize(("name", "leaf"), [*WITH_NETWORK, (GAMES[1], "playout")])
-def test_equivalence_zero_is_bitwise_equal_to_puct(name, leaf):
-    positions = some_positions(name, 3)
+def test_equivalence_zero_is_bitwise_equal_to_puct():
+    positions = some_positions(GAME, 3)
     game = positions[0].game
     evaluator = HashEvaluator(rules.action_count(game))
     puct, rave = (
         run(
             game,
             SearchSettings.model_validate(
-                {"simulations": 80, "selection": selection, "leaf_evaluator": leaf}
+                {"simulations": 80, "selection": selection, "leaf_evaluator": "playout"}
             ),
             evaluator,
             positions,
@@ -276,12 +267,14 @@ def test_equivalence_zero_is_bitwise_equal_to_puct(name, leaf):
 
 
 def test_equivalence_defaults_to_the_number_of_simulations():
-    start = Position.start("gobang:5x5:4")
+    start = Position.start("othello:6x6")
     trees = [
         run(
             start.game,
-            SearchSettings.model_validate({"simulations": 70, "selection": selection}),
-            HashEvaluator(25),
+            SearchSettings.model_validate(
+                {"simulations": 70, "selection": selection, "leaf_evaluator": "playout"}
+            ),
+            HashEvaluator(37),
             [start],
         )._tree.visits
         for selection in (

@@ -11,7 +11,6 @@ from search.naive import HashEvaluator, Rules
 from search.naive import search as naive_search
 from search.test_search import run, some_positions
 from zerolab.rules.position import Position
-from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
@@ -66,10 +65,9 @@ def _searched(simulations: int = 400) -> Search:
         {
             "simulations": simulations,
             "selection": {"name": "puct", "c": 1.7},
-            "leaf_evaluator": "playout",
         }
     )
-    search = Search(position.game, settings, UniformEvaluator(5), 1)
+    search = Search(position.game, settings, HashEvaluator(5), 1)
     search.set_root(_SLOT, position.state[None])
     search.start_search(_SLOT, _KEYS, _KEYS)
     search.run()
@@ -78,7 +76,7 @@ def _searched(simulations: int = 400) -> Search:
 
 def test_node_visits_are_one_plus_child_visits() -> None:
     search = _searched()
-    for path in ([], [2], [2, 1], [0, 4]):
+    for path in ([], [3], [4, 0], [0, 4]):
         node = search.node(0, path)
         assert node is not None
         terminal_visits = sum(child.visits for child in node.children if child.outcome is not None)

@@ -34,7 +34,7 @@ from zerolab.search.rhea import (
 )
 from zerolab.testing.samples import ongoing_sample_positions
 
-NAMES = ("connect_four:5x5", "othello:4x4", "gobang:4x4:3")
+NAMES = ("connect_four:5x5", "othello:4x4")
 
 
 def fitness_of(position, genes, playouts, key=0):
@@ -137,7 +137,7 @@ GAMES.implement(Counted, CountedRules)
     ],
 )
 def test_budget_is_exactly_n_playouts(budget, horizon):
-    game = Counted(parse_game("gobang:5x5"), np.zeros(2, np.int64))
+    game = Counted(parse_game("connect_four:5x5"), np.zeros(2, np.int64))
     start = compiled_rules.start(game.inner)[None]
     settings = RheaSettings(horizon=horizon, **budget)
     rhea_actions(game, settings, start, some_keys(1))
@@ -242,9 +242,11 @@ def expectation(position, genes, plies=0):
 
 
 @pytest.mark.parametrize("genes", [[0], [2**63, 2**64 - 1], [3 * 2**62, 2**62, 0]])
-@pytest.mark.parametrize("moves", [[4, 0, 1], [0, 4, 8, 2], [0, 1, 2]])
+@pytest.mark.parametrize(
+    "moves", [[1, 0, 0, 1, 1, 1, 0, 0, 2, 2], [2, 2, 2, 1, 2, 1, 1, 1], [3, 0, 2, 1, 0, 2, 3, 3, 0]]
+)
 def test_fitness_converges_to_the_exact_expectation(moves, genes):
-    position = Position.start("gobang:3x3:3")
+    position = Position.start("connect_four:4x4")
     for move in moves:
         position = position.play(move)
     count = 40_000
@@ -285,7 +287,7 @@ def test_full_mutation_is_random_search():
 
 @examples(max_examples=60)
 @given(
-    name=st.sampled_from(["othello:4x4", "othello:5x5", "connect_four:4x5", "gobang:3x3:3"]),
+    name=st.sampled_from(["othello:4x4", "othello:5x5", "connect_four:4x5"]),
     seed=st.integers(0, 2**32 - 1),
     share=st.floats(0, 1),
     size=st.integers(1, 6),

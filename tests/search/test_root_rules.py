@@ -17,6 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import ONGOING, WIN
+from zerolab.search import methods
 from zerolab.search.root_rules import considered_visits
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
@@ -127,17 +128,27 @@ def test_gumbel_and_dirichlet_noise_exclude_each_other():
         mixed.check_self_play()
 
 
-def test_gumbel_plays_proven_wins_and_avoids_proven_losses():
-    position = Position.start("connect_four:4x4")
-    for move in ("0", "1", "0", "1", "0", "1"):
-        position = position.play(move)
-    settings = gumbel(16, 40, proven_values=True)
-    search = run(position.game, settings, HashEvaluator(4), [position])
-    best = position.parse("0")
-    assert search.policies(SLOTS[:1])[0, best] == 1
-    assert search.choose(SLOTS[:1], KEYS[:1], np.zeros(1, bool))[0] == best
-    search = run(position.game, settings, HashEvaluator(4), [position.play("3")])
-    assert search.choose(SLOTS[:1], KEYS[:1], np.zeros(1, bool))[0] == position.parse("1")
+def test_gumbel_avoids_proven_losses():
+    """The root rule is called from Python, on a tree that another root rule has searched."""
+    start = Position.start("connect_four:4x4")
+    puct = validate(SearchSettings, {"simulations": 12, "proven_values": True})
+    search = run(start.game, puct, HashEvaluator(4), [start])
+    tree, root = search._tree, gumbel(4, 4).root.build()
+    state = search._search_state._replace(
+        requested=np.array([4]), root_rule_state=methods.empty_root_rule_state(root, 1, 4)
+    )
+    weights = np.zeros(4, np.int64)
+    for lost in range(4):
+        tree.proven_result[0, 1:5] = np.where(np.arange(4) == lost, WIN, ONGOING)
+        tree.visits[0, :5] = [1, 0, 0, 0, 0]
+        methods.prepare_root(root, tree, state, None, 0)
+        state.root_rule_state.noisy_logits[0, lost] = 100  # the best move except for the proof
+        assert methods.descent_start(root, None, tree, state, 0) in {1, 2, 3, 4} - {1 + lost}
+        for most in (0, 1, 3):
+            tree.visits[0, 1:5] = np.where(np.arange(4) == lost, most, min(most, 1))
+            methods.write_move_weights(root, None, tree, state, 0, False, weights)
+            assert weights.sum() == 1
+            assert weights[lost] == 0
 
 
 FORCED = {

@@ -20,9 +20,9 @@ SLOTS = np.arange(4)
 KEYS = streams.stream_keys(2, 0, SLOTS, SLOTS, streams.PLAYOUT)
 
 
-def prepared(settings, evaluator=None):
-    """Return an unstarted search of four Connect Four 5x5 positions, and the positions."""
-    positions = some_positions("connect_four:5x5", 4)
+def prepared(settings, evaluator=None, name="connect_four:5x5"):
+    """Return an unstarted search of four positions, and the positions."""
+    positions = some_positions(name, 4)
     search = Search(positions[0].game, settings, evaluator or HashEvaluator(5), 4)
     search.set_root(SLOTS, np.array([position.state for position in positions]))
     return search, positions
@@ -97,7 +97,7 @@ def test_extended_searches_equal_uninterrupted_ones():
 
 def test_extended_searches_draw_new_playouts():
     settings = SearchSettings.model_validate({"simulations": 8, "leaf_evaluator": "playout"})
-    search, _ = prepared(settings)
+    search, _ = prepared(settings, HashEvaluator(17), "othello:4x4")
     search.start_search(SLOTS, KEYS, KEYS)
     before = search._search_state.playout_key.copy()
     search.run()
@@ -126,34 +126,38 @@ def test_policies_are_visit_shares_and_moves_follow_them():
     assert np.isnan(search.root_draws(SLOTS)).all()
 
 
-CELLS, SIMULATIONS, TREES = 36, 25, 720
+COLUMNS, SIMULATIONS, TREES = 8, 5, 720
 
 
-def visits_of_mcts(tie_break, trees=TREES, key=0):
-    """Return root visits of plain MCTS with fewer simulations than cells, [trees, CELLS]."""
-    start = Position.start("gobang:6x6:4")
-    settings = mcts_settings(SIMULATIONS).model_copy(update={"tie_break": tie_break})
-    search = run(start.game, settings, UniformEvaluator(CELLS), [start] * trees, key)
+def visits_of_mcts(trees=TREES, key=0):
+    """Return root visits of plain MCTS with random ties, int32[trees, COLUMNS].
+
+    The search has fewer simulations than the board has columns.
+    """
+    start = Position.start("connect_four:8x8")
+    settings = mcts_settings(SIMULATIONS).model_copy(update={"tie_break": "random"})
+    search = run(start.game, settings, UniformEvaluator(COLUMNS), [start] * trees, key)
     return search.visits(np.arange(trees))
 
 
 def test_random_ties_visit_all_actions_equally_often():
-    visits = visits_of_mcts("random")
+    visits = visits_of_mcts()
     assert visits.max() == 1
     tried = visits.sum(axis=0)
-    share = SIMULATIONS / CELLS
+    share = SIMULATIONS / COLUMNS
     deviation = np.sqrt(TREES * share * (1 - share))
     assert tried == pytest.approx(TREES * share, abs=4.5 * deviation)
 
 
 def test_random_ties_depend_only_on_their_stream():
-    visits = visits_of_mcts("random", 9)
-    assert (visits_of_mcts("random", 3) == visits[:3]).all()
-    assert (visits_of_mcts("random", 9, key=1) != visits).any()
-    assert len(np.unique(visits, axis=0)) == 9
+    visits = visits_of_mcts(9)
+    assert (visits_of_mcts(3) == visits[:3]).all()
+    assert (visits_of_mcts(9, key=1) != visits).any()
+    assert len(np.unique(visits, axis=0)) > 3
 
 
-def test_first_tie_break_never_visits_the_last_cells():
+def test_first_tie_break_never_visits_the_last_columns():
     """Evaluation opponents therefore need random tie-breaks."""
-    tried = visits_of_mcts("first", 20).sum(axis=0)
-    assert tried.tolist() == [20] * SIMULATIONS + [0] * (CELLS - SIMULATIONS)
+    start, settings = Position.start("connect_four:8x8"), SearchSettings(simulations=SIMULATIONS)
+    visits = run(start.game, settings, UniformEvaluator(COLUMNS), [start]).visits(SLOTS[:1])[0]
+    assert visits.tolist() == [1] * SIMULATIONS + [0] * (COLUMNS - SIMULATIONS)

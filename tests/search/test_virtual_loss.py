@@ -110,10 +110,15 @@ def test_growing_trees_keep_their_waiting_leaves():
     check_tree(search, 0)
 
 
+# One set of compiled kernels for two tests; the first reaches no end of a game.
+DRAWS_AND_PROOFS = {"draw_value": 0.3, "proven_values": True}
+
+
 def test_draw_probabilities_are_means():
-    positions = some_positions("connect_four:4x4", 2, plies=2)
-    evaluator = DetailedHashEvaluator(4)
-    search = run(positions[0].game, settings(8, draw_value=0.3), evaluator, positions)
+    positions = some_positions("connect_four:6x7", 2, plies=2)
+    evaluator = DetailedHashEvaluator(7)
+    search = run(positions[0].game, settings(8, **DRAWS_AND_PROOFS), evaluator, positions)
+    assert search.counts["proven"] == 0
     tree = search._tree
     for b in range(2):
         for node in range(tree.node_count[b]):
@@ -130,8 +135,8 @@ def test_draw_probabilities_are_means():
 
 def test_proven_values_stay_exact():
     positions = some_positions("connect_four:4x4", 80, plies=15)
-    search_settings = settings(8, proven_values=True, simulations=400)
-    search = run(positions[0].game, search_settings, HashEvaluator(4), positions)
+    search_settings = settings(8, simulations=400, **DRAWS_AND_PROOFS)
+    search = run(positions[0].game, search_settings, DetailedHashEvaluator(4), positions)
     states, results, _ = proven_positions(search)
     solver = Solver(positions[0].game)
     assert [np.sign(solver.value(state)) for state in states] == results.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import time
@@ -120,6 +121,29 @@ def in_child(work: Callable[[], object]) -> str:
         message = pipe.read()
     assert os.waitpid(child, 0)[1] == 0
     return message
+
+
+def snapshots(folder: Path, copies: Path) -> int:
+    """Train, and copy the run before each operation that can change files; return their number.
+
+    A copy has what a process killed at that moment would leave behind.
+    """
+    count, is_copying = 0, False
+
+    def copy(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal count, is_copying
+        if is_copying or not _can_change_files(event, arguments):
+            return
+        is_copying = True
+        if folder.is_dir():
+            shutil.copytree(folder, copies / str(count))
+        count += 1
+        is_copying = False
+
+    sys.addaudithook(copy)
+    train(folder)
+    is_copying = True  # hooks cannot be removed
+    return count
 
 
 _CHANGING_EVENTS = {"os.rename", "os.remove", "os.truncate", "os.mkdir", "sqlite3.connect"}

@@ -44,9 +44,9 @@ class Solved(Tiny):
 
 @pytest.fixture(scope="module")
 def finished_execution(tmp_path_factory):
-    work = execution_in(tmp_path_factory.mktemp("solved"), Solved())
-    assert work.perform_all(LocalWorkers(2), lambda view: None) == {}
-    return work
+    execution = execution_in(tmp_path_factory.mktemp("solved"), Solved())
+    assert execution.perform_all(LocalWorkers(2), lambda view: None) == {}
+    return execution
 
 
 def test_positions_are_planned_once_in_the_first_part_that_needs_them():
@@ -68,7 +68,7 @@ def test_runs_wait_for_their_positions_and_use_them(finished_execution):
     played, learnt = finished_execution.results().runs
     assert [record.positions for record in played.records_of(AccuracyRecord)] == [20, 20]
     saved = saved_settings(RunFolder.open(learnt.path)).supervised.digest
-    copy = RunFolder.open(learnt.path).solved_positions_path(ALL.file)
+    copy = RunFolder.open(learnt.path).solved_positions_path(ALL.file_name)
     assert saved == solved_file_settings(copy)["supervised.digest"]
     parts = {record.part: record.positions for record in learnt.records_of(SupervisedRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
@@ -98,8 +98,8 @@ def test_impossible_positions_are_reported(tmp_path):
             )  # fmt: skip
             return Design([run])
 
-    work = execution_in(tmp_path, Impossible())
-    failures = work.perform_all(LocalWorkers(1), lambda view: None)
+    execution = execution_in(tmp_path, Impossible())
+    failures = execution.perform_all(LocalWorkers(1), lambda view: None)
     assert list(failures) == ["play: positions late"]
     assert "before ply 9" in " ".join(failures["play: positions late"])
-    assert work.progress().finished_runs == 0
+    assert execution.progress().finished_runs == 0

@@ -29,9 +29,9 @@ class Sourced(Tiny):
 
 
 def test_run_waits_for_its_source(tmp_path):
-    work = execution_in(tmp_path, Sourced())
-    assert work.perform_all(LocalWorkers(2), lambda view: None) == {}
-    learner, source = (RunFolder.open(run.path) for run in work.results().runs)
+    execution = execution_in(tmp_path, Sourced())
+    assert execution.perform_all(LocalWorkers(2), lambda view: None) == {}
+    learner, source = (RunFolder.open(run.path) for run in execution.results().runs)
     stored = read_network_file(source.weights_path(source.progress.best))
     head = features_head(saved_settings(learner))
     assert head.source == Sourced().planned_design("smoke").runs[1].key
@@ -57,11 +57,11 @@ def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
     (source,) = execution_in(tmp_path, OnlySource()).results().runs
     run = RunFolder.open(source.path)
     run.weights_path(run.progress.best).write_bytes(b"damaged")
-    work = execution_in(tmp_path, WithOthers())
-    failures = work.perform_all(LocalWorkers(1), lambda view: None)
+    execution = execution_in(tmp_path, WithOthers())
+    failures = execution.perform_all(LocalWorkers(1), lambda view: None)
     assert list(failures) == ["a: learner/seed=0"]
     assert "is damaged" in failures["a: learner/seed=0"][0]
-    assert {run.factors["way"] for run in work.results().runs} >= {"other"}
+    assert {run.factors["way"] for run in execution.results().runs} >= {"other"}
 
 
 def test_key_depends_on_the_source():
@@ -80,6 +80,6 @@ def test_run_without_its_source_is_not_started(tmp_path):
             learner, _ = super().design(scale, seeds).runs
             return Design([learner])
 
-    work = execution_in(tmp_path, WithoutSource())
-    assert work.perform_all(LocalWorkers(1), lambda view: None) == {}
-    assert work.progress().finished_runs == 0
+    execution = execution_in(tmp_path, WithoutSource())
+    assert execution.perform_all(LocalWorkers(1), lambda view: None) == {}
+    assert execution.progress().finished_runs == 0

@@ -49,7 +49,7 @@ def test_design_has_unique_names(name, scale):
     keys = [item.key for item in design.tournaments]
     assert len(set(keys)) == len(keys)
     for item in design.tournaments:
-        assert item.pairs >= 1
+        assert item.pair_count >= 1
         assert item.games_per_pair % 2 == 0  # half with each colour
         assert all(run in design.runs for run in item.run_by_player.values())
 

@@ -169,17 +169,17 @@ def test_damaged_computation_result_is_listed(tmp_path):
 
     done = execution_in(tmp_path, Computing())
     assert done.perform_all(Reusing(), lambda view: None) == {}
-    assert done.results().computed == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
+    assert done.results().computation_results == {"a: x": {"value": 1.0}, "a: y": {"value": 2.0}}
     damaged = tmp_path / "computed" / f"{planned[0].key}.json"
     damaged.write_text(damaged.read_text()[:30])
     assert done.progress().finished_computations == 1
-    assert list(done.results().computed) == ["a: y"]
+    assert list(done.results().computation_results) == ["a: y"]
     failures = done.perform_all(Reusing(), lambda view: None)
     assert list(failures) == ["a: x"]
     assert "is damaged" in failures["a: x"][0]
     damaged.unlink()
     assert done.perform_all(Reusing(), lambda view: None) == {}
-    assert done.results().computed["a: x"] == {"value": 1.0}
+    assert done.results().computation_results["a: x"] == {"value": 1.0}
 
 
 def test_study_in_a_run_folder_is_refused(tmp_path):

@@ -57,13 +57,13 @@ class Started(Tiny):
 @pytest.fixture(scope="module")
 def finished_execution(tmp_path_factory):
     """Finished study."""
-    work = execution_in(tmp_path_factory.mktemp("started"), Started())
-    assert work.perform_all(Here(), lambda view: None) == {}
-    return work
+    execution = execution_in(tmp_path_factory.mktemp("started"), Started())
+    assert execution.perform_all(Here(), lambda view: None) == {}
+    return execution
 
 
-def opened(work, way):
-    (run,) = work.results().runs_where(way=way)
+def opened(execution, way):
+    (run,) = execution.results().runs_where(way=way)
     return RunFolder.open(run.path)
 
 
@@ -122,9 +122,9 @@ def test_keys_depend_only_on_settings_and_source(finished_execution):
 
 
 def test_sources_are_queued_first(tmp_path):
-    work = execution_in(tmp_path, Started())
-    with work.folder.locked(work.design):
-        runs = RunQueue(work.folder, work.design)
+    execution = execution_in(tmp_path, Started())
+    with execution.folder.locked(execution.design):
+        runs = RunQueue(execution.folder, execution.design)
     assert runs.next_task(["b"]) is None
     assert runs.next_task(["a"]) is not None
 
@@ -171,11 +171,11 @@ def test_damaged_source_fails_only_runs_that_start_from_it(tmp_path):
     class All(Started):
         name = "all-started"
 
-    work = execution_in(tmp_path, All())
-    failures = work.perform_all(Here(), lambda view: None)
+    execution = execution_in(tmp_path, All())
+    failures = execution.perform_all(Here(), lambda view: None)
     assert sorted(failures) == ["b: all/seed=0", "b: frozen/seed=0", "b: trunk/seed=0"]
     assert all("is damaged" in lines[0] for lines in failures.values())
-    assert {run.factors["way"] for run in work.results()} == {"scratch", "other"}
+    assert {run.factors["way"] for run in execution.results()} == {"scratch", "other"}
 
 
 def test_optimizer_of_another_network_is_refused(finished_execution, tmp_path):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -104,49 +101,6 @@ def test_draws_do_not_inflate_the_difference():
     rate = match.score.score_rate
     logistic = 400 * math.log10(rate / (1 - rate))
     assert match.difference().elo == pytest.approx(logistic, rel=0.2)
-
-
-PLUGIN = """
-from typing import Literal
-from zerolab.training.criteria import GATES, Gate
-from zerolab.training.criteria import RAMPS, EndlessRamp
-
-class Stubborn(Gate):
-    name: Literal["stubborn"] = "stubborn"
-    patience: int = 3
-
-    def accepts(self, score, los):
-        return score.losses == 0
-
-class Again(EndlessRamp):
-    name: Literal["again"] = "again"
-
-GATES.add("stubborn", Stubborn)
-RAMPS.add("again", Again)
-"""
-
-USE = """
-from zerolab.training.configure import resolve_settings
-changes = ["gate=stubborn", "gate.patience=7", "warm_start.ramp=again"]
-settings = resolve_settings(None, "smoke", changes)
-print(settings.gate.name, settings.gate.patience, settings.warm_start.ramp.name)
-"""
-
-
-def test_plugins_add_gates_and_ramps(tmp_path):
-    (tmp_path / "stubborn.py").write_text(PLUGIN)
-    metadata = tmp_path / "zerolab_stubborn-0.dist-info"
-    metadata.mkdir()
-    (metadata / "entry_points.txt").write_text("[zerolab.training]\nstubborn = stubborn\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    process = subprocess.run(
-        [sys.executable, "-c", USE],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.stdout.split() == ["stubborn", "7", "again"], process.stderr
 
 
 GAME = parse_game("gobang:3x3:3")

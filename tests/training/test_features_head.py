@@ -37,8 +37,8 @@ LARGE = [
     "network={name='resnet', blocks=1, filters=8, head_filters=2, hidden=0}",
     "learn.symmetries=none",
     "learn.merging=newest",
-    "learn.epochs=24",
-    "learn.learning_rate=0.02",
+    "learn.epochs=12",
+    "learn.learning_rate=0.04",
 ]
 HEADS = "network.heads=['policy', 'value', {name='features', source='small', weight=10}]"
 

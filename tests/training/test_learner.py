@@ -116,7 +116,7 @@ def test_weight_average_follows_its_formula():
 
 
 LEARNING = [
-    "final_evaluation.games=2",
+    "final_evaluation.games=0",
     "selfplay.episodes=4",
     "iterations=3",
     "learn.ema_decay=0.5",

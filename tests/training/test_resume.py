@@ -18,8 +18,8 @@ from zerolab.cli.main import main
 
 SETTINGS = [
     "iterations=3",
-    "selfplay.episodes=12",
-    "search.simulations=40",
+    "selfplay.episodes=6",
+    "search.simulations=20",
     "final_evaluation.games=2",
     'network.heads=["policy", "outcome", "reply", "action_values", "plies_left", "value"]',
     "search.discount=0.97",

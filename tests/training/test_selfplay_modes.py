@@ -20,10 +20,10 @@ from zerolab.training.reporting import read_records
 
 CONTINUOUS = [
     "iterations=3",
-    "search.simulations=40",
+    "search.simulations=20",
     "selfplay.parallel_games=6",
     'selfplay.mode={name = "continuous", plies = 8}',
-    'selfplay.budget={name = "playout_cap", simulations = 10}',
+    'selfplay.budget={name = "playout_cap", simulations = 5}',
     "selfplay.threads=2",
     "final_evaluation.games=0",
 ]
@@ -96,7 +96,7 @@ def test_examples_of_quick_searches_are_marked(undisturbed):
     together = np.concatenate(full)
     assert 0.1 < together.mean() < 0.45
     for record in records:
-        assert 10 <= record.simulations_per_move <= 25
+        assert 5 <= record.simulations_per_move <= 12.5
         assert record.simulations == round(record.simulations_per_move * record.plies)
 
 
@@ -124,8 +124,8 @@ def test_iteration_without_finished_games_skips_learning(tmp_path):
 def service_arguments(folder, mode):
     assignments = [
         "iterations=2",
-        "search.simulations=40",
-        "selfplay.episodes=24",
+        "search.simulations=16",
+        "selfplay.episodes=8",
         "selfplay.late_policy_target=visits",
         f"selfplay.mode={mode}",
         "final_evaluation.games=0",
@@ -155,13 +155,13 @@ def test_metrics_describe_the_search_service(tmp_path):
     assert main([*command, "--set=iterations=1"]) == 0
     run = RunFolder.open(tmp_path / "run")
     record = next(entry for entry in read_records(run) if isinstance(entry, SelfPlayRecord))
-    assert record.games == 24
+    assert record.games == 8
     assert record.asked == record.full == run.load_examples(1).full.sum()
     assert record.plies == record.asked < record.positions
     assert record.simulations_per_move == record.simulations / record.plies
     assert run_costs(run)[-1].moves == record.plies
     assert record.asked == record.merged + record.remembered + record.searched
-    assert record.simulations == 40 * record.searched
+    assert record.simulations == 16 * record.searched
 
 
 @pytest.mark.parametrize(

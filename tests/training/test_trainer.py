@@ -239,7 +239,7 @@ def test_self_play_record_agrees_with_the_games(tmp_path):
 
 
 def test_resuming_in_another_environment_is_reported(tmp_path, monkeypatch):
-    messages = []
+    messages, quick = [], [*SHORT, "gate=always", "learn.epochs=1"]
 
     class MessageReporter(NullReporter):
         def message(self, text):
@@ -247,11 +247,11 @@ def test_resuming_in_another_environment_is_reported(tmp_path, monkeypatch):
 
     def resume(iterations):
         run = RunFolder.open(tmp_path / "run")
-        settings = resolve_settings(None, "smoke", [*SHORT, f"iterations={iterations}"])
+        settings = resolve_settings(None, "smoke", [*quick, f"iterations={iterations}"])
         with run.locked():
             Trainer(run, settings, MessageReporter()).train()
 
-    train(tmp_path / "run", reporter=MessageReporter())
+    train(tmp_path / "run", *quick, reporter=MessageReporter())
     first = (tmp_path / "run" / "environment.json").read_bytes()
     resume(3)
     assert messages == []

@@ -24,7 +24,8 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a tiny run has been trained."""
     folder = tmp_path_factory.mktemp("laboratory")
     with chdir(folder):
-        assert main(["train", GAME, "--preset", "smoke", "--run", RUN]) == 0
+        settings = ["--set", "final_evaluation.games=0"]
+        assert main(["train", GAME, "--preset", "smoke", "--run", RUN, *settings]) == 0
     return folder
 
 

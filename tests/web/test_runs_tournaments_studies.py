@@ -45,9 +45,11 @@ def folder(tmp_path_factory):
                      "--set", "seed=3"]) == 0  # fmt: skip
         players = ["random", "mcts:5", "runs/one", "--games", "4", "--openings", "1"]
         assert main(["tournament", *players, "--folder", "tournaments/first"]) == 0
-        work = StudyExecution.plan(registered_studies()["warm-start"], "smoke", folder / "studies")
-        work.begin()
-        save_document(work.document(), work.folder.report_path)
+        execution = StudyExecution.plan(
+            registered_studies()["warm-start"], "smoke", folder / "studies"
+        )
+        execution.begin()
+        save_document(execution.document(), execution.folder.report_path)
         yield folder
 
 

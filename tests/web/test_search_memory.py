@@ -57,7 +57,7 @@ def test_trees_share_memory_of_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("options", ["cache=0", "", "cache=9000&fpu=parent", "cache=1048576"])
+@pytest.mark.parametrize("options", ["cache=0", "", "cache=9000&selection.c=2", "cache=1048576"])
 def test_estimated_memory_matches_allocation(options: str) -> None:
     agent = find_agent(f"{RUN}?simulations=1000&{options}".rstrip("&"), START.game, Folders())
     player = agent.new_player()

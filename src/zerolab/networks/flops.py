@@ -15,7 +15,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from zerolab.networks.head import SearchOutput
-from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import Network
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.rules import encoding
@@ -30,14 +29,14 @@ def evaluation_flops(
 ) -> int:
     """Return the number of operations needed to evaluate one position.
 
-    As in inference, batch norms are folded into the weights and only the heads needed for `outputs`
-    are computed. Raises UserError if no head has one of the outputs.
+    As in inference, only the heads needed for `outputs` are computed. Raises UserError if no head
+    has one of the outputs.
     """
     network, planes = _meta_network(settings, game)
     heads = dict.fromkeys(map(network.head_name_for, outputs))
     counter = FlopCounterMode(display=False)
     with torch.inference_mode(), counter:
-        folded_copy(network)(planes, heads)
+        network.eval()(planes, heads)
     return int(counter.get_total_flops()) // _BATCH
 
 

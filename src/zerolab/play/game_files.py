@@ -154,7 +154,7 @@ def _read(path: Path) -> ImportedResults:
 
 def read_store_results(store: GameStore) -> ImportedResults:
     """Return the results of all stages of a game store."""
-    games = [game for stage in store.stages() for game in store.stage_games(*stage)]
+    games = store.games_of_stages(store.stages())
     for game in games:
         if game.result not in (1, 0, -1):
             raise UserError(

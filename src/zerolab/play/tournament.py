@@ -156,7 +156,7 @@ class Tournament:
     def games(self) -> list[GameRecord]:
         """Return all stored games by pair and number; raise UserError if they are damaged."""
         stages = sorted(self.store.stages(), key=lambda stage: (stage[1], stage[0]))
-        return [game for stage in stages for game in self.store.stage_games(*stage)]
+        return self.store.games_of_stages(stages)
 
     def play(
         self,

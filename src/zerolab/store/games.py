@@ -161,17 +161,24 @@ class GameStore:
 
     def stage_games(self, iteration: int, stage: str) -> list[GameRecord]:
         """Return the games of a stage in order of their numbers; empty if it was not recorded."""
+        return self.games_of_stages([(iteration, stage)])
+
+    def games_of_stages(self, stages: Iterable[tuple[int, str]]) -> list[GameRecord]:
+        """Return the games of several stages, (iteration, name) each, opening the file once."""
         with self._reading() as connection:
             if connection is None:
                 return []
-            stored_digest = connection.execute(
-                "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
-            ).fetchone()
-            rows = connection.fetch_rows(
-                "SELECT number, first, second, actions, result, movers FROM games"
-                " WHERE iteration = ? AND stage = ? ORDER BY number",
-                (iteration, stage),
-            )
+            return [game for stage in stages for game in self._read_stage(connection, *stage)]
+
+    def _read_stage(self, connection: Database, iteration: int, stage: str) -> list[GameRecord]:
+        stored_digest = connection.execute(
+            "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
+        ).fetchone()
+        rows = connection.fetch_rows(
+            "SELECT number, first, second, actions, result, movers FROM games"
+            " WHERE iteration = ? AND stage = ? ORDER BY number",
+            (iteration, stage),
+        )
         with guarded_read(self.path):
             check_cell_types(rows, (int, str, str, str, int, str))
             games = [_game_of(row) for row in rows]

@@ -8,6 +8,7 @@ scales the estimates by the measured times of finished tasks.
 from __future__ import annotations
 
 from functools import cache
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -83,8 +84,10 @@ def estimate_run_seconds(settings: TrainSettings, dataset_positions: int = 0) ->
     """Estimate the time of a run on one core, in seconds; see `estimate_work`."""
     work = estimate_work(settings, dataset_positions)
     # Self-play uses the network of the previous iteration.
-    sizes = [forward_flops(settings, iteration) for iteration in range(settings.iterations)]
-    flops = sum(sizes) / len(sizes)
+    networks = groupby(map(settings.network_at, range(settings.iterations)))
+    game = parse_game(settings.game)
+    total = sum(evaluation_flops(network, game) * len(list(same)) for network, same in networks)
+    flops = total / settings.iterations
     selfplay = work.simulations * (_SIMULATION_SECONDS + flops / _FLOPS)
     learning = work.training_examples * (_EXAMPLE_SECONDS + _TRAINING_FLOPS * flops / _FLOPS)
     return selfplay + learning + 3 * _STAGE_SECONDS * settings.iterations

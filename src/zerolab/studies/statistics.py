@@ -209,8 +209,8 @@ def sign_test(differences: ArrayLike) -> float:
 def rank_test(one: ArrayLike, other: ArrayLike) -> float:
     """Return the two-sided p-value of the hypothesis that neither group tends to be larger.
 
-    The test of [Mann1947] is exact for up to nine runs per group, even with ties, and uses the normal
-    approximation for more runs. If a group is empty or all numbers are equal, p is 1.
+    The test of [Mann1947] is exact for up to nine runs per group, even with ties, and uses the
+    normal approximation for more runs. If a group is empty or all numbers are equal, p is 1.
     """
     first, second = np.asarray(one, np.float64), np.asarray(other, np.float64)
     both = np.concatenate([first, second])

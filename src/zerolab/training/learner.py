@@ -1,4 +1,4 @@
-"""The learner, which trains a network on batches from the replay window, and weight averages."""
+"""Training of a network on batches from the replay window, and averages of its weights."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tiny_studies import GAME, Small, Tiny, execution_in, planned
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies import work
+from zerolab.studies import execution
 from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.execution import StudyExecution
@@ -37,7 +37,7 @@ def test_finished_study_is_read_from_disk(undisturbed):
     assert {rating.player for rating in played.ratings.players} == {
         *(run.planned.label for run in results), "random",
     }  # fmt: skip
-    rated = played.rating(results.runs[2])
+    rated = played.final_rating(results.runs[2])
     assert rated.player == "value/seed=0"
     assert len(results.runs_where(loss="value")) == 2
     assert results.levels("loss") == ["sum", "value"]
@@ -124,11 +124,11 @@ def test_tournament_waits_for_players_of_other_parts(tmp_path):
 def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     small = execution_in(tmp_path, Small())
     updates, watched = [], []
-    update = RunQueue.update
+    update = RunQueue.update_progress
     monkeypatch.setattr(
-        RunQueue, "update", lambda self, key: updates.append(key) or update(self, key)
+        RunQueue, "update_progress", lambda self, key: updates.append(key) or update(self, key)
     )
-    monkeypatch.setattr(work, "_POLL_SECONDS", 1000.0)
+    monkeypatch.setattr(execution, "_POLL_SECONDS", 1000.0)
 
     class Slow(Reusing):
         """Workers that return outcomes only at every other call."""
@@ -141,7 +141,7 @@ def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
 
 
 def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
-    monkeypatch.setattr(work, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(execution, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
         def design(self, scale, seeds):
@@ -206,8 +206,8 @@ def test_locked_study_is_refused(tmp_path):
 
 
 def test_full_disk_is_reported_before_anything_is_created(tmp_path, monkeypatch):
-    usage = work.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
-    monkeypatch.setattr(work.shutil, "disk_usage", lambda path: usage)
+    usage = execution.shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(execution.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(UserError, match=r"about 0\.\d GiB, and the disk has 0\.0 GiB"):
         execution_in(tmp_path / "new").require_disk_space()
     assert not (tmp_path / "new").exists()
