@@ -29,7 +29,7 @@ def test_value_claims_follow_the_elo_of_value_and_sum():
     for advantage, word in ((300.0, "holds"), (-200.0, "does not hold")):
         found = words(findings.loss_statistics(losses_results(advantage)))
         assert {found[claim.key] for claim in findings.VALUE_CLAIMS.values()} == {word}
-        assert found["policy-gobang-6x6"] == "undecided at this scale"
+        assert found["policy-gobang-6x6"] == "undecided"
         assert found["all-learn"] == "holds"
 
 

@@ -41,9 +41,9 @@ def claim(key="better", threshold=0.0, direction="above"):
         (-1.0, 0.01, "above", "does not hold"),
         (1.0, 0.01, "below", "does not hold"),
         (-1.0, 0.01, "below", "holds"),
-        (1.0, 0.05, "above", "undecided at this scale"),
-        (-1.0, 0.3, "above", "undecided at this scale"),
-        (0.0, 0.01, "above", "undecided at this scale"),
+        (1.0, 0.05, "above", "undecided"),
+        (-1.0, 0.3, "above", "undecided"),
+        (0.0, 0.01, "above", "undecided"),
     ],
 )
 def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
@@ -58,7 +58,7 @@ def test_p_values_are_adjusted_for_all_claims():
     assert [verdict.word for verdict in judge_claims(two)] == ["holds", "holds"]
     three = {**two, claim("c"): KnownEstimate(1.0, 0.5)}
     assert [verdict.adjusted for verdict in judge_claims(three)] == pytest.approx([0.06, 0.08, 0.5])
-    assert {verdict.word for verdict in judge_claims(three)} == {"undecided at this scale"}
+    assert {verdict.word for verdict in judge_claims(three)} == {"undecided"}
     missing = {
         **two,
         claim("c"): None,
@@ -75,7 +75,7 @@ def test_p_values_are_adjusted_for_all_claims():
 
 def test_single_run_is_undecided():
     (verdict,) = judge_claims({claim(): mean_of([1000.0])})
-    assert verdict.word == "undecided at this scale"
+    assert verdict.word == "undecided"
     data = verdict.as_dict()
     assert (data["value"], data["low"], data["high"], data["p"]) == (1000.0, None, None, 1.0)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -85,7 +85,7 @@ def test_verdicts_of_sample_means():
     runs = [12.0, 15.0, 9.0, 14.0, 11.0]
     assert judge_claims({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
     assert judge_claims({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
-    assert judge_claims({claim(threshold=11.0): mean_of(runs)})[0].word == "undecided at this scale"
+    assert judge_claims({claim(threshold=11.0): mean_of(runs)})[0].word == "undecided"
     assert judge_claims({}) == []
 
 

@@ -41,6 +41,9 @@ class Pair(Study):
 
     name = "pair"
 
+    def seed_count(self, scale):
+        return 2
+
     def design(self, scale, seeds):
         runs = [
             planned_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed)
@@ -50,6 +53,9 @@ class Pair(Study):
         return Design(
             runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
         )
+
+    def verdicts(self, results):
+        return []
 
     def document(self, results):
         raise NotImplementedError
@@ -67,7 +73,7 @@ def outcome(execution):
         for run in runs
     ]
     games = [run.games.stage_games(*stage) for run in runs for stage in run.games.stages()]
-    tournament = list(execution.results().tournaments["a"].games)
+    tournament = execution.results().tournaments["a"].scores
     return trained, [[game._replace(first="", second="", agent_spans=()) for game in stage]
                      for stage in games], tournament  # fmt: skip
 

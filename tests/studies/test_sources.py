@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from studies.tiny_studies import GAME, Tiny, execution_in
+from studies.tiny_studies import GAME, Tiny, execution_in, finished_run
 from zerolab.store.arrays import read_network_file
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
 from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
@@ -31,7 +30,7 @@ class Sourced(Tiny):
 def test_run_waits_for_its_source(tmp_path):
     execution = execution_in(tmp_path, Sourced())
     assert execution.perform_all(LocalWorkers(2), lambda view: None) == {}
-    learner, source = (RunFolder.open(run.path) for run in execution.results().runs)
+    learner, source = (finished_run(execution, run) for run in execution.results().runs)
     stored = read_network_file(source.weights_path(source.progress.best))
     head = features_head(saved_settings(learner))
     assert head.source == Sourced().planned_design("smoke").runs[1].key
@@ -54,8 +53,8 @@ def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
     assert (
         execution_in(tmp_path, OnlySource()).perform_all(LocalWorkers(1), lambda view: None) == {}
     )
-    (source,) = execution_in(tmp_path, OnlySource()).results().runs
-    run = RunFolder.open(source.path)
+    sources = execution_in(tmp_path, OnlySource())
+    run = finished_run(sources, sources.results().runs[0])
     run.weights_path(run.progress.best).write_bytes(b"damaged")
     execution = execution_in(tmp_path, WithOthers())
     failures = execution.perform_all(LocalWorkers(1), lambda view: None)

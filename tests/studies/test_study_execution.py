@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from in_process import Reusing
-from tiny_studies import GAME, Small, Tiny, execution_in, planned
+from tiny_studies import GAME, Small, Tiny, execution_in, finished_run, planned
 
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
@@ -34,7 +34,7 @@ def test_finished_study_is_read_from_disk(undisturbed):
     ]  # fmt: skip
     assert not results.unfinished_message()
     played = results.tournaments["a"]
-    assert {rating.player for rating in played.ratings.players} == {
+    assert {rating.player for rating in played.ratings["a"].players} == {
         *(run.planned.label for run in results), "random",
     }  # fmt: skip
     rated = played.final_rating(results.runs[2])
@@ -72,13 +72,13 @@ def test_finished_study_submits_no_task(undisturbed):
 
 def test_times_and_losses_agree_with_records(undisturbed):
     run = undisturbed.results().runs[0]
-    lines = RunFolder.open(run.path).metrics()
+    lines = finished_run(undisturbed, run).metrics()
     assert run.seconds_by_stage["selfplay"] == pytest.approx(
         sum(line["wall_seconds"] for line in lines if line["stage"] == "selfplay")
     )
     assert len(run.epoch_losses) == len(run.last_epoch_losses) == 2
     assert [epochs[-1] for epochs in run.epoch_losses] == run.last_epoch_losses
-    assert run.training_elos[-1] == RunFolder.open(run.path).progress.elo
+    assert run.training_elos[-1] == finished_run(undisturbed, run).progress.elo
 
 
 def test_studies_share_runs(undisturbed):

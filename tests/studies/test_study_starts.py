@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from in_process import Here
 
-from studies.tiny_studies import Tiny, execution_in
+from studies.tiny_studies import Tiny, execution_in, finished_run
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, planned_run
@@ -64,7 +64,7 @@ def finished_execution(tmp_path_factory):
 
 def opened(execution, way):
     (run,) = execution.results().runs_where(way=way)
-    return RunFolder.open(run.path)
+    return finished_run(execution, run)
 
 
 def test_network_0_has_transferred_weights(finished_execution):
