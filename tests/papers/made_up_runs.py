@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 @cache
 def design_of(study, scale):
     """Return the design of a study class; cached, because large designs take about a second."""
-    return study().design(scale)
+    return study().planned_design(scale)
 
 
 @cache
@@ -74,35 +73,46 @@ def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100
             candidate_elo=elo * iteration,
         )  # fmt: skip
         with_gates += [*work, gate]
-    return TrainedRun(planned, Path(), with_gates)
+    return TrainedRun(planned, with_gates)
 
 
 def made_up_tournament(planned, elos, error):
-    """Return a tournament with the given Elo by run label, and -300 for Random.
+    """Return the tournaments of all seeds, with the given Elo by run label and -300 for Random.
 
     There are no draws, so the BayesElo scale is that of the model.
     """
-    played = PlayedTournament(planned, [])
-    elo_by_name = {**elos, "random": -300.0}
-    played.__dict__["rating_by_player"] = {
-        name: Rating(
-            name, Interval(elo, elo - Z95 * error, elo + Z95 * error), 10, 10, 0.5, 0.0, 0.0, elo
-        )
-        for name, elo in elo_by_name.items()
-    }
+    played = PlayedTournament(planned, {})
     model = RatingModel((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
-    played.__dict__["ratings"] = Ratings([*played.rating_by_player.values()], model)
+    ratings = {}
+    for tournament in planned:
+        elo_by_name = {name: elos[name] for name in tournament.run_by_player} | {"random": -300.0}
+        ratings[tournament.key] = Ratings(
+            [
+                Rating(
+                    name, Interval(elo, elo - Z95 * error, elo + Z95 * error), 10, 10, 0.5, 0.0,
+                    0.0, elo,
+                )
+                for name, elo in elo_by_name.items()
+            ],
+            model,
+        )  # fmt: skip
+    played.__dict__["ratings"] = ratings
     return played
 
 
 def made_up_results(scale, design, measure, elo, error=0.0):
     """Return results; `measure` returns arguments of `made_up_run`, and `elo` the Elo of a run."""
     runs = [made_up_run(planned, **measure(planned)) for planned in design.runs]
+    groups = {}
+    for each in design.tournaments:
+        groups.setdefault(each.group, []).append(each)
     played = {
-        each.key: made_up_tournament(
-            each, {name: elo(run) for name, run in each.run_by_player.items()}, error
+        group: made_up_tournament(
+            planned,
+            {name: elo(run) for each in planned for name, run in each.run_by_player.items()},
+            error,
         )
-        for each in design.tournaments
+        for group, planned in groups.items()
     }
     return Results(scale, design, runs, played)
 

@@ -72,7 +72,7 @@ def test_claims_do_not_depend_on_the_scale(name):
     claims = [
         [verdict.claim for verdict in verdicts_of(study.document(Results(scale, design, [], {})))]
         for scale in SCALES
-        for design in [study.design(scale)]
+        for design in [study.planned_design(scale)]
     ]
     assert all(each == claims[0] for each in claims)
 

@@ -35,7 +35,7 @@ ONE_AT_A_TIME = {
 
 @cache
 def paper(name):
-    return registered_studies()[name].design("paper")
+    return registered_studies()[name].planned_design("paper")
 
 
 def value(run, key):

@@ -87,14 +87,14 @@ def test_claims_agree_with_published_scores():
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_agent_names_equal_stored_player_names(scale):
-    for each in Table51Study().design(scale).tournaments:
+    for each in Table51Study().planned_design(scale).tournaments:
         agents = parse_agents(each.agent_specs, parse_game(each.game))
         assert [agent.name for agent in agents] == list(each.agent_specs)
         assert len(set(each.agent_specs)) == len(PLAYERS)
 
 
 def test_all_scales_except_smoke_have_the_published_design():
-    designs = {scale: Table51Study().design(scale) for scale in SCALES}
+    designs = {scale: Table51Study().planned_design(scale) for scale in SCALES}
     assert designs["mini"].digest == designs["small"].digest == designs["paper"].digest
     for each in designs["paper"].tournaments:
         assert (each.games_per_pair, each.openings) == (500, 0)
@@ -109,7 +109,9 @@ def played(part, scores):
 
     `scores` maps pairs of names to wins, draws and losses. All other pairs draw four games.
     """
-    planned = next(each for each in Table51Study().design("paper").tournaments if each.part == part)
+    planned = next(
+        each for each in Table51Study().planned_design("paper").tournaments if each.part == part
+    )
     specs = dict(zip(PLAYERS, planned.agent_specs, strict=True))
     games = []
     for i, one in enumerate(PLAYERS):
@@ -124,7 +126,7 @@ def played(part, scores):
 
 def results(*tournaments):
     finished = {each.planned.key: each for each in tournaments}
-    return Results("paper", Table51Study().design("paper"), [], finished)
+    return Results("paper", Table51Study().planned_design("paper"), [], finished)
 
 
 def table(document, name):
@@ -212,7 +214,7 @@ def test_smoke_study_counts_its_stored_games(smoke, capsys):
     assert main(["report", "table-5.1", *arguments, "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
     specs = dict(
-        zip(PLAYERS, Table51Study().design("smoke").tournaments[0].agent_specs, strict=True)
+        zip(PLAYERS, Table51Study().planned_design("smoke").tournaments[0].agent_specs, strict=True)
     )
     rows = tables["score-rates"] + tables["tree-only-rates"]
     assert len(rows) == 10

@@ -25,7 +25,7 @@ from zerolab.training.records import AccuracyRecord, SelfPlayRecord
 from zerolab.training.transfer import TransferSide, transfer_weights, untrained_side
 
 STUDY = registered_studies()["transfer"]
-MINI = STUDY.design("mini")
+MINI = STUDY.planned_design("mini")
 NEAR, FAR = 0.16, 0.08
 """Initial lead of fine-tuned runs from another size and another game, which falls to 0."""
 
@@ -282,7 +282,7 @@ def test_run_that_never_reaches_a_level_counts_all_iterations(results):
 def compared(tmp_path_factory):
     """Untrained runs at the smallest scale, so that fine-tuned trunks equal their sources."""
     folder, sides, runs = tmp_path_factory.mktemp("runs"), {}, []
-    every = STUDY.design("smoke").runs
+    every = STUDY.planned_design("smoke").runs
     ways = [
         [run for run in every if run.factors["way"] == way] for way in ("scratch", "fine-tuned")
     ]
@@ -298,7 +298,7 @@ def compared(tmp_path_factory):
             run.save_network(0, side.weights, {})
             run.commit(run.progress, [])
         runs.append(TrainedRun(planned, run.path, []))
-    return Results("smoke", STUDY.design("smoke"), runs, {})
+    return Results("smoke", STUDY.planned_design("smoke"), runs, {})
 
 
 def test_unchanged_trunks_have_similarity_1(compared):

@@ -41,7 +41,10 @@ class Pair(Study):
 
     name = "pair"
 
-    def design(self, scale):
+    def seed_count(self, scale):
+        return 2
+
+    def design(self, scale, seeds):
         runs = [
             plan_run("a", GAME, "smoke", {}, {"iterations": ITERATIONS}, seed) for seed in range(2)
         ]
@@ -49,6 +52,9 @@ class Pair(Study):
         return Design(
             runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
         )
+
+    def verdicts(self, results):
+        return []
 
     def document(self, results):
         raise NotImplementedError
@@ -66,7 +72,7 @@ def outcome(execution):
         for run in runs
     ]
     games = [run.games.stage_games(*stage) for run in runs for stage in run.games.stages()]
-    tournament = list(execution.results().tournaments["a"].games)
+    tournament = execution.results().tournaments["a"].scores
     return trained, [[game._replace(first="", second="", agent_spans=()) for game in stage]
                      for stage in games], tournament  # fmt: skip
 

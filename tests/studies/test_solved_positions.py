@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from studies.tiny_studies import GAME, Tiny, execution_in
+from studies.tiny_studies import GAME, Tiny, execution_in, finished_run
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
@@ -29,7 +29,7 @@ class Solved(Tiny):
 
     name = "solved"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         measured = plan_run(
             "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},
             datasets={"accuracy.positions": FEW},
@@ -50,7 +50,7 @@ def finished_execution(tmp_path_factory):
 
 
 def test_positions_are_planned_once_in_the_first_part_that_needs_them():
-    design = Solved().design("smoke")
+    design = Solved().planned_design("smoke")
     assert [computation.title for computation in design.datasets] == [
         "play: positions few",
         "learn: positions all",
@@ -67,8 +67,8 @@ def test_runs_wait_for_their_positions_and_use_them(finished_execution):
     assert (view.computations, view.finished_computations, view.is_unfinished) == (2, 2, False)
     played, learnt = finished_execution.results().runs
     assert [record.positions for record in played.records_of(AccuracyRecord)] == [20, 20]
-    saved = saved_settings(RunFolder.open(learnt.path)).supervised.digest
-    copy = RunFolder.open(learnt.path).solved_positions_path(ALL.file_name)
+    saved = saved_settings(finished_run(finished_execution, learnt)).supervised.digest
+    copy = finished_run(finished_execution, learnt).solved_positions_path(ALL.file_name)
     assert saved == solved_file_settings(copy)["supervised.digest"]
     parts = {record.part: record.positions for record in learnt.records_of(SupervisedRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
@@ -76,7 +76,7 @@ def test_runs_wait_for_their_positions_and_use_them(finished_execution):
 
 def test_moved_run_keeps_its_positions(finished_execution, tmp_path):
     played = finished_execution.results().runs[0]
-    shutil.copytree(played.path, tmp_path / "moved")
+    shutil.copytree(finished_run(finished_execution, played).path, tmp_path / "moved")
     run = RunFolder.open(tmp_path / "moved")
     path = run.solved_positions_path(saved_settings(run).accuracy.positions)
     assert path.is_relative_to(tmp_path)
@@ -90,7 +90,7 @@ def test_moved_run_keeps_its_positions(finished_execution, tmp_path):
 
 def test_impossible_positions_are_reported(tmp_path):
     class Impossible(Solved):
-        def design(self, scale):
+        def design(self, scale, seeds):
             short = PlannedDataset("late", GAME, 5, DatasetSettings(first_ply=9), 1.0)
             run = plan_run(
                 "play", GAME, "smoke", {"way": "play"}, {"accuracy.every": 1},

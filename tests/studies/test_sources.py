@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from studies.tiny_studies import GAME, Tiny, execution_in
+from studies.tiny_studies import GAME, Tiny, execution_in, finished_run
 from zerolab.store.arrays import read_network_file
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, plan_run
 from zerolab.studies.workers import LocalWorkers
 from zerolab.training.configure import saved_settings
@@ -22,7 +21,7 @@ class Sourced(Tiny):
 
     name = "sourced"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         source = plan_run("a", GAME, "smoke", {"way": "source"}, SMALL)
         learner = plan_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
         return Design([learner, source])
@@ -31,31 +30,31 @@ class Sourced(Tiny):
 def test_run_waits_for_its_source(tmp_path):
     execution = execution_in(tmp_path, Sourced())
     assert execution.perform_all(LocalWorkers(2), lambda view: None) == {}
-    learner, source = (RunFolder.open(run.path) for run in execution.results().runs)
+    learner, source = (finished_run(execution, run) for run in execution.results().runs)
     stored = read_network_file(source.weights_path(source.progress.best))
     head = features_head(saved_settings(learner))
-    assert head.source == Sourced().design("smoke").runs[1].key
+    assert head.source == Sourced().planned_design("smoke").runs[1].key
     assert (head.digest, head.width) == (stored.digest, 2 * 9)
     assert learner.source_copy_path(FEATURES_COPY).read_bytes() == stored.content
 
 
 def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
     class WithOthers(Sourced):
-        def design(self, scale):
+        def design(self, scale, seeds):
             other = plan_run("b", GAME, "smoke", {"way": "other"}, SMALL, seed=1)
-            return Design([*super().design(scale).runs, other])
+            return Design([*super().design(scale, seeds).runs, other])
 
     class OnlySource(Sourced):
         name = "only-source"
 
-        def design(self, scale):
-            return Design([super().design(scale).runs[1]])
+        def design(self, scale, seeds):
+            return Design([super().design(scale, seeds).runs[1]])
 
     assert (
         execution_in(tmp_path, OnlySource()).perform_all(LocalWorkers(1), lambda view: None) == {}
     )
-    (source,) = execution_in(tmp_path, OnlySource()).results().runs
-    run = RunFolder.open(source.path)
+    sources = execution_in(tmp_path, OnlySource())
+    run = finished_run(sources, sources.results().runs[0])
     run.weights_path(run.progress.best).write_bytes(b"damaged")
     execution = execution_in(tmp_path, WithOthers())
     failures = execution.perform_all(LocalWorkers(1), lambda view: None)
@@ -65,7 +64,7 @@ def test_damaged_source_fails_only_runs_that_need_it(tmp_path):
 
 
 def test_key_depends_on_the_source():
-    learner, source = Sourced().design("smoke").runs
+    learner, source = Sourced().planned_design("smoke").runs
     other = plan_run("a", GAME, "smoke", {"way": "source"}, SMALL, seed=1)
     assert other.key != source.key
     repeated = plan_run("a", GAME, "smoke", {"way": "learner"}, LEARNER, feature_run=source)
@@ -76,8 +75,8 @@ def test_key_depends_on_the_source():
 
 def test_run_without_its_source_is_not_started(tmp_path):
     class WithoutSource(Sourced):
-        def design(self, scale):
-            learner, _ = super().design(scale).runs
+        def design(self, scale, seeds):
+            learner, _ = super().design(scale, seeds).runs
             return Design([learner])
 
     execution = execution_in(tmp_path, WithoutSource())

@@ -18,7 +18,7 @@ by_scale = pytest.mark.parametrize("scale", SCALES)
 
 @cache
 def planned(name, scale):
-    return STUDIES[name].design(scale)
+    return STUDIES[name].planned_design(scale)
 
 
 def estimated_seconds(design):
@@ -68,7 +68,7 @@ def test_runs_share_a_key_only_if_equal_up_to_threads_and_preset(name, scale):
 
 @by_name
 def test_design_is_deterministic(name):
-    repeated = STUDIES[name].design("mini")
+    repeated = STUDIES[name].planned_design("mini")
     assert repeated.digest == planned(name, "mini").digest
     assert [run.key for run in repeated.runs] == [run.key for run in planned(name, "mini").runs]
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from in_process import Reusing
-from tiny_studies import GAME, Small, Tiny, execution_in, planned
+from tiny_studies import GAME, Small, Tiny, execution_in, finished_run, planned
 
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
@@ -34,7 +34,7 @@ def test_finished_study_is_read_from_disk(undisturbed):
     ]  # fmt: skip
     assert not results.unfinished_message()
     played = results.tournaments["a"]
-    assert {rating.player for rating in played.ratings.players} == {
+    assert {rating.player for rating in played.ratings["a"].players} == {
         *(run.planned.label for run in results), "random",
     }  # fmt: skip
     rated = played.final_rating(results.runs[2])
@@ -72,20 +72,20 @@ def test_finished_study_submits_no_task(undisturbed):
 
 def test_times_and_losses_agree_with_records(undisturbed):
     run = undisturbed.results().runs[0]
-    lines = RunFolder.open(run.path).metrics()
+    lines = finished_run(undisturbed, run).metrics()
     assert run.seconds_by_stage["selfplay"] == pytest.approx(
         sum(line["wall_seconds"] for line in lines if line["stage"] == "selfplay")
     )
     assert len(run.epoch_losses) == len(run.last_epoch_losses) == 2
     assert [epochs[-1] for epochs in run.epoch_losses] == run.last_epoch_losses
-    assert run.training_elos[-1] == RunFolder.open(run.path).progress.elo
+    assert run.training_elos[-1] == finished_run(undisturbed, run).progress.elo
 
 
 def test_studies_share_runs(undisturbed):
     class Other(Tiny):
         name = "other"
 
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("value", 1, part="elsewhere")])
 
     other = execution_in(undisturbed.folder.root, Other())
@@ -94,7 +94,7 @@ def test_studies_share_runs(undisturbed):
 
 def test_equal_runs_of_one_study_are_trained_once(tmp_path):
     class Twice(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 0), planned("sum", 0, part="b")])
 
     trained = []
@@ -110,7 +110,7 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
 
 def test_tournament_waits_for_players_of_other_parts(tmp_path):
     class Apart(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             run = planned("sum", 0, part="elsewhere")
             return Design([run], [PlannedTournament("games", GAME, {run.label: run})])
 
@@ -144,7 +144,7 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
 
     class Two(Reusing):
@@ -185,10 +185,10 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
 
 def test_folder_of_another_design_is_refused(tmp_path):
     class Grown(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 7)])
 
-    with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().design("smoke")):
+    with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().planned_design("smoke")):
         pass
     with pytest.raises(UserError, match="another design of this study"):
         execution_in(tmp_path).perform_all(Reusing(), lambda view: None)

@@ -81,7 +81,7 @@ def test_trained_run_that_cannot_be_read_has_failed(tmp_path):
 
 def test_failures_of_other_parts_are_kept(tmp_path):
     class Halves(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([planned("sum", 0, part="a"), planned("value", 0, part="b")])
 
     class Broken(Reusing):
@@ -164,7 +164,7 @@ def test_damaged_computation_result_is_listed(tmp_path):
     ]
 
     class Computing(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             return Design([], computations=planned)
 
     done = execution_in(tmp_path, Computing())

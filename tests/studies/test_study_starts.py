@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from in_process import Here
 
-from studies.tiny_studies import Tiny, execution_in
+from studies.tiny_studies import Tiny, execution_in, finished_run
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, plan_run
@@ -44,7 +44,7 @@ class Started(Tiny):
 
     name = "started"
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         frozen = replace(
             run_from_start("trunk", **{"learn.frozen": "trunk"}),
             factors={"way": "frozen", "seed": 0},
@@ -64,7 +64,7 @@ def finished_execution(tmp_path_factory):
 
 def opened(execution, way):
     (run,) = execution.results().runs_where(way=way)
-    return RunFolder.open(run.path)
+    return finished_run(execution, run)
 
 
 def test_network_0_has_transferred_weights(finished_execution):
@@ -99,7 +99,7 @@ def test_full_transfer_within_a_game_includes_optimizer_state(finished_execution
 
 
 def test_selected_part_includes_source_runs():
-    design = Started().design("smoke")
+    design = Started().planned_design("smoke")
     chosen = design.only(["b"])
     assert [run.factors["way"] for run in chosen.runs] == ["frozen", "trunk", "all", "scratch"]
     assert [run.factors["way"] for run in design.only(["c"]).runs] == ["other"]
@@ -161,8 +161,8 @@ def test_killed_run_resumes_elsewhere_to_the_same_weights(
 
 def test_damaged_source_fails_only_runs_that_start_from_it(tmp_path):
     class Sources(Started):
-        def design(self, scale):
-            return Design(super().design(scale).runs[-2:-1])
+        def design(self, scale, seeds):
+            return Design(super().design(scale, seeds).runs[-2:-1])
 
     assert execution_in(tmp_path, Sources()).perform_all(Here(), lambda view: None) == {}
     run = opened(execution_in(tmp_path, Sources()), "scratch")
@@ -188,4 +188,4 @@ def test_optimizer_of_another_network_is_refused(finished_execution, tmp_path):
 
 def test_unknown_part_is_refused():
     with pytest.raises(UserError, match="unknown part"):
-        Started().design("smoke").only(["d"])
+        Started().planned_design("smoke").only(["d"])

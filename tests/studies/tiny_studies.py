@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedTournament, plan_run
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import Study
@@ -18,12 +19,18 @@ class Tiny(Study):
 
     name = "tiny"
 
-    def design(self, scale):
+    def seed_count(self, scale):
+        return 2
+
+    def design(self, scale, seeds):
         runs = [planned(loss, seed) for loss in ("sum", "value") for seed in range(2)]
         run_by_player = {run.label: run for run in runs}
         return Design(
             runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
         )
+
+    def verdicts(self, results):
+        return []
 
     def document(self, results):
         raise NotImplementedError
@@ -32,10 +39,15 @@ class Tiny(Study):
 class Small(Tiny):
     """Two runs and their tournament."""
 
-    def design(self, scale):
+    def design(self, scale, seeds):
         runs = [planned(loss, 0) for loss in ("sum", "value")]
         run_by_player = {run.label: run for run in runs}
         return Design(runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=2)])
+
+
+def finished_run(execution, run):
+    """Return the folder of a run in the results of a study."""
+    return RunFolder.open(execution.folder.run_path(run.planned))
 
 
 def execution_in(root, study=None):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
+from zerolab.report.claims import Verdict
 from zerolab.report.document import Document
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, plan_run
@@ -228,9 +229,9 @@ def measure_study_workers(rounds: int) -> Iterator[BenchmarkResult]:
             from zerolab.studies.ray_workers import RayWorkers  # noqa: PLC0415  Ray is optional
 
             workers_by_title["ray"] = RayWorkers("local", folder, count)
-        _train_study(folder / "warm-up", _SameRuns(0, 1), LocalWorkers(1))
+        _train_study(folder / "warm-up", _SameRuns(1), LocalWorkers(1))
         for title, workers in workers_by_title.items():
-            seconds, total = _train_study(folder / title, _SameRuns(1, _RUNS), workers)
+            seconds, total = _train_study(folder / title, _SameRuns(_RUNS), workers)
             yield BenchmarkResult(
                 f"studies/runs/{title}", "seconds of runs/s", total / seconds, float(count),
                 "the number of workers", note=f"{_RUNS} runs in {seconds:.0f} s",
@@ -268,14 +269,21 @@ class _SameRuns(Study):
 
     name = "same-runs"
 
-    def __init__(self, first: int, count: int) -> None:
-        self._seeds = range(first, first + count)
+    def __init__(self, count: int) -> None:
+        self._count = count
 
-    def design(self, scale: Scale) -> Design:
+    def seed_count(self, scale: Scale) -> int:
+        """Return the number of runs."""
+        return self._count
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         """Return the runs, which are the same at every scale."""
         changes = {"iterations": _RUN_ITERATIONS}
-        runs = [plan_run("all", _GAME, "smoke", {}, changes, seed) for seed in self._seeds]
-        return Design(runs)
+        return Design([plan_run("all", _GAME, "smoke", {}, changes, seed) for seed in seeds])
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        """Return no verdicts, because there are no claims."""
+        return []
 
     def document(self, results: Results) -> Document:
         """Raise NotImplementedError, because the benchmark needs no report."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,10 +19,11 @@ from zerolab.core.processes import available_cores
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
-from zerolab.studies.study import Scale, Study, registered_studies
+from zerolab.studies.study import SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
     from zerolab.studies.execution import StudyExecution, StudyProgress
+    from zerolab.studies.results import Results
     from zerolab.studies.study_folder import Failures
     from zerolab.studies.workers import Workers
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 STUDIES_FOLDER = Path("studies")
 _MOST_WORKERS = 100_000
 _Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+_Ledgers = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
 _Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
 
 
@@ -84,6 +87,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         only: _Parts = (),
         workers: int | None = None,
         ray: str = "",
+        hours: float | None = None,
         status: bool = False,
         folder: Path = STUDIES_FOLDER,
         json: bool = False,
@@ -94,7 +98,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         if status:
             _show_status(execution, json)
             return
-        failures = _perform(execution, workers, ray, repeat)
+        failures = _perform(execution, workers, ray, hours, repeat)
         for title, lines in failures.items():
             say(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
         show_report(execution, execution.folder.report_path, json)
@@ -115,13 +119,20 @@ _OPTIONS = """Args:
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
         folder. The address local starts a cluster on this machine.
+    hours: Add seeds in rounds until the primary claims are decided or this time is over. Each third
+        of the seeds is a round, after which the claims are tested at a level that allows for
+        repeated looks. By default, all seeds are one round.
     status: Only show the study's progress and an estimate of the remaining time.
     folder: Folder for the runs, games and reports of studies.
     json: Print the results or the status as JSON."""
 
 
-def _perform(execution: StudyExecution, workers: int | None, ray: str, repeat: str) -> Failures:
+def _perform(
+    execution: StudyExecution, workers: int | None, ray: str, hours: float | None, repeat: str
+) -> Failures:
     """Do the remaining work and show one progress bar; return the failures."""
+    if hours is not None and not 0.0 < hours < math.inf:
+        raise UserError(f"--hours {quoted(hours)}: expected a positive number")
     before = execution.progress()
     for tournament in execution.blocked_tournaments():
         Console(stderr=True).print(
@@ -139,7 +150,13 @@ def _perform(execution: StudyExecution, workers: int | None, ray: str, repeat: s
         resume_advice("finished tasks are saved", repeat),
         progress_bar(execution.folder.path.name, round(before.seconds), "s of work") as update,
     ):
-        return execution.perform_all(pool, lambda view: update(*_progress(view, before)))
+        if hours is None:
+            return execution.perform_all(pool, lambda view: update(*_progress(view, before)))
+        failures, reason = execution.perform_rounds(
+            pool, lambda view: update(*_progress(view, before)), hours
+        )
+    say(f"{execution.folder.path.name}: {reason}", error=True)
+    return failures
 
 
 def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
@@ -221,13 +238,18 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
 
 def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     """Write and print the report on the finished work."""
-    from zerolab.report.save import save_document
-    from zerolab.report.terminal import print_document
-
     results = execution.results()
     for message in results.damage_messages:
         say(f"left out of the report: {message}", error=True)
-    document = execution.study.document(results)
+    _write_report(execution.study, results, output, json)
+
+
+def _write_report(study: Study, results: Results, output: Path, json: bool) -> None:
+    """Write the report on some results, and print it."""
+    from zerolab.report.save import save_document
+    from zerolab.report.terminal import print_document
+
+    document = study.document(results)
     save_document(document, output)
     if json:
         print_json(document.as_dict())
@@ -242,6 +264,7 @@ def report(
     *,
     scale: Scale = "mini",
     folder: Path = STUDIES_FOLDER,
+    ledger: _Ledgers = (),
     output: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -253,15 +276,49 @@ def report(
     Examples:
       zerolab report warm-start
       zerolab report loss-functions --scale small --output results/loss-functions
+      zerolab report warm-start --ledger mine.parquet --ledger theirs.parquet --output both
 
     Args:
         name: Study, as listed by zerolab study.
         scale: Scale at which the study was started.
         folder: Folder of the runs, games and reports of studies.
+        ledger: Draw the report from this ledger instead of a study folder. A ledger has everything
+            that the report needs of the finished work; study folders contain one. Can be repeated:
+            ledgers of different seeds add up.
         output: Folder to write to; by default, report/ in the study folder.
         json: Print tables and claims as JSON.
     """
     from zerolab.studies.execution import StudyExecution
 
-    execution = StudyExecution.plan(registered_studies()[name], scale, folder)
+    study = registered_studies()[name]
+    if ledger:
+        _report_from_ledgers(study, ledger, output, json)
+        return
+    execution = StudyExecution.plan(study, scale, folder)
     show_report(execution, output or execution.folder.report_path, json)
+
+
+def _report_from_ledgers(
+    study: Study, files: Sequence[Path], output: Path | None, json: bool
+) -> None:
+    """Write the report on the runs in one or more ledgers."""
+    from zerolab.studies.ledger import merge_ledgers, read_ledger
+    from zerolab.studies.results import read_results
+
+    if output is None:
+        raise UserError("--ledger needs --output: expected a folder for the report")
+    ledger = merge_ledgers({file: read_ledger(file) for file in files})
+    scale = ledger.header.scale
+    if ledger.header.study != study.name or scale not in SCALES:
+        raise UserError(
+            f"{quoted(files[0])} is a ledger of {ledger.header.study} at scale {scale}: expected"
+            f" one of {study.name}"
+        )
+    if ledger.header.design != study.design_digest(scale):
+        raise UserError(
+            f"{quoted(files[0])} has another design of {study.name}: expected a ledger written by"
+            " this version of zerolab"
+        )
+    design = study.design(scale, ledger.seeds)
+    planned_seeds = study.seed_count(scale) if ledger.looks else 0
+    _write_report(study, read_results(design, ledger, planned_seeds), output, json)

@@ -5,7 +5,7 @@ Positions are identified by hashes, as in `play.game_files`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,6 +73,15 @@ class Diversity(NamedTuple):
             "distinct_by_ply": self.distinct_by_ply,
             "distinct_by_games": np.cumsum(self.new_by_game).tolist(),
         }
+
+
+def parse_diversity(table: Mapping[str, Any]) -> Diversity:
+    """Return the diversity with the counts of `Diversity.as_dict`."""
+    return Diversity(
+        str(table["run"]), table["games"], table["positions"], table["distinct"],
+        table["positions_by_ply"], table["distinct_by_ply"],
+        np.diff(table["distinct_by_games"], prepend=0), table["wall_seconds"],
+    )  # fmt: skip
 
 
 def run_diversity(path: Path) -> Diversity:

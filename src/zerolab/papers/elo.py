@@ -51,16 +51,16 @@ def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
 
 
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
-    """Return the tournament Elo of the random player, with its standard error."""
-    return sample_of_ratings([tournament.rating_by_player["random"]])
+    """Return the Elo of the random player in each tournament, with its standard error."""
+    return sample_of_ratings(tournament.agent_ratings())
 
 
 def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:
-    """Return a note on unfinished tournaments, or None if all tournaments `keys` are finished.
+    """Return a note on unfinished tournaments, or None if all groups `keys` are finished.
 
     Other unfinished work in the same parts is ignored.
     """
-    planned = {each.key: each for each in results.design.tournaments}
+    planned = {each.group for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
     if unplanned:
         return MissingEstimate(f"not studied at this scale: {', '.join(unplanned)}")
@@ -68,7 +68,11 @@ def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> Missin
     if not unfinished_keys:
         return None
     trained = {run.planned.key for run in results}
-    run_keys = {run.key for key in unfinished_keys for run in planned[key].run_by_player.values()}
+    run_keys = {
+        run.key
+        for each in results.design.tournaments if each.group in unfinished_keys
+        for run in each.run_by_player.values()
+    }  # fmt: skip
     untrained = len(run_keys - trained)
     runs = [f"{untrained} of {len(run_keys)} runs are not finished"] if untrained else []
     tournaments = f"tournaments not finished: {', '.join(unfinished_keys)}"
@@ -96,7 +100,7 @@ def fit_elo(
     values = {
         part: {
             level: {
-                run.factors["seed"]: results.tournaments[group].final_rating(run).elo
+                run.seed: results.tournaments[group].final_rating(run).elo
                 for run in results.runs_where(part, **{factor: level})
             }
             for level in levels

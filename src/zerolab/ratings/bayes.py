@@ -187,11 +187,23 @@ def rate(
     between different players, if no games connect some groups of players, and for parameters out
     of range.
     """
+    played = list(games)
+    return rate_tallies(
+        tally(distinct_games(played)), tally(played), advantage=advantage, draw_elo=draw_elo
+    )
+
+
+def rate_tallies(
+    counted: Tally,
+    played: Tally,
+    *,
+    advantage: float | None = None,
+    draw_elo: float | None = None,
+) -> Ratings:
+    """Rate players like `rate`, from counts of distinct games and of all games."""
     _require_within("advantage", advantage, -MAX_ABS_ELO)
     if draw_elo:  # 0 is valid for games without draws
         _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
-    played = list(games)
-    counted = tally(distinct_games(played))
     require_comparable(counted)
     n = len(counted.players)
     free = np.array([True] * n + [advantage is None, draw_elo is None])
@@ -204,7 +216,7 @@ def rate(
     model = _sorted_model(
         counted.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
     )
-    return Ratings(_player_ratings(model, tally(played), counted), model)
+    return Ratings(_player_ratings(model, played, counted), model)
 
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:

@@ -7,7 +7,7 @@ with the same players, colours and actions, only the first counts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -160,6 +160,16 @@ def tally(games: Iterable[RatedGame]) -> Tally:
         raise ValueError("expected results of 1, 0 or -1")
     cells = ((1 - results) * n + first) * n + second
     counts = np.bincount(cells, minlength=3 * n * n).astype(np.int64).reshape(3, n, n)
+    return Tally(players, *counts)
+
+
+def tally_of_scores(scores: Mapping[tuple[str, str], MatchScore]) -> Tally:
+    """Return counts by pair from the scores of first players against second players."""
+    players = tuple(sorted({name for pair in scores for name in pair}))
+    index = {name: i for i, name in enumerate(players)}
+    counts = np.zeros((3, len(players), len(players)), np.int64)
+    for (first, second), score in scores.items():
+        counts[:, index[first], index[second]] = score
     return Tally(players, *counts)
 
 

@@ -6,19 +6,20 @@ find two methods equal, and a report can tell how large a study would have to be
 
 The primary claims of a study are one family. A secondary claim, about a single game for example, is
 tested only once the primary claim that opens it is decided; all claims with the same opener are a
-family. Within a family, p-values are adjusted [Holm1979], so that the probability of any wrong
-verdict is at most 5 %.
+family. Within a family, p-values are adjusted [Holm1979], and repeated looks at growing data keep
+the level [OBrien1979]. In each family, the probability of any wrong verdict is at most 5 %.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.interval import Z95
+from zerolab.studies.looks import nominal_levels
 from zerolab.studies.statistics import LEVEL, ClaimEstimate
 
 _POWER = 0.8
@@ -35,24 +36,33 @@ Statistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
 """Statistic of each claim of a study, or the reason why it is missing."""
 
 
-class Effort(NamedTuple):
-    """Size of a study so far."""
+class Look(NamedTuple):
+    """Look at the claims of a study after some of its planned seeds."""
 
-    seeds: int = 0
-    """Number of seeds; 0 if unknown."""
+    fractions: tuple[float, ...] = (1.0,)
+    """Shares of the planned seeds at this look and all earlier ones, in ascending order."""
+    seeds: int = 1
+    """Number of seeds so far."""
     core_hours: float = 0.0
     """Core hours of these seeds."""
 
+    def level(self, level: float) -> float:
+        """Return the significance level of a test at this look."""
+        return nominal_levels(level, self.fractions)[-1]
 
-UNKNOWN_EFFORT = Effort()
-"""Effort of estimates that belong to no study."""
+
+ONLY_LOOK = Look()
+"""Look at estimates that belong to no study."""
 
 
-def judge_claims(statistics: Statistics, effort: Effort = UNKNOWN_EFFORT) -> list[Verdict]:
+def judge_claims(
+    statistics: Statistics, look: Look = ONLY_LOOK, earlier: Sequence[Verdict] = ()
+) -> list[Verdict]:
     """Return a verdict on each claim of a study, in the order of `statistics`.
 
-    `statistics` must contain all claims of the study, because omitting some would overstate the
-    certainty of the others. Claims without data count in the adjustment.
+    `earlier` are the verdicts of the previous look, whose decisions are kept. `statistics` must
+    contain all claims of the study, because omitting some would overstate the certainty of the
+    others. Claims without data count in the adjustment.
 
     Raises ValueError if claims share a key or are opened by an unknown claim.
     """
@@ -63,17 +73,20 @@ def judge_claims(statistics: Statistics, effort: Effort = UNKNOWN_EFFORT) -> lis
     primary = {claim.key for claim in statistics if claim.is_primary}
     if not openers <= primary:
         raise ValueError(f"claims are opened by unknown claims: {sorted(openers - primary)}")
+    kept = {verdict.claim: verdict for verdict in earlier if verdict.is_decided}
     verdicts: dict[Claim, Verdict] = {}
     for opener in ["", *(key for key in keys if key in openers)]:
         family = {claim: each for claim, each in statistics.items() if claim.opened_by == opener}
         is_open = not opener or any(
             verdict.is_decided for claim, verdict in verdicts.items() if claim.key == opener
         )
-        verdicts |= _judge_family(family, effort, is_open=is_open)
+        verdicts |= _judge_family(family, look, kept, is_open=is_open)
     return [verdicts[claim] for claim in statistics]
 
 
-def _judge_family(statistics: Statistics, effort: Effort, *, is_open: bool) -> dict[Claim, Verdict]:
+def _judge_family(
+    statistics: Statistics, look: Look, kept: Mapping[Claim, Verdict], *, is_open: bool
+) -> dict[Claim, Verdict]:
     """Judge the claims of a family by Holm's step-down procedure."""
     estimates = {
         claim: estimate
@@ -82,7 +95,7 @@ def _judge_family(statistics: Statistics, effort: Effort, *, is_open: bool) -> d
     }
     p_values = {claim: decision_p_values(claim, each) for claim, each in estimates.items()}
     smallest = {claim: min(by_word.values()) for claim, by_word in p_values.items()}
-    order = sorted(estimates, key=smallest.__getitem__)
+    order = sorted(estimates, key=lambda claim: (claim not in kept, smallest[claim]))
     words: dict[Claim, Word] = {}
     adjusted: dict[Claim, float] = {}
     stopped, largest = not is_open, 0.0
@@ -90,7 +103,11 @@ def _judge_family(statistics: Statistics, effort: Effort, *, is_open: bool) -> d
         remaining = len(statistics) - rank
         largest = max(largest, min(1.0, remaining * smallest[claim]))
         adjusted[claim] = largest
-        word = _decision(p_values[claim], LEVEL / remaining)
+        if claim in kept:
+            words[claim] = kept[claim].word
+            continue
+        level = look.level(LEVEL / remaining)
+        word = _decision(p_values[claim], level)
         stopped = stopped or word is None
         words[claim] = "undecided" if stopped or word is None else word
     verdicts = {}
@@ -101,13 +118,13 @@ def _judge_family(statistics: Statistics, effort: Effort, *, is_open: bool) -> d
             )
             verdicts[claim] = Verdict(claim, None, None, None, "no data", note)
             continue
-        note = "" if is_open else "not tested: its primary claim is not decided"
-        level = LEVEL / len(statistics)
+        note = "" if is_open or claim in kept else "not tested: its primary claim is not decided"
+        level = look.level(LEVEL / len(statistics))
         verdict = Verdict(
             claim, estimates[claim].interval, smallest[claim], adjusted[claim], words[claim], note,
             power=power(estimates[claim], claim.smallest, level),
         )  # fmt: skip
-        verdicts[claim] = _with_needs(verdict, estimates[claim], level, effort)
+        verdicts[claim] = _with_needs(verdict, estimates[claim], level, look)
     return verdicts
 
 
@@ -173,17 +190,17 @@ def power(estimate: ClaimEstimate, effect: float, level: float) -> float | None:
     return float(stdtr(freedom, effect / error - critical))
 
 
-def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, effort: Effort) -> Verdict:
+def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: Look) -> Verdict:
     """Add the number of seeds and core hours that would decide an undecided claim."""
     from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
     error, _ = _error_and_freedom(estimate)
-    if verdict.word != "undecided" or not math.isfinite(error) or not effort.seeds:
+    if verdict.word != "undecided" or not math.isfinite(error) or not look.seeds:
         return verdict
     distance = float(ndtri(1.0 - level / 2.0) + ndtri(_POWER))
-    needed = math.ceil(effort.seeds * (distance * error / verdict.claim.smallest) ** 2)
-    needed = max(needed, effort.seeds + 1)
-    hours = (needed - effort.seeds) * effort.core_hours / effort.seeds
+    needed = math.ceil(look.seeds * (distance * error / verdict.claim.smallest) ** 2)
+    needed = max(needed, look.seeds + 1)
+    hours = (needed - look.seeds) * look.core_hours / look.seeds
     return replace(verdict, needed_seeds=needed, needed_hours=hours)
 
 

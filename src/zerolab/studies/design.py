@@ -151,11 +151,20 @@ class PlannedTournament:
     networks use the search options of their training."""
     name: str = ""
     """Name among the tournaments of the part."""
+    seed: int | None = None
+    """Seed of all runs, or None for a tournament between runs of all seeds.
+
+    A tournament per seed can be played on any machine, and its seeds are independent blocks."""
+
+    @property
+    def group(self) -> str:
+        """Name shared by the tournaments of all seeds."""
+        return "-".join(filter(None, (self.part, self.name)))
 
     @property
     def key(self) -> str:
         """Name of the tournament within the study."""
-        return "-".join(filter(None, (self.part, self.name)))
+        return self.group if self.seed is None else f"{self.group}-seed-{self.seed}"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -170,13 +179,18 @@ class PlannedTournament:
             "openings": self.openings,
             "options": self.options,
             "name": self.name,
+            "seed": self.seed,
         }
+
+    @property
+    def players(self) -> list[str]:
+        """Names of all players."""
+        return [*self.run_by_player, *self.agent_specs]
 
     @property
     def pair_count(self) -> int:
         """Number of pairs of players."""
-        players = len(self.run_by_player) + len(self.agent_specs)
-        return players * (players - 1) // 2
+        return len(self.players) * (len(self.players) - 1) // 2
 
 
 @dataclass(frozen=True)
@@ -227,6 +241,23 @@ class Design:
         for dataset in (*for_runs, *self.report_datasets):
             distinct.setdefault(dataset.key, dataset)
         return list(distinct.values())
+
+    def of_seeds(self, seeds: Iterable[int]) -> Design:
+        """Return the runs with the given seeds, their tournaments, and everything else."""
+        chosen = set(seeds)
+        return replace(
+            self,
+            runs=[run for run in self.runs if run.factors["seed"] in chosen],
+            tournaments=[
+                each for each in self.tournaments
+                if all(run.factors["seed"] in chosen for run in each.run_by_player.values())
+            ],
+        )  # fmt: skip
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds of all runs, in ascending order."""
+        return sorted({int(run.factors["seed"]) for run in self.runs})
 
     @property
     def parts(self) -> list[str]:

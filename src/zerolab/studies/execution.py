@@ -10,18 +10,20 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
+from zerolab.studies.collect import collect_ledger
 from zerolab.studies.cost_model import TimeCorrection, estimate_run_bytes
 from zerolab.studies.design import Design
+from zerolab.studies.ledger import write_ledger
 from zerolab.studies.queues import ComputationQueue, RunQueue, TournamentQueue
-from zerolab.studies.results import Results, load_results
-from zerolab.studies.study import Scale, Study
+from zerolab.studies.results import Results, read_results
+from zerolab.studies.study import Scale, Study, look_sizes
 from zerolab.studies.study_folder import Failures, StudyFolder
 from zerolab.studies.tasks import (
     CompileTask,
@@ -281,7 +283,7 @@ class StudyExecution:
         cls, study: Study, scale: Scale, root: Path, selected_parts: Sequence[str] = ()
     ) -> StudyExecution:
         """Plan a study in the studies folder `root`; an unknown part raises UserError."""
-        design = study.design(scale)
+        design = study.planned_design(scale)
         design.only(selected_parts)
         return cls(study, scale, StudyFolder(root, study.name, scale), design, selected_parts)
 
@@ -347,7 +349,10 @@ class StudyExecution:
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
         self.folder.require_design(self.design)
-        return load_results(self.folder, self.design, self.scale)
+        ledger, damage_messages = collect_ledger(self.study, self.scale, self.folder, self.design)
+        write_ledger(self.folder.ledger_path, ledger)
+        results = read_results(self.design, ledger, len(self.design.seeds))
+        return replace(results, damage_messages=damage_messages)
 
     def document(self) -> Document:
         """Return the report on the results so far."""
@@ -373,8 +378,58 @@ class StudyExecution:
         Raise UserError if another process is working on the study, or if the folder contains
         anything else.
         """
+        failures = self._perform(self.design.seeds, workers, on_progress)
+        if not self.progress().is_unfinished and not self.selected_parts:
+            self._record_look(self.design.seeds)
+        return failures
+
+    def _perform(
+        self,
+        seeds: Sequence[int],
+        workers: Workers,
+        on_progress: Callable[[StudyProgress], None],
+    ) -> Failures:
+        """Perform the remaining tasks of some seeds."""
+        design = self.selected_design.of_seeds(seeds)
         with self.folder.locked(self.design), workers:
-            return Scheduler(self.folder, self.selected_design).perform_all(workers, on_progress)
+            return Scheduler(self.folder, design).perform_all(workers, on_progress)
+
+    def _record_look(self, seeds: Sequence[int]) -> None:
+        looks = self.folder.read_looks()
+        if list(seeds) not in looks:
+            self.folder.save_looks([*looks, list(seeds)])
+
+    def perform_rounds(
+        self, workers: Workers, on_progress: Callable[[StudyProgress], None], hours: float
+    ) -> tuple[Failures, str]:
+        """Add seeds in rounds until the primary claims are decided or `hours` are over.
+
+        After each round there is a look at the claims, see `zerolab.studies.looks`. Return the
+        failures, and the reason for the end in words. Raise UserError, before any work, if the next
+        round would take longer than `hours`.
+        """
+        deadline = time.monotonic() + 3600 * hours
+        seeds = self.design.seeds
+        for number, size in enumerate(look_sizes(len(seeds))):
+            round_seeds = seeds[:size]
+            left = self._round_hours(round_seeds, workers.count)
+            if left > (deadline - time.monotonic()) / 3600:
+                message = f"the seeds up to {size} of {len(seeds)} take about {left:.2g} hours"
+                if not number and left > hours:
+                    raise UserError(f"--hours {hours:g}: expected more, since {message}")
+                return {}, f"{message}, which are not left"
+            if failures := self._perform(round_seeds, workers, on_progress):
+                return failures, f"tasks of the first {size} seeds failed"
+            self._record_look(round_seeds)
+            verdicts = self.study.verdicts(self.results())
+            if all(verdict.is_decided for verdict in verdicts if verdict.claim.is_primary):
+                return {}, f"all primary claims are decided after {size} of {len(seeds)} seeds"
+        return {}, f"all {len(seeds)} planned seeds are finished"
+
+    def _round_hours(self, seeds: Sequence[int], workers: int) -> float:
+        """Estimate the hours until the runs, games and computations of some seeds are finished."""
+        view = Scheduler(self.folder, self.selected_design.of_seeds(seeds)).progress()
+        return (view.seconds - view.done_seconds) / workers / 3600
 
     def status(self) -> dict[str, Any]:
         """Return the total progress, the progress of each part, and the failures, for JSON."""

@@ -1,40 +1,34 @@
 """Results of a study, from which its report is generated.
 
-Results are read from disk, so a report needs only the study folder. It can be generated at any time
-and lists the unfinished parts.
+Results are read from a ledger, so a report needs neither the runs nor the machine that made them.
+It can be generated at any time and lists the unfinished parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 
 from zerolab.core.code_digests import current_versions
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.networks.inference import default_device
-from zerolab.play.tournament import Tournament
-from zerolab.ratings.bayes import Rating, Ratings, rate
+from zerolab.ratings.bayes import Rating, Ratings, rate_tallies
+from zerolab.ratings.results import MatchScore, tally_of_scores
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Provenance
-from zerolab.store.games import GameRecord
-from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import Environment, read_environments
-from zerolab.studies.claims import Effort, Statistics, judge_claims
-from zerolab.studies.design import Design, Level, PlannedComputation, PlannedRun, PlannedTournament
-from zerolab.studies.study_folder import StudyFolder
+from zerolab.store.state import Environment
+from zerolab.studies.claims import Look, Statistics, judge_claims
+from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
+from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
 from zerolab.training.context import processor_model
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
-from zerolab.training.reporting import read_records
-
-_Planned = TypeVar("_Planned")
-_Read = TypeVar("_Read")
+from zerolab.training.reporting import parse_records
 
 STAGES = ("selfplay", "learn", "gate")
 """Stages whose times add up to the training time [Wang2020a, eq. 2]."""
@@ -45,13 +39,23 @@ class TrainedRun:
     """Finished run with the records of its stages."""
 
     planned: PlannedRun
-    path: Path
     records: Sequence[Record]
+    weights_digest: str = ""
+    """Digest of the final network."""
+    environments: Sequence[Environment] = ()
+    """Hardware and software of the training."""
+    measurements: Mapping[str, Any] = field(default_factory=dict)
+    """Further measurements for the report, see `Study.measure`."""
 
     @property
     def factors(self) -> Mapping[str, Level]:
         """Levels that distinguish the run, including the seed."""
         return self.planned.factors
+
+    @property
+    def seed(self) -> Level:
+        """Seed of the run."""
+        return self.factors["seed"]
 
     def records_of(self, record_type: type[Record]) -> list[Any]:
         """Return the records of one type, ordered by iteration."""
@@ -74,7 +78,7 @@ class TrainedRun:
 
     @cached_property
     def seconds_by_stage(self) -> dict[str, float]:
-        """Seconds of self-play, learning and gates, by stage, without measurements."""
+        """Seconds of self-play, learning and gates, by stage."""
         totals = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
             if record.stage in totals:
@@ -83,7 +87,7 @@ class TrainedRun:
 
     @property
     def total_seconds(self) -> float:
-        """Total seconds of self-play, learning and gates, without measurements."""
+        """Total seconds of self-play, learning and gates."""
         return sum(self.seconds_by_stage.values())
 
     @property
@@ -99,29 +103,97 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class PlayedTournament:
-    """Finished tournament."""
+    """Finished tournament, or finished tournaments of several seeds."""
 
-    planned: PlannedTournament
-    games: Sequence[GameRecord]
+    planned: Sequence[PlannedTournament]
+    """The tournament, or one tournament per seed."""
+    scores: Mapping[str, Sequence[PairScore]]
+    """Score of every player against every opponent, by key of the tournament."""
 
     @cached_property
-    def ratings(self) -> Ratings:
-        """Bayesian Elo of all players."""
-        return rate(self.games)
+    def ratings(self) -> dict[str, Ratings]:
+        """Bayesian Elo of all players, from distinct games, by key of the tournament."""
+        return {each.key: _rate(self.scores[each.key]) for each in self.planned}
 
     @cached_property
     def rating_by_player(self) -> dict[str, Rating]:
-        """Ratings by name of the player."""
-        return {rating.player: rating for rating in self.ratings.players}
+        """Ratings of all networks by name; names include the seed."""
+        return {
+            rating.player: rating
+            for planned in self.planned
+            for rating in self.ratings[planned.key].players
+            if rating.player in planned.run_by_player
+        }
+
+    def agent_ratings(self, spec: str = "random") -> list[Rating]:
+        """Return the rating of an agent in each tournament."""
+        return [
+            next(each for each in ratings.players if each.player == spec)
+            for ratings in self.ratings.values()
+        ]
+
+    @cached_property
+    def run_by_player(self) -> dict[str, PlannedRun]:
+        """Run of each network by name."""
+        return {name: run for each in self.planned for name, run in each.run_by_player.items()}
+
+    @cached_property
+    def iteration_by_player(self) -> dict[str, int]:
+        """Iteration whose best network plays, by name; see `PlannedTournament`."""
+        return {
+            name: iteration
+            for each in self.planned
+            for name, iteration in each.iteration_by_player.items()
+        }
 
     def final_rating(self, run: TrainedRun | PlannedRun) -> Rating:
         """Return the rating of a run's final network."""
         planned = run.planned if isinstance(run, TrainedRun) else run
         name = next(
-            name for name, each in self.planned.run_by_player.items()
+            name for name, each in self.run_by_player.items()
             if (each.part, each.label) == (planned.part, planned.label)
         )  # fmt: skip
         return self.rating_by_player[name]
+
+    def elo_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
+        """Return the Elo of a run's final network above an agent in the same tournament."""
+        rating = self.final_rating(run)
+        for ratings in self.ratings.values():
+            by_player = {each.player: each for each in ratings.players}
+            if rating.player in by_player:
+                return rating.elo - by_player[spec].elo
+        raise KeyError(rating.player)
+
+    def pair(self, player: str, opponent: str) -> PairTotal:
+        """Return the score of a player against an opponent over both colours."""
+        (pair,) = (
+            each
+            for scores in self.scores.values()
+            for each in scores
+            if (each.player, each.opponent) == (player, opponent)
+        )
+        return PairTotal(
+            _sum(pair.first, pair.second), _sum(pair.distinct_first, pair.distinct_second)
+        )
+
+
+def _rate(scores: Sequence[PairScore]) -> Ratings:
+    distinct = {(each.player, each.opponent): each.distinct_first for each in scores}
+    played = {(each.player, each.opponent): each.first for each in scores}
+    return rate_tallies(tally_of_scores(distinct), tally_of_scores(played))
+
+
+class PairTotal(NamedTuple):
+    """Score of a player against an opponent."""
+
+    score: MatchScore
+    """Score over all games."""
+    distinct_score: MatchScore
+    """Score over distinct games."""
+
+
+def _sum(one: MatchScore, other: MatchScore) -> MatchScore:
+    return MatchScore(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -132,15 +204,15 @@ class Results:
     design: Design
     runs: Sequence[TrainedRun]
     tournaments: Mapping[str, PlayedTournament]
-    """Finished tournaments by key."""
+    """Finished tournaments by group; a group is finished if it is for all seeds of the design."""
     computation_results: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Results of finished computations by title, such as ``part: label``."""
-    dataset_paths: Mapping[str, Path] = field(default_factory=dict)
-    """Files of `Design.report_datasets` by title, such as ``part: positions label``."""
+    looks: Sequence[Sequence[int]] = ()
+    """Seeds of each look at the claims so far; each look includes the seeds of earlier ones."""
+    planned_seeds: int = 0
+    """Number of seeds at the last planned look; 0 if the seeds of the design are one look."""
     damage_messages: Sequence[str] = ()
     """Messages about unreadable files, which do not count as finished."""
-    folder: StudyFolder | None = None
-    """Folder in which reports cache their measurements, or None to repeat them in each report."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
@@ -165,7 +237,9 @@ class Results:
         planned = [run for run in self.design.runs if part in (None, run.part)]
         untrained = len(planned) - len(self.runs_where(part))
         tournaments = [each for each in self.design.tournaments if part in (None, each.part)]
-        unplayed = [each.key for each in tournaments if each.key not in self.tournaments]
+        unplayed = dict.fromkeys(
+            each.group for each in tournaments if each.group not in self.tournaments
+        )
         messages = []
         if untrained:
             messages.append(f"{untrained} of {len(planned)} runs are not finished")
@@ -179,88 +253,105 @@ class Results:
             messages.append(f"tournaments not finished: {', '.join(unplayed)}")
         return "; ".join(messages)
 
-    def measure_once(
-        self, name: str, identity: Mapping[str, Any], measure: Callable[[], Mapping[str, float]]
-    ) -> Mapping[str, float]:
-        """Return the cached result of a measurement, or measure and cache it.
-
-        `identity` must be valid JSON and identify the measurement. Unreadable results are measured
-        again. Errors in storing the result are ignored. Like runs, results can also depend on the
-        precision and the version of the software.
-        """
-        if self.folder is None:
-            return measure()
-        measurement = PlannedComputation("report", name, name, identity, 0.0)
-        with suppress(UserError):
-            if cached := self.folder.computation_result(measurement):
-                return cached
-        result = measure()
-        with suppress(UserError):
-            self.folder.save_computation_result(measurement, result)
-        return result
-
-    def judge(self, statistics: Statistics) -> list[Verdict]:
-        """Return the verdicts on the claims of a study, given the statistic of each claim."""
-        seeds = {run.factors["seed"] for run in self.runs}
-        return judge_claims(statistics, Effort(len(seeds), self.training_seconds / 3600))
-
     @property
     def training_seconds(self) -> float:
         """Total training time of all distinct runs, in seconds."""
         return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
 
+    def of_seeds(self, seeds: Iterable[int]) -> Results:
+        """Return the results of the runs with the given seeds, and of their tournaments."""
+        chosen = set(seeds)
+        design = self.design.of_seeds(chosen)
+        scores = {
+            key: scores for each in self.tournaments.values() for key, scores in each.scores.items()
+        }
+        return replace(
+            self,
+            design=design,
+            runs=[run for run in self.runs if run.seed in chosen],
+            tournaments=_finished_groups(design, scores),
+        )
 
-def load_results(folder: StudyFolder, design: Design, scale: str) -> Results:
-    """Load the finished part of a study. Damaged files do not count as finished."""
-    messages: list[str] = []
-    runs = _readable(partial(_read_run, folder), design.runs, messages)
-    tournaments = _readable(partial(_read_tournament, folder), design.tournaments, messages)
-    computed = _readable(folder.computation_result, design.computations, messages)
+    def judge(self, statistics: Callable[[Results], Statistics]) -> list[Verdict]:
+        """Return the verdicts on the claims of a study.
+
+        `statistics` computes the statistic of each claim. Decisions are made at the looks only, in
+        order, and stay. Without looks, all seeds of the design are one look.
+        """
+        looks = self.looks or [self.design.seeds]
+        planned = max(self.planned_seeds, len(looks[-1]), 1)
+        fractions: tuple[float, ...] = ()
+        verdicts: list[Verdict] = []
+        for seeds in looks:
+            part = self.of_seeds(seeds) if self.looks else self
+            fractions = (*fractions, max(1, len(seeds)) / planned)
+            look = Look(fractions, len(seeds), part.training_seconds / 3600)
+            verdicts = judge_claims(statistics(part), look, verdicts)
+        return verdicts
+
+
+def read_results(design: Design, ledger: Ledger, planned_seeds: int = 0) -> Results:
+    """Return the results in a ledger of a study with the given design.
+
+    Raises UserError if a run of the ledger has other settings than planned.
+    """
+    rows = {row.identity: row for row in ledger.rows}
+    runs = [
+        _trained_run(planned, row)
+        for planned in design.runs
+        if (row := rows.get(("run", planned.part, planned.label)))
+    ]
+    scores: dict[str, list[PairScore]] = {}
+    for row in ledger.rows:
+        for score in row.scores:
+            scores.setdefault(score.tournament, []).append(score)
+    computed = {
+        planned.title: row.numbers
+        for planned in design.computations
+        if (row := rows.get(("computation", planned.part, planned.label)))
+        and row.key == planned.key
+    }
     return Results(
-        scale,
+        ledger.header.scale,
         design,
-        [run for _, run in runs],
-        {planned.key: played for planned, played in tournaments},
-        {planned.title: result for planned, result in computed},
-        {
-            each.title: folder.dataset_path(each)
-            for each in design.report_datasets
-            if folder.has_dataset(each)
-        },
-        messages,
-        folder,
+        runs,
+        _finished_groups(design, scores),
+        computed,
+        ledger.looks,
+        planned_seeds,
     )
 
 
-def _readable(
-    read: Callable[[_Planned], _Read | None], plans: Iterable[_Planned], messages: list[str]
-) -> Iterator[tuple[_Planned, _Read]]:
-    """Yield the finished plans with their results, and append errors to `messages`."""
-    for planned in plans:
-        try:
-            result = read(planned)
-        except UserError as error:
-            messages.append(str(error))
-        else:
-            if result is not None:
-                yield planned, result
+def _finished_groups(
+    design: Design, scores: Mapping[str, Sequence[PairScore]]
+) -> dict[str, PlayedTournament]:
+    """Return the tournaments of which all players of all seeds have scores, by group."""
+    groups: dict[str, list[PlannedTournament]] = {}
+    for planned in design.tournaments:
+        groups.setdefault(planned.group, []).append(planned)
+    return {
+        group: PlayedTournament(each, {planned.key: scores[planned.key] for planned in each})
+        for group, each in groups.items()
+        if all(
+            {score.player for score in scores.get(planned.key, ())} >= set(planned.players)
+            for planned in each
+        )
+    }
 
 
-def _read_run(folder: StudyFolder, planned: PlannedRun) -> TrainedRun | None:
-    """Return a run, or None if it is not finished. A damaged run raises UserError."""
-    run = folder.open_run(planned)
-    if run is None or not run.progress.finished:
-        return None
-    return TrainedRun(planned, run.path, read_records(run))
-
-
-def _read_tournament(folder: StudyFolder, planned: PlannedTournament) -> PlayedTournament | None:
-    """Return a tournament, or None if it is not finished. Damaged files raise UserError."""
-    path = folder.tournament_path(planned)
-    saved = Tournament.load(path) if path.is_dir() else None
-    if saved is None or saved.remaining_blocks():
-        return None
-    return PlayedTournament(planned, saved.games())
+def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
+    if row.key != planned.key:
+        raise UserError(
+            f"{planned.title} was trained with settings of another version of the study"
+            f" ({row.key}): expected {planned.key}"
+        )
+    return TrainedRun(
+        planned,
+        parse_records(row.records),
+        row.weights,
+        [validate(Environment, dict(each)) for each in row.environments],
+        row.numbers,
+    )
 
 
 def provenance(results: Results) -> Provenance:
@@ -269,10 +360,10 @@ def provenance(results: Results) -> Provenance:
     Versions and machines are those that trained the runs, or those of this process without runs.
     """
     runs = {run.planned.key: run for run in results.runs}
-    environments = [each for run in runs.values() for each in _environments(run.path)]
+    environments = [each for run in runs.values() for each in run.environments]
     return Provenance(
         run_count=len(runs),
-        run_digests=[f"{key} {_network_digest(run.path)}" for key, run in runs.items()],
+        run_digests=[f"{key} {run.weights_digest}" for key, run in runs.items()],
         versions={
             name: join_distinct(getattr(each, name) for each in environments) or version
             for name, version in current_versions().items()
@@ -281,19 +372,6 @@ def provenance(results: Results) -> Provenance:
         machine=join_distinct(map(describe_machine, environments)) or describe_this_machine(_gpu()),
         training_hours=results.training_seconds / 3600,
     )
-
-
-def _network_digest(path: Path) -> str:
-    run = RunFolder.open(path)
-    return run.weights_digest(run.progress.best)
-
-
-def _environments(path: Path) -> list[Environment]:
-    """Return the environments in which a run was trained; a damaged file counts as none."""
-    try:
-        return read_environments(path)
-    except UserError:
-        return []
 
 
 def _gpu() -> str:

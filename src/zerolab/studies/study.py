@@ -8,14 +8,18 @@ text of ``zerolab study NAME``, and its first line appears in the list printed b
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from zerolab.core.registry import Registry, load_plugins
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
+    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.design import Design
     from zerolab.studies.results import Results
 
@@ -35,13 +39,57 @@ class Study(ABC):
     name: ClassVar[str]
     """Name on the command line."""
 
+    measurement_version: ClassVar[int] = 0
+    """Version of `measure`, which changes with its results; 0 without measurements."""
+
     @abstractmethod
-    def design(self, scale: Scale) -> Design:
-        """Return the planned runs and tournaments. They depend only on the scale."""
+    def seed_count(self, scale: Scale) -> int:
+        """Return the planned number of seeds; 0 for a study without runs."""
+
+    @abstractmethod
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        """Return the planned runs and tournaments for some seeds.
+
+        Work for different seeds is independent, so that results of several machines add up.
+        """
+
+    def planned_seeds(self, scale: Scale) -> list[int]:
+        """Return the planned seeds."""
+        return list(range(FIRST_SEED, FIRST_SEED + self.seed_count(scale)))
+
+    def planned_design(self, scale: Scale) -> Design:
+        """Return the design for all planned seeds."""
+        return self.design(scale, self.planned_seeds(scale))
+
+    def design_digest(self, scale: Scale) -> str:
+        """Return a digest of the design for a single seed, so that it does not depend on seeds."""
+        return self.design(scale, [FIRST_SEED]).digest
+
+    def measure(self, run: FinishedRun) -> Mapping[str, Any] | None:
+        """Return measurements of a finished run that the report needs besides its metrics.
+
+        The result is stored as JSON. None means that other runs must be finished first.
+        """
+        return {}
+
+    @abstractmethod
+    def verdicts(self, results: Results) -> list[Verdict]:
+        """Return the verdicts on the claims of the paper."""
 
     @abstractmethod
     def document(self, results: Results) -> Document:
         """Return the report on the finished part, including claims without data."""
+
+
+FIRST_SEED = 100
+"""First seed of all studies. Smaller seeds were used while claims and designs were developed."""
+
+_LOOKS = 3  # at the claims, if seeds are added in rounds
+
+
+def look_sizes(seed_count: int) -> list[int]:
+    """Return the number of seeds at each look at the claims: after each third of the seeds."""
+    return sorted({math.ceil(seed_count * look / _LOOKS) for look in range(1, _LOOKS + 1)})
 
 
 _STUDIES: Registry[Study] = Registry("study")

@@ -8,15 +8,18 @@
     studies/NAME-SCALE/study.toml          name of the study and digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
     studies/NAME-SCALE/failures.json       failed tasks that have not succeeded since
+    studies/NAME-SCALE/looks.json          seeds of each look at the claims
+    studies/NAME-SCALE/ledger.parquet      everything that the report needs of the finished work
     studies/NAME-SCALE/report/             tables, figures and pages
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
@@ -152,8 +155,8 @@ class StudyFolder:
     def _computation_path(self, computation: PlannedComputation) -> Path:
         return self.root / "computed" / f"{computation.key}.json"
 
-    def computation_result(self, computation: PlannedComputation) -> dict[str, float] | None:
-        """Return the stored result of a computation, or None if there is none.
+    def computation_result(self, computation: PlannedComputation) -> dict[str, Any] | None:
+        """Return the stored result of a computation or measurement, or None if there is none.
 
         A damaged result raises UserError.
         """
@@ -164,19 +167,43 @@ class StudyFolder:
         with guarded_read(path):
             table = json.loads(content)
             check_schema_version(path, table["schema_version"], SCHEMA)
-            return {str(name): float(value) for name, value in table["result"].items()}
+            return dict(table["result"])
 
     def save_computation_result(
-        self, computation: PlannedComputation, result: Mapping[str, float]
+        self, computation: PlannedComputation, result: Mapping[str, Any]
     ) -> None:
-        """Store the result of a computation."""
+        """Store the result of a computation or measurement."""
         path = self._computation_path(computation)
         make_folder(path.parent)
         table = {
             "schema_version": SCHEMA, "function": computation.function,
             "arguments": dict(computation.arguments), "result": dict(result),
         }  # fmt: skip
-        write_text(path, json.dumps(table, indent=1) + "\n")
+        write_text(path, json.dumps(table, indent=1, allow_nan=False) + "\n")
+
+    @property
+    def ledger_path(self) -> Path:
+        """File with everything that the report needs of the finished work."""
+        return self.path / "ledger.parquet"
+
+    @property
+    def _looks_path(self) -> Path:
+        return self.path / "looks.json"
+
+    def read_looks(self) -> list[list[int]]:
+        """Return the seeds of each look at the claims so far; a damaged file raises UserError."""
+        if not self._looks_path.exists():
+            return []
+        content = read_bytes(self._looks_path, _LARGEST)
+        with guarded_read(self._looks_path):
+            table = json.loads(content)
+            check_schema_version(self._looks_path, table["schema_version"], SCHEMA)
+            return [[int(seed) for seed in seeds] for seeds in table["looks"]]
+
+    def save_looks(self, looks: Sequence[Sequence[int]]) -> None:
+        """Store the seeds of each look at the claims."""
+        table = {"schema_version": SCHEMA, "looks": [list(seeds) for seeds in looks]}
+        write_text(self._looks_path, json.dumps(table) + "\n")
 
     @property
     def report_path(self) -> Path:

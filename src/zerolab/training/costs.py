@@ -90,8 +90,8 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Iterat
     if not records:
         raise UserError(f"{run.path} has no finished stage yet, so there are no costs to report")
     try:
-        return list(_costs(settings, records, reference))
-    except _NotMeasuredError as error:
+        return iteration_costs(settings, records, reference)
+    except NotMeasuredError as error:
         raise UserError(
             f"the reference has no measurement of {error}: run zerolab cost --measure"
             f" {shlex.quote(str(run.path))} on the reference machine"
@@ -113,8 +113,18 @@ def cost_to_reach(
     }
 
 
-class _NotMeasuredError(Exception):
+class NotMeasuredError(Exception):
     """The reference has no measurement for a kind of move."""
+
+
+def iteration_costs(
+    settings: TrainSettings, records: Sequence[Record], reference: MoveTimes | None = None
+) -> list[IterationCost]:
+    """Return the cost of a run after each iteration, from its settings and records.
+
+    Raises NotMeasuredError if the reference has no measurement for one of its networks.
+    """
+    return list(_costs(settings, records, reference))
 
 
 def _costs(
@@ -188,5 +198,5 @@ def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveT
     kind = move_kind(settings, player)
     move = reference.find(kind)
     if move is None:
-        raise _NotMeasuredError(str(kind))
+        raise NotMeasuredError(str(kind))
     return move.milliseconds_per_simulation / _MILLISECONDS_PER_HOUR

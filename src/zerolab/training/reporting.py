@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,15 @@ from zerolab.training.records import GateRecord, Record, SupervisedRecord
 
 def read_records(run: RunFolder) -> list[Record]:
     """Return the records of a run's finished stages; raise UserError if they are damaged."""
-    return [_record(run, line) for line in run.metrics()]
+    return [_record(line, str(run.path / "metrics.jsonl")) for line in run.metrics()]
+
+
+def parse_records(lines: Iterable[Mapping[str, Any]], source: str = "") -> list[Record]:
+    """Return records from lines of metrics.jsonl; raise UserError if they are damaged.
+
+    `source` names the origin of the lines in errors.
+    """
+    return [_record(line, source) for line in lines]
 
 
 def best_network_after(records: Iterable[Record], iteration: int) -> int:
@@ -33,16 +41,16 @@ def best_network_after(records: Iterable[Record], iteration: int) -> int:
     return max((number for number in accepted if number <= iteration), default=0)
 
 
-def _record(run: RunFolder, line: dict[str, Any]) -> Record:
-    path, stage = run.path / "metrics.jsonl", line.get("stage")
+def _record(line: Mapping[str, Any], source: str) -> Record:
+    stage = line.get("stage")
     if not isinstance(stage, str) or stage not in Record.class_by_stage:
         stages = ", ".join(Record.class_by_stage)
-        raise UserError(f"{path}: unknown stage {quoted(stage)}: expected one of {stages}")
+        raise UserError(f"{source}: unknown stage {quoted(stage)}: expected one of {stages}")
     kind = Record.class_by_stage[stage]
     try:
-        return kind.model_validate(line)
+        return kind.model_validate(dict(line))
     except ValidationError as error:
-        raise settings_error(kind, error, str(path)) from None
+        raise settings_error(kind, error, source) from None
 
 
 class Reporter(Protocol):

@@ -103,24 +103,30 @@ PointsByVariant = Mapping[str, PointsBySeed]
 """Accuracy points of finished runs, by variant and seed."""
 
 
-def efficiency_report(results: Results) -> Document:
-    """Return the report on all finished work."""
-    subject = (
-        "which training method is cheapest for networks of other sizes or for accuracies beyond the"
-        " reach of these runs"
-    )
-    runs, diversities = measured_accuracy_points(results), diversity.measure_diversity(results)
-    easy_accuracies = solved_positions.measure_easy_accuracy(results)
-    statistics = {
+def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim, or the reason why it is missing."""
+    runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
+    easy_accuracies = solved_positions.easy_accuracies(results)
+    return {
         **solved_positions.supervised_statistics(results),
         **training_statistics(results, runs),
         **solved_positions.easy_statistics(results, easy_accuracies),
         **diversity.diversity_statistics(results, diversities),
         **diversity.league_statistics(results, diversities),
     }
+
+
+def efficiency_report(results: Results) -> Document:
+    """Return the report on all finished work."""
+    subject = (
+        "which training method is cheapest for networks of other sizes or for accuracies beyond the"
+        " reach of these runs"
+    )
+    runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
+    easy_accuracies = solved_positions.easy_accuracies(results)
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(results.judge(statistics)),
+        ClaimTable(results.judge(efficiency_statistics)),
         *solved_positions.supervised_blocks(results),
         *training_blocks(results, runs),
         *solved_positions.easy_blocks(results, easy_accuracies),

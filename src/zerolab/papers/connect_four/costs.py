@@ -22,10 +22,9 @@ from zerolab.core.config import validate
 from zerolab.core.processes import pinned_to_one_core
 from zerolab.papers.connect_four.variants import TRAINING, VARIANTS
 from zerolab.store.checks import hex_digest
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import PlannedComputation, PlannedRun
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.training.costs import run_costs
+from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     ROUNDS,
     MeasuredMove,
@@ -54,7 +53,7 @@ def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
     """Return the points of all measured iterations of a run, in order."""
     return [
         AccuracyPoint(iteration.reference_hours, iteration.strong)
-        for iteration in run_costs(RunFolder.open(run.path), times)
+        for iteration in iteration_costs(run.planned.settings, run.records, times)
         if iteration.strong is not None and iteration.reference_hours is not None
     ]
 
@@ -146,7 +145,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     networks: dict[str, Any] = {}
     simulations = 0
     for key, timed in timed_move_kinds(runs).items():
-        settings = timed.run.settings
+        settings = timed.run.settings.model_copy(update={"seed": 0})  # the same for all seeds
         networks[key] = {"settings": settings.model_dump(mode="json"), "iteration": timed.iteration}
         simulations += settings.selfplay.parallel_games * settings.search.simulations
     seconds = simulations * _PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from zerolab.evaluation.diversity import Diversity, run_diversity
+from zerolab.evaluation.diversity import Diversity, parse_diversity
 from zerolab.league.league_report import TITLES
-from zerolab.league.league_settings import LeagueSettings, ParameterRanges
-from zerolab.league.population import Population, ranking
+from zerolab.league.league_settings import ParameterRanges
+from zerolab.league.population import ranking
 from zerolab.papers.connect_four.findings import (
     DIVERSITY_CLAIMS,
     LATE_NOVELTY_CLAIM,
@@ -31,8 +31,8 @@ from zerolab.report.document import Block, Heading, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.collect import FinishedRun
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
 from zerolab.training.league import reconstruct_league
@@ -46,11 +46,15 @@ _FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXT
 """Variants in each figure, by the suffix of the figure's name."""
 
 
-def measure_diversity(results: Results) -> dict[str, dict[Cell, Diversity]]:
+DIVERSITY_VARIANTS = (EXTENDED, *TREES, *LEAGUE)
+"""Variants whose distinct positions are counted."""
+
+
+def measured_diversities(results: Results) -> dict[str, dict[Cell, Diversity]]:
     """Return the diversity of all finished runs, by variant and seed."""
     return {
-        name: {run.factors["seed"]: run_diversity(run.path) for run in runs}
-        for name in (EXTENDED, *TREES, *LEAGUE)
+        name: {run.seed: parse_diversity(run.measurements["diversity"]) for run in runs}
+        for name in DIVERSITY_VARIANTS
         if (runs := results.runs_where(TRAINING, variant=name))
     }
 
@@ -168,10 +172,29 @@ class _League(NamedTuple):
     """Final state of a finished run's league."""
 
     seed: Cell
-    settings: LeagueSettings
-    players: Population
+    parameters: list[str]
+    """Names of the evolving parameters."""
+    active: list[list[list[float]]]
+    """Parameters of the active players of each generation."""
+    best: list[float]
+    """Parameters of the best player after the last generation."""
     games: int
     """Number of games played."""
+
+
+def measure_league(run: FinishedRun) -> dict[str, Any]:
+    """Return the final state of a run's league, computed from its games."""
+    settings = run.planned.settings
+    league = reconstruct_league(run.folder.games, settings)
+    assert league is not None
+    state = league.state_before(settings.iterations + 1)
+    players = state.population
+    return {
+        "parameters": list(league.settings.parameters),
+        "active": [players.values[numbers].tolist() for numbers in players.active],
+        "best": players.values[ranking(players)[0]].tolist(),
+        "games": state.game_count,
+    }
 
 
 def league_statistics(
@@ -216,7 +239,7 @@ def league_blocks(results: Results) -> Iterator[Block]:
         title: {
             name: _parameter_curve(runs, parameter)
             for name, runs in leagues.items()
-            if parameter in runs[0].settings.parameters
+            if parameter in runs[0].parameters
         }
         for parameter, title in TITLES.items()
     }
@@ -237,21 +260,16 @@ def league_blocks(results: Results) -> Iterator[Block]:
 
 
 def _final_league(run: TrainedRun) -> _League:
-    """Compute the final state of a run's league from its games."""
-    settings = run.planned.settings
-    league = reconstruct_league(RunFolder.open(run.path).games, settings)
-    assert league is not None
-    state = league.state_before(settings.iterations + 1)
-    return _League(run.factors["seed"], league.settings, state.population, state.game_count)
+    return _League(run.seed, **run.measurements["league"])
 
 
 def _parameter_curve(leagues: Sequence[_League], parameter: str) -> Curve:
     """Return a parameter of all active players by generation; shorter leagues end in NaN."""
-    longest = max(len(league.players.active) for league in leagues)
+    longest = max(len(league.active) for league in leagues)
     lines: list[list[float]] = []
-    for _, settings, players, _ in leagues:
-        column = settings.parameters.index(parameter)
-        values = players.values[np.stack(players.active, axis=1), column]
+    for league in leagues:
+        column = league.parameters.index(parameter)
+        values = np.array(league.active)[:, :, column].T
         padding = longest - values.shape[1]
         lines += np.pad(values, ((0, 0), (0, padding)), constant_values=np.nan).tolist()
     return Curve(range(longest), lines)
@@ -263,7 +281,7 @@ def _league_table(leagues: Mapping[str, Sequence[_League]]) -> Table:
     names = [
         name
         for name in TITLES
-        if any(name in run.settings.parameters for runs in leagues.values() for run in runs)
+        if any(name in run.parameters for runs in leagues.values() for run in runs)
     ]
     range_texts = ("{:g} to {:g}".format(*ranges[name]) for name in names)
     rows: list[list[Cell]] = [
@@ -271,10 +289,9 @@ def _league_table(leagues: Mapping[str, Sequence[_League]]) -> Table:
         ["baseline of [Clausen2021]", *[None] * 3, *(_BASELINE.get(name) for name in names)],
     ]
     for title, runs in leagues.items():
-        for seed, settings, players, games in runs:
-            best = players.values[ranking(players)[0]].tolist()
-            values = dict(zip(settings.parameters, best, strict=True))
-            row: list[Cell] = [title, seed, games, players.generation]
+        for seed, parameters, active, best, games in runs:
+            values = dict(zip(parameters, best, strict=True))
+            row: list[Cell] = [title, seed, games, len(active) - 1]
             rows.append([*row, *(values.get(name) for name in names)])
     return Table(
         "league-best",

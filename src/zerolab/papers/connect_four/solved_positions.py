@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.kinds.run import agent_of_run
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import read_positions
 from zerolab.papers.connect_four.findings import DEEPER, EASY_CLAIM, LABELS, SPREAD
 from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
 from zerolab.report.claims import Claim
@@ -20,12 +18,10 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.checks import hex_digest, read_bytes
-from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.collect import FinishedRun
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference, plot_sample
-from zerolab.studies.study_folder import LARGEST_DATASET
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
 SETS = ("v1", "v2")
@@ -214,6 +210,9 @@ def _validation(results: Results) -> Iterator[Block]:
         )
 
 
+EASY_VARIANTS = (BASELINE, EXTENDED)
+"""Variants measured on easy positions."""
+
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
 """Published strong accuracy of search, in percent [Clausen2021]."""
 
@@ -221,52 +220,36 @@ ByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
 
 
-def measure_easy_accuracy(results: Results) -> dict[str, dict[Cell, float]]:
-    """Return the accuracy of the finished runs, or nothing before the positions are solved."""
-    planned = next((plan for plan in results.design.report_datasets if plan.label == "easy"), None)
-    if planned is None or planned.title not in results.dataset_paths:
-        return {}
-    easy = _EasyPositions(results, results.dataset_paths[planned.title], planned.game)
-    return {
-        name: {run.factors["seed"]: easy.accuracy(run) for run in runs}
+def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
+    """Return the accuracies of the finished runs, or nothing before the positions are solved."""
+    measured: dict[str, dict[Cell, float]] = {
+        name: {
+            run.seed: run.measurements["easy"]
+            for run in results.runs_where(TRAINING, variant=name)
+            if "easy" in run.measurements
+        }
         for name in _PUBLISHED_EASY
-        if (runs := results.runs_where(TRAINING, variant=name))
     }
+    return {name: by_seed for name, by_seed in measured.items() if by_seed}
 
 
-class _EasyPositions:
-    """Easy positions; read from disk only if a network has no cached accuracy."""
+def measure_easy_accuracy(run: FinishedRun) -> float | None:
+    """Return the strong accuracy of search with the best network on easy positions.
 
-    def __init__(self, results: Results, file: Path, game: str) -> None:
-        self._results = results
-        self._file = file
-        self._game = game
-        self._digest = hex_digest(read_bytes(file, LARGEST_DATASET))
-
-    @cached_property
-    def _positions(self) -> Positions:
-        return read_positions(self._file, parse_game(self._game))[0]
-
-    def accuracy(self, run: TrainedRun) -> float:
-        """Return the strong accuracy of search with the best network, as measured in training.
-
-        The result is cached on disk because the measurement takes hours at scale `paper`.
-        """
-        folder = RunFolder.open(run.path)
-        weights = folder.weights_digest(folder.progress.best)
-        identity = {"run": run.planned.key, "weights": weights, "positions": self._digest}
-        numbers = self._results.measure_once(
-            "easy positions", identity, lambda: self._measure(folder, run)
-        )
-        return numbers["strong"]
-
-    def _measure(self, folder: RunFolder, run: TrainedRun) -> dict[str, float]:
-        agent = agent_of_run(folder, folder.progress.best)
-        choices = player_choices(agent, self._positions, run.planned.settings.seed)
-        strong = accuracy_report("search", self._positions, choices).all.strong
-        if strong is None:
-            raise UserError(f"{run.path}: the set of easy positions is empty")
-        return {"strong": strong.interval.value}
+    The variants with a published accuracy are measured. None means that the positions are not
+    solved yet.
+    """
+    planned = next(plan for plan in run.design.report_datasets if plan.label == "easy")
+    path = run.study_folder.dataset_path(planned)
+    if not path.is_file():
+        return None
+    positions = read_positions(path, parse_game(planned.game))[0]
+    agent = agent_of_run(run.folder, run.folder.progress.best)
+    choices = player_choices(agent, positions, run.planned.settings.seed)
+    strong = accuracy_report("search", positions, choices).all.strong
+    if strong is None:
+        raise UserError(f"{quoted(path)}: the set of easy positions is empty")
+    return strong.interval.value
 
 
 def easy_statistics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
@@ -25,7 +25,9 @@ from zerolab.studies.design import Design, PlannedDataset, PlannedRun, plan_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
+    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
 
 _BOARD: Mapping[Scale, str] = {
@@ -204,13 +206,41 @@ class Connect4EfficiencyStudy(Study):
 
     name: ClassVar[str] = "connect4-efficiency"
 
-    def design(self, scale: Scale) -> Design:
-        trained = list(_selfplay_runs(scale))
+    measurement_version: ClassVar[int] = 1
+
+    def seed_count(self, scale: Scale) -> int:
+        return _SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        trained = list(_selfplay_runs(scale, seeds))
         return Design(
-            [*trained, *_supervised_runs(scale)],
+            [*trained, *_supervised_runs(scale, seeds)],
             computations=[planned_move_timing(trained)],
             report_datasets=[planned_easy_dataset(_BOARD[scale], _MEASURED[scale])],
         )
+
+    def measure(self, run: FinishedRun) -> Mapping[str, Any] | None:
+        from zerolab.evaluation.diversity import run_diversity
+        from zerolab.papers.connect_four import diversity, solved_positions
+
+        variant = run.planned.factors.get("variant")
+        measured: dict[str, Any] = {}
+        if variant in diversity.DIVERSITY_VARIANTS:
+            counts = run_diversity(run.folder.path)._replace(name=run.planned.label)
+            measured["diversity"] = counts.as_dict()
+        if variant in LEAGUE:
+            measured["league"] = diversity.measure_league(run)
+        if variant in solved_positions.EASY_VARIANTS:
+            easy = solved_positions.measure_easy_accuracy(run)
+            if easy is None:
+                return None
+            measured["easy"] = easy
+        return measured
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.connect_four.analysis import efficiency_statistics
+
+        return results.judge(efficiency_statistics)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.connect_four.analysis import efficiency_report
@@ -239,14 +269,14 @@ def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
     }
 
 
-def _supervised_runs(scale: Scale) -> Iterator[PlannedRun]:
+def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
     """Yield the runs of Table 1 and the runs trained on the published labels."""
     fewest = _BLOCKS[scale][0]
     for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale]:
             is_relabelled = blocks == fewest or scale != "mini"  # too slow for deep networks
             for labels in ("right", "published") if is_relabelled else ("right",):
-                for seed in range(_SEEDS[scale]):
+                for seed in seeds:
                     changes = {**_SUPERVISED_CHANGES[scale], "network.blocks": blocks}
                     if labels == "published":
                         changes["published_bugs"] = ["losses_as_draws"]
@@ -261,14 +291,14 @@ def _supervised_runs(scale: Scale) -> Iterator[PlannedRun]:
                     )
 
 
-def _selfplay_runs(scale: Scale) -> Iterator[PlannedRun]:
+def _selfplay_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
     """Yield the self-play training runs."""
     hard = _planned_dataset(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     small: dict[int, PlannedRun] = {}
     lengths = _length_changes(scale)
     for name in _VARIANTS.get(scale, VARIANTS):
         variant = VARIANTS[name]
-        for seed in range(_SEEDS[scale]):
+        for seed in seeds:
             run = plan_run(
                 TRAINING,
                 _BOARD[scale],

@@ -25,7 +25,7 @@ from zerolab.papers.hyperparameters.regression import (
     regression_blocks,
     run_spread,
 )
-from zerolab.report.claims import ClaimTable
+from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.table import Table
@@ -179,6 +179,11 @@ def _scatter(
 _SUBJECT = "whether time is better spent on more iterations or on more work within each iteration"
 
 
+def correlation_verdicts(results: Results) -> list[Verdict]:
+    """Return the verdicts on the claims about the grid."""
+    return results.judge(lambda part: grid_statistics(read_grid(part)))
+
+
 def correlation_report(results: Results) -> Document:
     """Return the report on all finished work."""
     grid = read_grid(results)
@@ -190,7 +195,7 @@ def correlation_report(results: Results) -> Document:
             else []
         ),
         Heading("Findings"),
-        ClaimTable(grid.results.judge(grid_statistics(grid))),
+        ClaimTable(correlation_verdicts(results)),
     ]
     if grid.runs:
         blocks += [*regression_blocks(grid), *heat_map_blocks(grid), Paragraph(_spread_note(grid))]

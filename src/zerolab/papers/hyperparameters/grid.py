@@ -185,8 +185,9 @@ class Grid(NamedTuple):
     def elo_scales(self) -> list[float]:
         """Factor by which BayesElo scales the Elo of each tournament, smallest first."""
         return sorted(
-            self.results.tournaments[name].ratings.model.scale
+            ratings.model.scale
             for name in dict.fromkeys(run.tournament_key for run in self.runs)
+            for ratings in self.results.tournaments[name].ratings.values()
         )
 
 
@@ -213,8 +214,10 @@ def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     share of draws.
     """
     rating = tournament.final_rating(run)
-    elo = rating.elo_model - tournament.rating_by_player[RANDOM].elo_model
-    return elo, standard_error(rating) / tournament.ratings.model.scale
+    (ratings,) = tournament.ratings.values()
+    (random_rating,) = tournament.agent_ratings(RANDOM)
+    elo = rating.elo_model - random_rating.elo_model
+    return elo, standard_error(rating) / ratings.model.scale
 
 
 def mean_elo_point(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.papers.scales import CHANGES, OPENINGS
@@ -18,6 +18,7 @@ from zerolab.studies.design import (
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
@@ -134,23 +135,35 @@ class HyperparameterSweepStudy(Study):
 
     name: ClassVar[str] = "hyperparameter-sweep"
 
-    def design(self, scale: Scale) -> Design:
+    def seed_count(self, scale: Scale) -> int:
+        return _SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         values = {symbol: scaled_values(scale, symbol) for symbol in HYPERPARAMETERS}
         default = {symbol: three_values[1] for symbol, three_values in values.items()}
         runs = [
             _sweep_run(scale, combination, seed, number)
             for number, combination in enumerate(one_factor_at_a_time(values, default))
-            for seed in range(_SEEDS[scale])
+            for seed in seeds
         ]
-        tournament = PlannedTournament(
-            TOURNAMENT,
-            _BOARD[scale],
-            {run.label: run for run in runs},
-            games_per_pair=_GAMES[scale],
-            openings=OPENINGS[scale],
-            options=f"simulations={default['m']:g}&selection.c={default['c']:g}",
-        )
-        return Design(runs, [tournament])
+        tournaments = [
+            PlannedTournament(
+                TOURNAMENT,
+                _BOARD[scale],
+                {run.label: run for run in runs if run.factors["seed"] == seed},
+                games_per_pair=_GAMES[scale],
+                openings=OPENINGS[scale],
+                options=f"simulations={default['m']:g}&selection.c={default['c']:g}",
+                seed=seed,
+            )
+            for seed in seeds
+        ]
+        return Design(runs, tournaments)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.hyperparameters.sweep import sweep_verdicts
+
+        return sweep_verdicts(results)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.hyperparameters.sweep import sweep_report
@@ -193,10 +206,13 @@ class HyperparameterCorrelationStudy(Study):
 
     name: ClassVar[str] = "hyperparameter-correlation"
 
-    def design(self, scale: Scale) -> Design:
+    def seed_count(self, scale: Scale) -> int:
+        return _GRID_SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         runs, tournaments = [], []
         middle = LEVELS[scale]["m"][1 if len(LEVELS[scale]["m"]) > 2 else 0]
-        for seed in range(_GRID_SEEDS[scale]):
+        for seed in seeds:
             part = f"seed-{seed}"
             trained = [
                 plan_run(
@@ -222,6 +238,11 @@ class HyperparameterCorrelationStudy(Study):
                 )
             )
         return Design(runs, tournaments)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.hyperparameters.correlation import correlation_verdicts
+
+        return correlation_verdicts(results)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.hyperparameters.correlation import correlation_report

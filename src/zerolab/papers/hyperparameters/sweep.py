@@ -17,7 +17,7 @@ from zerolab.papers.hyperparameters.sweep_runs import (
     SweepValue,
     training_seconds,
 )
-from zerolab.report.claims import ClaimTable
+from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import Cell, cell_text
@@ -168,6 +168,11 @@ def _spread_note(samples: Sequence[RunSample]) -> str:
 _SUBJECT = "which hyper-parameters matter"
 
 
+def sweep_verdicts(results: Results) -> list[Verdict]:
+    """Return the verdicts on the claims about the sweep."""
+    return results.judge(lambda part: sweep_statistics(Sweep(part)))
+
+
 def sweep_report(results: Results) -> Document:
     """Return the report on all finished work."""
     sweep = Sweep(results)
@@ -179,7 +184,7 @@ def sweep_report(results: Results) -> Document:
             else []
         ),
         Heading("Findings"),
-        ClaimTable(results.judge(sweep_statistics(sweep))),
+        ClaimTable(sweep_verdicts(results)),
         *importance_blocks(sweep),
         *strength_blocks(sweep),
         *training_time_blocks(sweep),

@@ -114,13 +114,12 @@ class Sweep:
         tournament = self.tournament
         if tournament is None:
             return {}
-        random_elo = tournament.rating_by_player[RANDOM].elo
-        ratings = {
-            run.planned.label: tournament.final_rating(run) for run in self.results.runs_where()
-        }
         return {
-            label: (rating.elo - random_elo, standard_error(rating))
-            for label, rating in ratings.items()
+            run.planned.label: (
+                tournament.elo_above_agent(run, RANDOM),
+                standard_error(tournament.final_rating(run)),
+            )
+            for run in self.results.runs
         }
 
     def elo_above_random(self, run: TrainedRun) -> float:

@@ -39,7 +39,7 @@ def loss_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(results.judge(loss_statistics(results))),
+        ClaimTable(results.judge(loss_statistics)),
         *_tournaments(results),
         *_training_elo(results),
         *_losses(results),
@@ -61,11 +61,12 @@ def _above_random(
     `published` contains the published means for the game and board size; the last is Random's.
     """
     tournament = results.tournaments[part]
-    random_elo = tournament.rating_by_player["random"].elo
-    elos = elo_sample(tournament, results.runs_where(part, loss=target))
+    runs = results.runs_where(part, loss=target)
     published_mean = published[list(TARGETS).index(target)] - published[-1] if published else None
     return plot_sample(
-        [elo - random_elo for elo in elos.values], elos.standard_errors, published_mean
+        [tournament.elo_above_agent(run) for run in runs],
+        elo_sample(tournament, runs).standard_errors,
+        published_mean,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
@@ -12,12 +11,10 @@ from zerolab.papers.elo import (
     GAME_TITLES,
     RunElos,
     contrast,
-    elo_sample,
     fit_elo,
     observed_elo_correlation,
     removed_runs_note,
     run_elos,
-    standard_error,
     unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.study import TARGETS
@@ -26,7 +23,7 @@ from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
+from zerolab.studies.statistics import ClaimEstimate, mean_of
 from zerolab.training.records import GateRecord
 
 PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
@@ -259,7 +256,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     everywhere = fit_elo(results, boards, "loss", list(TARGETS))
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
-        if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
+        if isinstance(everywhere, MissingEstimate):
             return fit_elo(results, parts, "loss", list(TARGETS))
         return everywhere
 
@@ -288,9 +285,7 @@ def _fit(
     """Fit a measure of runs on several boards, with seeds as random blocks."""
     values: dict[str, dict[Any, dict[Any, float]]] = {
         part: {
-            target: {
-                run.factors["seed"]: measure(run) for run in results.runs_where(part, loss=target)
-            }
+            target: {run.seed: measure(run) for run in results.runs_where(part, loss=target)}
             for target in TARGETS
         }
         for part in parts
@@ -309,8 +304,7 @@ def _loss_statistic(results: Results, claimed: _LossClaim) -> ClaimEstimate | Mi
         return model.contrast(claimed.weights)
     runs = {
         target: {
-            run.factors["seed"]: claimed.measure(run)
-            for run in results.runs_where(claimed.part, loss=target)
+            run.seed: claimed.measure(run) for run in results.runs_where(claimed.part, loss=target)
         }
         for target in claimed.weights
     }
@@ -347,22 +341,18 @@ def _largest_difference(
 def weakest_elo(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
     """Return the Elo, relative to Random, of the weakest combination of board and loss.
 
-    The estimate accounts for the selection of the weakest combination after the fact. Each
-    difference includes the error of Random's own rating. Correlations between this error and those
-    of the runs are neglected: they arise only because dozens of ratings must sum to 0.
+    The estimate accounts for the selection of the weakest combination after the fact.
     """
     if missing := unfinished_tournaments_note(results, parts):
         return missing
     above = []
     for part in parts:
         tournament = results.tournaments[part]
-        random_rating = tournament.rating_by_player["random"]
-        random_elo = StudentEstimate(random_rating.elo, standard_error(random_rating), math.inf)
         for target in TARGETS:
-            elos = elo_sample(tournament, results.runs_where(part, loss=target)).values
-            if not elos:
+            runs = results.runs_where(part, loss=target)
+            if not runs:
                 return removed_runs_note(results, part)
-            above.append(weighted_sum([(1.0, mean_of(elos)), (-1.0, random_elo)]))
+            above.append(mean_of([tournament.elo_above_agent(run) for run in runs]))
     return estimate_smallest(above)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
-from zerolab.studies.study import Scale, Study, register_study
+from zerolab.studies.study import FIRST_SEED, Scale, Study, register_study
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
@@ -22,14 +23,15 @@ LAMBDA = "lambda"
 BALANCES = (0.25, 0.5, 0.75)
 """Values of lambda in the grid. 0 and 1 are the value loss and the policy loss alone."""
 
-_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
+_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 8}
+"""Number of seeds, from the first, with the weight grid."""
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("connect_four",),
     "mini": GAMES,
     "small": GAMES,
     "paper": GAMES,
 }
-_GAMES_PER_PAIR: Mapping[Scale, int] = {"smoke": 2, "mini": 20, "small": 20, "paper": 20}
+_GAMES_PER_PAIR: Mapping[Scale, int] = {"smoke": 2, "mini": 40, "small": 40, "paper": 20}
 _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("connect_four",),
     "mini": ("connect_four", "gobang"),
@@ -56,21 +58,36 @@ class LossFunctionsStudy(Study):
 
     name: ClassVar[str] = "loss-functions"
 
-    def design(self, scale: Scale) -> Design:
-        runs, tournaments = [], []
+    def seed_count(self, scale: Scale) -> int:
+        return WANG2019_SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        runs: list[PlannedRun] = []
+        tournaments: list[PlannedTournament] = []
         for game in _GAMES[scale]:
             for size in SIZES:
-                part = f"{game}-{size}"
-                trained = list(_runs(scale, part, game, size))
-                grid = list(_grid(scale, part, game, size))
-                runs += [*trained, *grid]
-                tournaments.append(_tournament(scale, part, f"{game}:{size}", trained))
-                if grid:
-                    ends = trained[: 2 * WANG2019_SEEDS[scale]]  # policy and value
-                    tournaments.append(
-                        _tournament(scale, part, f"{game}:{size}", [*ends, *grid], LAMBDA)
-                    )
+                trained = [run for seed in seeds for run in _runs(scale, game, size, seed)]
+                runs += [
+                    *trained,
+                    *(run for seed in seeds for run in _grid(scale, game, size, seed)),
+                ]
+                if scale == "paper":  # one tournament between all runs, as published
+                    tournaments.append(_tournament(scale, game, size, trained))
+                for seed in seeds:
+                    block = list(_runs(scale, game, size, seed))
+                    if scale != "paper":
+                        tournaments.append(_tournament(scale, game, size, block, seed=seed))
+                    if grid := list(_grid(scale, game, size, seed)):
+                        ends = [run for run in block if run.factors["loss"] in ("policy", "value")]
+                        tournaments.append(
+                            _tournament(scale, game, size, [*ends, *grid], LAMBDA, seed=seed)
+                        )
         return Design(runs, tournaments)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.loss_functions.findings import loss_statistics
+
+        return results.judge(loss_statistics)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.loss_functions.analysis import loss_report
@@ -78,33 +95,40 @@ class LossFunctionsStudy(Study):
         return loss_report(results)
 
 
-def _runs(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
+def _runs(scale: Scale, game: str, size: str, seed: int) -> Iterator[PlannedRun]:
     for target in TARGETS:
-        for seed in range(WANG2019_SEEDS[scale]):
-            changed = {**wang2019_changes(scale, size), "learn.loss": target}
-            yield plan_run(part, f"{game}:{size}", "wang2019", {"loss": target}, changed, seed)
+        yield _run(scale, game, size, target, target, seed)
 
 
-def _grid(scale: Scale, part: str, game: str, size: str) -> Iterator[PlannedRun]:
-    if size != "6x6" or game not in _GRID_GAMES[scale]:
+def _grid(scale: Scale, game: str, size: str, seed: int) -> Iterator[PlannedRun]:
+    is_in_grid = seed < FIRST_SEED + _GRID_SEEDS[scale]
+    if size != "6x6" or game not in _GRID_GAMES[scale] or not is_in_grid:
         return
     for balance in BALANCES:
-        for seed in range(_GRID_SEEDS[scale]):
-            loss = {"name": "weighted", "balance": balance}
-            changed = {**wang2019_changes(scale, size), "learn.loss": loss}
-            factors = {"loss": f"{LAMBDA}={balance}"}
-            yield plan_run(part, f"{game}:{size}", "wang2019", factors, changed, seed)
+        loss = {"name": "weighted", "balance": balance}
+        yield _run(scale, game, size, f"{LAMBDA}={balance}", loss, seed)
+
+
+def _run(scale: Scale, game: str, size: str, name: str, loss: Any, seed: int) -> PlannedRun:
+    changed = {**wang2019_changes(scale, game, size), "learn.loss": loss}
+    return plan_run(f"{game}-{size}", f"{game}:{size}", "wang2019", {"loss": name}, changed, seed)
 
 
 def _tournament(
-    scale: Scale, part: str, game: str, runs: list[PlannedRun], name: str = ""
+    scale: Scale,
+    game: str,
+    size: str,
+    runs: Sequence[PlannedRun],
+    name: str = "",
+    *,
+    seed: int | None = None,
 ) -> PlannedTournament:
-    run_by_player = {run.label: run for run in runs}
     return PlannedTournament(
-        part,
-        game,
-        run_by_player,
+        f"{game}-{size}",
+        f"{game}:{size}",
+        {run.label: run for run in runs},
         games_per_pair=_GAMES_PER_PAIR[scale],
         openings=OPENINGS[scale],
         name=name,
+        seed=seed,
     )

@@ -66,7 +66,7 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(results.judge(bug_statistics(results))),
+        ClaimTable(results.judge(bug_statistics)),
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
+from zerolab.papers.scales import OPENINGS, wang2019_changes
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
@@ -16,6 +17,7 @@ from zerolab.studies.design import (
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
@@ -53,6 +55,7 @@ _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
     "paper": ("connect_four:6x7", 1_000_000, 10),
 }
 """Game, number of positions and epochs of supervised learning, as in [Clausen2021]."""
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 10, "small": 6, "paper": 8}
 _LABEL_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 
 
@@ -72,22 +75,30 @@ class PublishedBugsStudy(Study):
 
     name: ClassVar[str] = "published-bugs"
 
-    def design(self, scale: Scale) -> Design:
-        mirror = list(_losses(scale, MIRROR))
-        winner = list(_losses(scale, WINNER))
-        optimizer = list(_rates(scale))
-        closure, closed = _closure(scale)
+    def seed_count(self, scale: Scale) -> int:
+        return _SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        mirror = [run for seed in seeds for run in _losses(scale, MIRROR, seed)]
+        winner = [run for seed in seeds for run in _losses(scale, WINNER, seed)]
+        optimizer = [run for seed in seeds for run in _rates(scale, seed)]
+        closure, closed = _closure(scale, seeds)
         return Design(
             [*mirror, *winner, *optimizer, *closure],
             [
-                _tournament(scale, MIRROR, {run.label: run for run in mirror}),
-                _tournament(scale, WINNER, {run.label: run for run in winner}),
-                _tournament(scale, OPTIMIZER, {run.label: run for run in optimizer}),
+                *_tournaments(scale, MIRROR, mirror),
+                *_tournaments(scale, WINNER, winner),
+                *_tournaments(scale, OPTIMIZER, optimizer),
                 _tournament(scale, CLOSURE, {run.label: run for run in closure}),
                 _tournament(scale, CLOSURE, closed, CLOSED),
             ],
             list(_labels(scale)),
         )
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.published_bugs.findings import bug_statistics
+
+        return results.judge(bug_statistics)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.published_bugs.analysis import bug_report
@@ -103,39 +114,49 @@ def _game(scale: Scale, part: str) -> str:
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
     """Plan a run. Runs without the bug are shared with the study ``loss-functions``."""
-    changes = {**wang2019_changes(scale, "6x6"), "learn.loss": loss, "learn.learning_rate": rate}
+    game = _GAMES[part].partition(":")[0]
+    changes = {
+        **wang2019_changes(scale, game, "6x6"), "learn.loss": loss, "learn.learning_rate": rate,
+    }  # fmt: skip
     if code == DEFECTIVE:
         changes["published_bugs"] = [_SETTINGS[part]]
     factors = {"code": code, "loss": loss, "rate": f"{rate:g}"}
     return plan_run(part, _game(scale, part), "wang2019", factors, changes, seed)
 
 
-def _losses(scale: Scale, part: str) -> Iterator[PlannedRun]:
+def _losses(scale: Scale, part: str, seed: int) -> Iterator[PlannedRun]:
     for code in (RIGHT, DEFECTIVE):
         for loss in LOSSES:
-            for seed in range(WANG2019_SEEDS[scale]):
-                yield _run(scale, part, code, loss, seed, DEFAULT_RATE)
+            yield _run(scale, part, code, loss, seed, DEFAULT_RATE)
 
 
-def _rates(scale: Scale) -> Iterator[PlannedRun]:
+def _rates(scale: Scale, seed: int) -> Iterator[PlannedRun]:
     """Yield runs with several learning rates; with the bug, one rate suffices for all."""
     for code, rate in [*((RIGHT, rate) for rate in RATES), (DEFECTIVE, DEFAULT_RATE)]:
-        for seed in range(WANG2019_SEEDS[scale]):
-            yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
+        yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 
 
-def _closure(scale: Scale) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
+def _closure(scale: Scale, seeds: Sequence[int]) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
     """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
         plan_run(
-            CLOSURE, _game(scale, CLOSURE), "wang2019", {"loss": loss},
-            {**wang2019_changes(scale, "6x6"), "learn.loss": loss}, seed,
+            CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},
+            {**wang2019_changes(scale, "connect_four", "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
-        for seed in range(WANG2019_SEEDS[scale])
+        for seed in seeds
     ]  # fmt: skip
     last = {run.factors["loss"]: run for run in runs}
     return runs, {run.label: last[run.factors["loss"]] for run in runs}
+
+
+def _tournaments(
+    scale: Scale, part: str, runs: Sequence[PlannedRun]
+) -> Iterator[PlannedTournament]:
+    """Yield a tournament per seed."""
+    for seed in dict.fromkeys(int(run.factors["seed"]) for run in runs):
+        block = {run.label: run for run in runs if run.factors["seed"] == seed}
+        yield replace(_tournament(scale, part, block), seed=seed)
 
 
 def _tournament(

@@ -313,7 +313,7 @@ def transfer_report(results: Results) -> Document:
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(results.judge(findings.transfer_statistics(results, trunks))),
+        ClaimTable(results.judge(findings.transfer_statistics)),
         *learning_blocks(results),
         *strength_blocks(results),
         *similarity.similarity_blocks(results, trunks),

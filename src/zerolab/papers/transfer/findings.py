@@ -23,7 +23,7 @@ from zerolab.papers.transfer.measures import (
     planned_pairs,
     playing_iterations,
 )
-from zerolab.papers.transfer.similarity import TrunkSimilarity
+from zerolab.papers.transfer.similarity import TrunkSimilarity, compare_trunks
 from zerolab.papers.transfer.study import FINE_TUNED, FROZEN, MAPPED, RANDOM_FROZEN, SCRATCH
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import MissingEstimate
@@ -118,10 +118,9 @@ LAYERS = Claim(
 CLAIMS = (EARLY, SAVES, FROZEN_WORSE, NEAR, NOTHING_LEFT, NOT_RANDOM, ZERO_SHOT, LAYERS)
 
 
-def transfer_statistics(
-    results: Results, trunks: TrunkSimilarity
-) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+def transfer_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
+    trunks = compare_trunks(results)
     board_pairs = planned_pairs(results.design)
     return {claim: _statistic(results, board_pairs, trunks, claim) for claim in CLAIMS}
 

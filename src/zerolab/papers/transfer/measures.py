@@ -238,7 +238,7 @@ def elo_gains(
 
 def playing_iterations(results: Results, target: str) -> list[int]:
     """Return the iterations whose networks play a board's tournament, in ascending order."""
-    planned = next(plan for plan in results.design.tournaments if plan.key == target)
+    planned = next(plan for plan in results.design.tournaments if plan.group == target)
     return sorted(set(planned.iteration_by_player.values()))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,9 +29,9 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING, Game
 from zerolab.store.arrays import read_network_file
-from zerolab.store.run_folder import RunFolder
+from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Level
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.results import Results
 from zerolab.training.inputs import stored_network_settings
 
 _BATCH = 1024
@@ -155,9 +154,9 @@ class TrunkSimilarity(NamedTuple):
     scratch: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
     """CKA of source trunk and trunk from scratch on positions of the target, by pair and seed."""
     between_boards: Mapping[tuple[str, str], Sequence[Sequence[float]]]
-    """CKA of all pairs of runs from scratch on two boards, on positions of the first board.
+    """CKA of runs from scratch on two boards with the same seed, on positions of the first board.
 
-    Runs on the same board have different seeds. The second board can be `UNTRAINED`."""
+    The second board can be `UNTRAINED`."""
 
     def first_minus_last_layer(self, pair: BoardPair) -> BySeed:
         """Return the CKA of the first layer minus the CKA of the last layer, by seed."""
@@ -165,60 +164,67 @@ class TrunkSimilarity(NamedTuple):
 
 
 def compare_trunks(results: Results) -> TrunkSimilarity:
-    """Compare the trunks of all finished runs."""
-    board_pairs = planned_pairs(results.design)
-    trunks = TrunkSimilarity(
-        [], {pair: {} for pair in board_pairs}, {pair: {} for pair in board_pairs}, {}
-    )
-    for part in results.design.parts:
-        if results.runs_where(part, way=SCRATCH):
-            trunks = _with_board(trunks, results, part)
-    return trunks
-
-
-def _with_board(trunks: TrunkSimilarity, results: Results, part: str) -> TrunkSimilarity:
-    """Return `trunks` extended by the comparisons on positions of board `part`."""
-    baselines = results.runs_where(part, way=SCRATCH)
-    reader = _Reader(parse_game(baselines[0].planned.settings.game))
-    trained = {
-        (run.planned.part, run.factors["seed"]): reader.layers(run)
-        for run in results.runs_where(way=SCRATCH)
+    """Collect the comparisons of the trunks of all finished runs."""
+    pairs = planned_pairs(results.design)
+    measured = {
+        kind: {
+            pair: {
+                run.seed: run.measurements[kind]
+                for run in runs_by_seed(results, pair, FINE_TUNED).values()
+                if kind in run.measurements
+            }
+            for pair in pairs
+        }
+        for kind in (SOURCE_CKA, SCRATCH_CKA)
     }
-    untrained = {(UNTRAINED, run.factors["seed"]): reader.layers(run, 0) for run in baselines}
-    fine_tuned, scratch = dict(trunks.fine_tuned), dict(trunks.scratch)
-    for pair in (pair for pair in fine_tuned if pair.target == part):
-        sources = {
-            seed: layers for (board, seed), layers in trained.items() if board == pair.source
-        }
-        tuned = runs_by_seed(results, pair, FINE_TUNED)
-        fine_tuned[pair] = {
-            seed: _cka_by_layer(layers, reader.layers(tuned[seed]))
-            for seed, layers in sources.items()
-            if seed in tuned
-        }
-        scratch[pair] = {
-            seed: _cka_by_layer(layers, trained[part, seed])
-            for seed, layers in sources.items()
-            if (part, seed) in trained
-        }
-    boards = {**trunks.between_boards, **_between_boards(part, {**trained, **untrained})}
-    return TrunkSimilarity(list(next(iter(trained.values()))), fine_tuned, scratch, boards)
+    boards: dict[tuple[str, str], list[Sequence[float]]] = {}
+    names: list[str] = []
+    for run in results.runs_where(way=SCRATCH):
+        names = run.measurements.get("layers", names)
+        for other, by_layer in run.measurements.get(BOARD_CKA, {}).items():
+            boards.setdefault((run.planned.part, other), []).append(by_layer)
+    return TrunkSimilarity(names, measured[SOURCE_CKA], measured[SCRATCH_CKA], boards)
 
 
-def _between_boards(
-    part: str, networks: Mapping[tuple[str, Level], GramByLayer]
-) -> dict[tuple[str, str], list[Sequence[float]]]:
-    """Return the CKA between the runs of a board and all unrelated runs.
+SOURCE_CKA, SCRATCH_CKA, BOARD_CKA = "source", "scratch", "boards"
+"""Names of measurements: fine-tuned trunk against its source, trunk from scratch against the same
+source, and trunk from scratch against those of other boards and of the untrained network."""
 
-    `networks` maps the board and seed of each run to its layers.
+
+def measure_similarity(run: FinishedRun) -> dict[str, Any] | None:
+    """Return the CKA of a run's trunk with related and unrelated trunks of the same seed.
+
+    Runs that start from another run's trunk and fine-tune it are compared with this trunk, and runs
+    from scratch with those on other boards. None means that such a run is not finished.
     """
-    cka: dict[tuple[str, str], list[Sequence[float]]] = {}
-    for ((board, seed), layers), ((board_2, seed_2), layers_2) in permutations(networks.items(), 2):
-        is_related = board_2 in (part, UNTRAINED) and seed == seed_2
-        is_duplicate = board_2 == part and str(seed_2) < str(seed)
-        if board == part and not is_related and not is_duplicate:
-            cka.setdefault((part, board_2), []).append(_cka_by_layer(layers, layers_2))
-    return cka
+    way = run.planned.factors["way"]
+    if way not in (FINE_TUNED, SCRATCH):
+        return {}
+    others = {
+        other.part: run.other(other)
+        for other in run.design.runs
+        if other.factors["way"] == SCRATCH and other.factors["seed"] == run.planned.factors["seed"]
+    }
+    if not all(others.values()):
+        return None
+    reader = _Reader(parse_game(run.planned.settings.game))
+    layers = {part: reader.layers(other) for part, other in others.items() if other is not None}
+    own = reader.layers(run)
+    if way == SCRATCH:
+        untrained = reader.layers(run, 0)
+        unrelated = {part: each for part, each in layers.items() if part != run.planned.part}
+        return {
+            "layers": list(own),
+            BOARD_CKA: {
+                part: _cka_by_layer(own, each)
+                for part, each in {**unrelated, UNTRAINED: untrained}.items()
+            },
+        }
+    source = layers[str(run.planned.factors["source"])]
+    return {
+        SOURCE_CKA: _cka_by_layer(source, own),
+        SCRATCH_CKA: _cka_by_layer(source, layers[run.planned.part]),
+    }
 
 
 def _cka_by_layer(one: GramByLayer, other: GramByLayer) -> list[float]:
@@ -233,9 +239,9 @@ class _Reader:
         self._game = game
         self._states = random_positions(game, POSITIONS)
 
-    def layers(self, run: TrainedRun, iteration: int | None = None) -> GramByLayer:
+    def layers(self, run: FinishedRun, iteration: int | None = None) -> GramByLayer:
         """Return the layers of a run's network, by default of its best network."""
-        folder = RunFolder.open(run.path)
+        folder = run.folder
         stored = read_network_file(
             folder.weights_path(folder.progress.best if iteration is None else iteration)
         )
@@ -329,8 +335,7 @@ def _board_maps(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
         "cka-boards",
         draw_heat_maps(maps, "Similarity of trunks from scratch", "trained on", "trained on",
                   "linear CKA", columns=1, number_format=".2f"),
-        "Mean over all pairs of unrelated runs, on positions of both boards. The diagonal compares"
-        " runs on the same board with different seeds. Untrained trunks are compared on positions"
+        "Mean over seeds, on positions of both boards. Untrained trunks are compared on positions"
         " of the row's board.",
     )  # fmt: skip
 

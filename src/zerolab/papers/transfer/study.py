@@ -23,7 +23,9 @@ from zerolab.studies.design import (
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
+    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
 
 SCRATCH = "scratch"
@@ -159,22 +161,39 @@ class TransferStudy(Study):
 
     name: ClassVar[str] = "transfer"
 
-    def design(self, scale: Scale) -> Design:
+    measurement_version: ClassVar[int] = 1
+
+    def seed_count(self, scale: Scale) -> int:
+        return SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         sources = {
-            board: list(_runs(scale, number, board, SCRATCH))
+            board: list(_runs(scale, number, board, SCRATCH, seeds))
             for number, board in enumerate(_boards(scale))
         }
         runs: list[PlannedRun] = []
         tournaments: list[PlannedTournament] = []
         for number, (board, scratch) in enumerate(sources.items()):
-            board_runs = [*scratch, *_runs(scale, number, board, RANDOM_FROZEN)]
+            board_runs = [*scratch, *_runs(scale, number, board, RANDOM_FROZEN, seeds)]
             for source, target in source_and_target_boards(BOARDS[scale]):
                 if target == board:
                     for way in (FINE_TUNED, FROZEN, MAPPED):
-                        board_runs += _runs(scale, number, board, way, sources[source])
+                        board_runs += _runs(scale, number, board, way, seeds, sources[source])
             runs += board_runs
-            tournaments.append(_tournament(scale, board, board_runs))
+            for seed in seeds:
+                block = [run for run in board_runs if run.factors["seed"] == seed]
+                tournaments.append(_tournament(scale, board, block, seed))
         return Design(runs, tournaments)
+
+    def measure(self, run: FinishedRun) -> Mapping[str, Any] | None:
+        from zerolab.papers.transfer.similarity import measure_similarity
+
+        return measure_similarity(run)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.transfer.findings import transfer_statistics
+
+        return results.judge(transfer_statistics)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.transfer.analysis import transfer_report
@@ -191,15 +210,20 @@ def _boards(scale: Scale) -> list[str]:
 
 
 def _runs(
-    scale: Scale, number: int, board: str, way: str, sources: Sequence[PlannedRun] = ()
+    scale: Scale,
+    number: int,
+    board: str,
+    way: str,
+    seeds: Sequence[int],
+    sources: Sequence[PlannedRun] = (),
 ) -> Iterator[PlannedRun]:
     """Yield the runs of a board with one method, starting from `sources` with the same seed.
 
     `number` separates the random numbers of boards, including those of random trunks.
     """
     datasets = {"accuracy.positions": _planned_dataset(scale, board)}
-    for seed in range(SEEDS[scale]):
-        start = sources[seed] if sources else None
+    for index, seed in enumerate(seeds):
+        start = sources[index] if sources else None
         changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(way, board, start)}
         factors = {"way": way} if start is None else {"way": way, "source": start.part}
         yield plan_run(
@@ -233,8 +257,10 @@ def _playing_iterations(scale: Scale, way: str) -> Sequence[int]:
     return (0, *_PLAYING_ITERATIONS[scale]) if way in PLAY_AT_START else _PLAYING_ITERATIONS[scale]
 
 
-def _tournament(scale: Scale, board: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
-    """Return a board's tournament between the networks of its runs from several iterations."""
+def _tournament(
+    scale: Scale, board: str, runs: Sequence[PlannedRun], seed: int
+) -> PlannedTournament:
+    """Return the tournament between the networks of a seed's runs from several iterations."""
     players = {
         network_player_name(run, iteration): (run, iteration)
         for run in runs
@@ -247,4 +273,5 @@ def _tournament(scale: Scale, board: str, runs: Sequence[PlannedRun]) -> Planned
         {name: iteration for name, (_, iteration) in players.items()},
         games_per_pair=_GAMES_PER_PAIR,
         openings=OPENINGS[scale] or 2,
+        seed=seed,
     )

@@ -54,7 +54,7 @@ def warm_start_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         Heading("Findings"),
-        ClaimTable(results.judge(warm_start_statistics(results))),
+        ClaimTable(results.judge(warm_start_statistics)),
         *_strength(results),
         *_tests(results),
         *_iterations(results),
@@ -175,7 +175,7 @@ def _iterations(results: Results) -> Iterator[Block]:
         tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
         if tournament is None:
             continue
-        for iteration in sorted(set(tournament.planned.iteration_by_player.values())):
+        for iteration in sorted(set(tournament.iteration_by_player.values())):
             samples = {
                 VARIANT_TITLES[variant]: sample_of_ratings(
                     [
@@ -211,11 +211,10 @@ def _repeated_networks(results: Results) -> str:
         tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
         if tournament is None:
             continue
-        planned = tournament.planned
         for run in results.runs_where(game):
             stages = [
-                after for name, after in planned.iteration_by_player.items()
-                if planned.run_by_player[name].key == run.planned.key
+                after for name, after in tournament.iteration_by_player.items()
+                if tournament.run_by_player[name].key == run.planned.key
             ]  # fmt: skip
             players += len(stages)
             networks |= {_network_after(run, after) for after in stages}

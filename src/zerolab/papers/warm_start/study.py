@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import CHANGES, OPENINGS
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
-from zerolab.studies.study import Scale, Study, register_study
+from zerolab.studies.study import FIRST_SEED, Scale, Study, register_study
 
 if TYPE_CHECKING:
+    from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
@@ -33,25 +34,28 @@ _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "paper": GAMES,
 }
 _SIZE: Mapping[Scale, str] = {"smoke": "4x4", "mini": "6x6", "small": "6x6", "paper": "6x6"}
-_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 8}
-_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 20, "paper": 100}
-_SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
-"""Default value of I', the last iteration of the warm start."""
+_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 12, "small": 6, "paper": 8}
+_ITERATIONS: Mapping[Scale, int] = {"smoke": 2, "mini": 40, "small": 60, "paper": 100}
+_SWITCH: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 3, "paper": 5}
+"""Default value of I', the last iteration of the warm start: 5 % of the run, as in the paper."""
 _PLAYING_ITERATIONS: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1, 2),
-    "mini": (3, 6, 10),
-    "small": (5, 10, 20),
+    "mini": (2, 5, 15, 40),
+    "small": (3, 10, 30, 60),
     "paper": (5, 20, 100),
 }
 """Iterations after which the baseline and WRoRa are compared."""
 _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (2,),
-    "mini": (1, 5, 8),
-    "small": (1, 10),
+    "mini": (5, 20),
+    "small": (10, 30),
     "paper": (1, 2, 10, 20, 50),
 }
 """Further values of I' for WRoRa."""
-_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 4, "paper": 8}
+_GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 3, "paper": 8}
+"""Number of seeds, from the first, with further values of I'."""
+_MATCH_GAMES = 40
+"""Games of the match that can end an adaptive warm start, at every scale [Wang2021a]."""
 
 
 @register_study
@@ -70,18 +74,31 @@ class WarmStartStudy(Study):
 
     name: ClassVar[str] = "warm-start"
 
-    def design(self, scale: Scale) -> Design:
-        runs, tournaments = [], []
+    def seed_count(self, scale: Scale) -> int:
+        return _SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        runs: list[PlannedRun] = []
+        tournaments: list[PlannedTournament] = []
         for game in _GAMES[scale]:
-            published, further = list(_variants(scale, game)), list(_switches(scale, game))
-            compared = [run for run in published if run.factors["variant"] in (BASELINE, WRORA)]
-            runs += [*published, *further]
-            tournaments += [
-                _tournament(scale, game, "", published),
-                _tournament(scale, game, SWITCH, [*compared, *further]),
-                _by_iteration(scale, game, compared),
-            ]
+            published = [run for seed in seeds for run in _variants(scale, game, seed)]
+            runs += [*published, *(run for seed in seeds for run in _ends(scale, game, seed))]
+            if scale == "paper":  # one tournament between all runs, as published
+                tournaments.append(_tournament(scale, game, published))
+            for seed in seeds:
+                block = list(_variants(scale, game, seed))
+                compared = [run for run in block if run.factors["variant"] in (BASELINE, WRORA)]
+                if scale != "paper":
+                    tournaments.append(_tournament(scale, game, block, seed=seed))
+                ends = [*compared, *_ends(scale, game, seed)]
+                tournaments.append(_tournament(scale, game, ends, SWITCH, seed=seed))
+                tournaments.append(_by_iteration(scale, game, compared, seed))
         return Design(runs, tournaments)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.warm_start.findings import warm_start_statistics
+
+        return results.judge(warm_start_statistics)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.warm_start.analysis import warm_start_report
@@ -90,7 +107,12 @@ class WarmStartStudy(Study):
 
 
 def _tournament(
-    scale: Scale, game: str, name: str, runs: Sequence[PlannedRun]
+    scale: Scale,
+    game: str,
+    runs: Sequence[PlannedRun],
+    name: str = "",
+    *,
+    seed: int | None = None,
 ) -> PlannedTournament:
     return PlannedTournament(
         game,
@@ -99,10 +121,13 @@ def _tournament(
         games_per_pair=2 if scale == "smoke" else 20,
         openings=OPENINGS[scale],
         name=name,
+        seed=seed,
     )
 
 
-def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> PlannedTournament:
+def _by_iteration(
+    scale: Scale, game: str, runs: Sequence[PlannedRun], seed: int
+) -> PlannedTournament:
     """Plan the tournament between networks of `runs` after several iterations."""
     players = {
         f"{run.label}@{after}": (run, after) for run in runs for after in _PLAYING_ITERATIONS[scale]
@@ -115,26 +140,25 @@ def _by_iteration(scale: Scale, game: str, runs: Sequence[PlannedRun]) -> Planne
         games_per_pair=2 if scale == "smoke" else 10,
         openings=OPENINGS[scale],
         name=BY_ITERATION,
+        seed=seed,
     )
 
 
-def _variants(scale: Scale, game: str) -> Iterator[PlannedRun]:
+def _variants(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
     """Yield the runs of the published variants."""
     ramp = {"name": "linear", "iterations": _SWITCH[scale]}
     for variant in VARIANTS:
-        for seed in range(_SEEDS[scale]):
-            yield _run(scale, game, variant, variant, ramp, seed)
+        yield _run(scale, game, variant, variant, ramp, seed)
 
 
-def _switches(scale: Scale, game: str) -> Iterator[PlannedRun]:
+def _ends(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
     """Yield the runs of WRoRa with an adaptive warm start or another value of I'."""
-    games = CHANGES[scale].get("gate.games", 40)
-    for seed in range(_SEEDS[scale]):
-        yield _run(scale, game, WRORA, ADAPTIVE, {"name": "adaptive", "games": games}, seed)
-    for switch in _SWITCHES[scale]:
-        for seed in range(_GRID_SEEDS[scale]):
-            ramp = {"name": "linear", "iterations": switch}
-            yield _run(scale, game, WRORA, f"{UNTIL}{switch}", ramp, seed)
+    adaptive = {"name": "adaptive", "games": _MATCH_GAMES}
+    yield _run(scale, game, WRORA, ADAPTIVE, adaptive, seed)
+    if seed < FIRST_SEED + _GRID_SEEDS[scale]:
+        for end in _SWITCHES[scale]:
+            ramp = {"name": "linear", "iterations": end}
+            yield _run(scale, game, WRORA, f"{UNTIL}{end}", ramp, seed)
 
 
 def _run(
@@ -190,7 +214,10 @@ class Table51Study(Study):
 
     name: ClassVar[str] = "table-5.1"
 
-    def design(self, scale: Scale) -> Design:
+    def seed_count(self, scale: Scale) -> int:
+        return 0
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         smoke = scale == "smoke"
         games = 2 if smoke else PUBLISHED_GAMES
         playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
@@ -200,6 +227,11 @@ class Table51Study(Study):
             for part, board in BOARDS.items()
         ]
         return Design([], tournaments)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.warm_start.table_5_1 import table_statistics
+
+        return results.judge(table_statistics)
 
     def document(self, results: Results) -> Document:
         from zerolab.papers.warm_start.table_5_1 import table_5_1_report

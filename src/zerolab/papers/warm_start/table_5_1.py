@@ -19,13 +19,12 @@ from zerolab.papers.warm_start.study import (
     RHEA,
     TREE_ONLY,
 )
-from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Z95
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.results import PlayedTournament, Results, provenance
+from zerolab.studies.results import PairTotal, PlayedTournament, Results, provenance
 from zerolab.studies.statistics import BinomialEstimate
 
 
@@ -34,7 +33,7 @@ class ComparedPair(NamedTuple):
 
     player: str
     opponent: str
-    result: PairResult
+    result: PairTotal
     """Result for `player`."""
     comparison: ScoreComparison | None
     """Comparison with the published score rate, or None if there is no published rate."""
@@ -47,10 +46,7 @@ class ComparedPair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(results.judge(table_statistics(results))),
-    ]
+    blocks: list[Block] = [Heading("Findings"), ClaimTable(results.judge(table_statistics))]
     if not results.tournaments:
         blocks.append(Paragraph(f"No tournament is finished: {results.unfinished_message()}."))
     else:
@@ -86,11 +82,11 @@ def compared_pairs(
 
     `published_rates` maps each pair to its published score rate, or to None.
     """
-    specs = dict(zip(PLAYERS, tournament.planned.agent_specs, strict=True))
+    (planned,) = tournament.planned
+    specs = dict(zip(PLAYERS, planned.agent_specs, strict=True))
     for (player, opponent), published in published_rates.items():
         names = specs[player], specs[opponent]
-        games = [game for game in tournament.games if {game.first, game.second} == set(names)]
-        result = pair_result(*names, games)
+        result = tournament.pair(*names)
         comparison = (
             None if published is None else ScoreComparison(result.score, published, PUBLISHED_GAMES)
         )

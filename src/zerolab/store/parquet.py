@@ -1,0 +1,81 @@
+"""Parquet files of zerolab: a header in the metadata, checks before reading, atomic writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import atomic_replace, check_path
+from zerolab.store.checks import (
+    check_schema_version,
+    damaged_file_error,
+    guarded_read,
+    read_bytes,
+)
+
+_METADATA = b"zerolab"
+_MAX_BYTES = 1 << 30
+_FREE_VALUES = 1_000_000
+_VALUES_PER_BYTE = 50
+"""Maximum number of values per byte of a file, beyond the first `_FREE_VALUES`. Constant columns
+take almost no space in a file, but they do in memory. Real files have at most three values per
+byte."""
+
+
+def write_table(path: Path, table: pa.Table, header: Mapping[str, Any]) -> None:
+    """Write a table atomically, with a header that includes its ``kind`` and ``schema`` version."""
+    metadata = {_METADATA: json.dumps(dict(header), sort_keys=True).encode()}
+    with atomic_replace(path) as temporary:
+        pq.write_table(
+            table.replace_schema_metadata(metadata),
+            temporary,
+            compression="zstd",
+            write_page_checksum=True,
+        )
+
+
+def read_table(
+    path: Path, columns: pa.Schema, kind: str, schema_version: int, *, written_by: str
+) -> tuple[dict[str, Any], pa.Table]:
+    """Return the header and the columns of a file, checking the header before reading the columns.
+
+    `written_by` names the command or function that writes such files. Raises UserError if the file
+    is missing, damaged, too large for its size in memory, of another kind, or newer.
+    """
+    check_path(path)
+    if not path.is_file():
+        raise UserError(f"{quoted(path)} is not a file: expected {kind} written by {written_by}")
+    content = pa.py_buffer(read_bytes(path, _MAX_BYTES))
+    with guarded_read(path):
+        try:
+            with pq.ParquetFile(content, page_checksum_verification=True) as file:
+                metadata = file.schema_arrow.metadata or {}
+                if _METADATA not in metadata:
+                    raise UserError(f"{quoted(path)} was not written by {written_by}")
+                header = json.loads(metadata[_METADATA])
+                check_schema_version(path, header.get("schema"), schema_version)
+                if header.get("kind") != kind:
+                    raise damaged_file_error(path, f"its metadata is not that of {kind}")
+                if not file.schema_arrow.equals(columns):
+                    raise damaged_file_error(path, f"its columns are not those of {kind}")
+                if _value_count(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
+                    raise damaged_file_error(path, f"it has {_value_count(file.metadata):,} values")
+                # With several threads, the process aborts if one finds damage while others read.
+                table = file.read(use_threads=False)
+        except (pa.ArrowException, OSError) as error:  # not from the disk: content is in memory
+            raise damaged_file_error(path, error) from error
+    if any(table[name].null_count for name in table.column_names):
+        raise damaged_file_error(path, "a value is missing")
+    return header, table
+
+
+def _value_count(metadata: Any) -> int:
+    """Return the number of values declared by a Parquet file, over all columns."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return sum(each.column(j).num_values for each in groups for j in range(each.num_columns))

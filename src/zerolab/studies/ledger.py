@@ -1,0 +1,217 @@
+"""Ledgers: everything that a report needs of the finished work, in a small Parquet file.
+
+A ledger has one row per finished run, player without a run, and computation. Reports are drawn from
+ledgers alone, so results survive the machine that made them, and ledgers of several machines add
+up: each contributes the runs of its own seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.ratings.results import MatchScore
+from zerolab.store.checks import guarded_read
+from zerolab.store.parquet import read_table, write_table
+
+SCHEMA = 1
+KIND = "study ledger"
+
+RowKind = Literal["run", "player", "computation"]
+"""Subject of a row: a training run, a tournament player without a run, or a computation."""
+
+_FIELDS = ("kind", "part", "label", "key", "details")
+_COLUMNS = pa.schema([pa.field(name, pa.string(), nullable=False) for name in _FIELDS])
+
+
+class PairScore(NamedTuple):
+    """Games of a player against an opponent in a tournament."""
+
+    tournament: str
+    """Key of the tournament."""
+    player: str
+    """Name of the player in the tournament."""
+    opponent: str
+    first: MatchScore
+    """Score of the player in games in which it moved first."""
+    second: MatchScore
+    """Score of the player in games in which it moved second."""
+    distinct_first: MatchScore
+    """Score in distinct games in which the player moved first."""
+    distinct_second: MatchScore
+    """Score in distinct games in which the player moved second."""
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """Finished run, player or computation."""
+
+    kind: RowKind
+    part: str
+    """Part of the study."""
+    label: str
+    """Name within the part."""
+    key: str
+    """Digest of everything that the result depends on, see `run_key`; for a player, its spec."""
+    seed: int | None = None
+    """Seed of a run."""
+    weights: str = ""
+    """Digest of a run's final network."""
+    environments: Sequence[Mapping[str, Any]] = ()
+    """Hardware and software of a run, see `zerolab.store.state.Environment`."""
+    records: Sequence[Mapping[str, Any]] = ()
+    """Lines of a run's metrics.jsonl."""
+    scores: Sequence[PairScore] = ()
+    """Tournament games of a run's networks or of a player."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """Result of a computation, or measurements of a run for the report, by name."""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What the row describes; unique within a ledger."""
+        return self.kind, self.part, self.label
+
+
+class LedgerHeader(NamedTuple):
+    """Study to which a ledger belongs."""
+
+    study: str
+    scale: str
+    design: str
+    """Digest of the design for a single seed, so that it does not depend on the seeds."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Finished part of a study."""
+
+    header: LedgerHeader
+    rows: Sequence[LedgerRow]
+    looks: Sequence[Sequence[int]] = ()
+    """Seeds of each look at the claims, see `zerolab.studies.looks`."""
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds of all runs, in ascending order."""
+        return sorted({row.seed for row in self.rows if row.seed is not None})
+
+
+def write_ledger(path: Path, ledger: Ledger) -> None:
+    """Write a ledger; equal ledgers have equal bytes."""
+    rows = sorted(ledger.rows, key=lambda row: row.identity)
+    columns = {
+        "kind": [row.kind for row in rows],
+        "part": [row.part for row in rows],
+        "label": [row.label for row in rows],
+        "key": [row.key for row in rows],
+        "details": [json.dumps(_details(row), separators=(",", ":")) for row in rows],
+    }
+    header = {
+        "kind": KIND, "schema": SCHEMA, **ledger.header._asdict(),
+        "looks": [list(seeds) for seeds in ledger.looks],
+    }  # fmt: skip
+    write_table(path, pa.table(columns, schema=_COLUMNS), header)
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Read a ledger; raise UserError if the file is missing, damaged or of another kind."""
+    header, table = read_table(path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study")
+    with guarded_read(path):
+        identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
+        looks = [[int(seed) for seed in seeds] for seeds in header["looks"]]
+        rows = [_row(**values) for values in table.to_pylist()]
+        if len({row.identity for row in rows}) < len(rows):
+            raise ValueError("two rows describe the same run")
+    return Ledger(identified, rows, looks)
+
+
+def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
+    """Return the rows of several ledgers as one.
+
+    Raises UserError if they belong to different studies, scales or designs, or if two of them
+    contain the same run. Equal rows of players and computations, which belong to no seed, count
+    once. Only the looks of a single ledger are kept.
+    """
+    (first_path, first), *others = ledgers.items()
+    merged = {row.identity: (first_path, row) for row in first.rows}
+    for path, ledger in others:
+        if ledger.header != first.header:
+            raise UserError(
+                f"{quoted(path)} belongs to {_describe(ledger.header)}, and {quoted(first_path)} to"
+                f" {_describe(first.header)}: expected ledgers of one study, scale and design"
+            )
+        for row in ledger.rows:
+            known_path, known = merged.setdefault(row.identity, (path, row))
+            if known is row or (row.kind == "computation" and known.key == row.key):
+                continue
+            if row.kind == "player":
+                merged[row.identity] = known_path, _joined(known, row)
+                continue
+            raise UserError(
+                f"{row.part}: {row.label} is in both {quoted(known_path)} and {quoted(path)}:"
+                " expected ledgers of different seeds"
+            )
+    rows = [row for _, row in merged.values()]
+    return Ledger(first.header, rows, first.looks if not others else ())
+
+
+def _joined(one: LedgerRow, other: LedgerRow) -> LedgerRow:
+    """Return the row of a player with the games of two ledgers."""
+    scores = list(dict.fromkeys([*one.scores, *other.scores]))
+    return LedgerRow(one.kind, one.part, one.label, one.key, scores=scores)
+
+
+def _describe(header: LedgerHeader) -> str:
+    return f"{header.study} at scale {header.scale} (design {header.design})"
+
+
+def _details(row: LedgerRow) -> dict[str, Any]:
+    return {
+        "seed": row.seed,
+        "weights": row.weights,
+        "environments": [dict(each) for each in row.environments],
+        "records": [dict(each) for each in row.records],
+        "scores": [[*each[:3], *map(list, each[3:])] for each in row.scores],
+        "numbers": dict(row.numbers),
+    }
+
+
+def _row(kind: RowKind, part: str, label: str, key: str, details: str) -> LedgerRow:
+    table = json.loads(details)
+    scores = [PairScore(*each[:3], *(MatchScore(*map(int, x)) for x in each[3:]))
+              for each in table["scores"]]  # fmt: skip
+    seed = table["seed"]
+    return LedgerRow(
+        kind, part, label, key, None if seed is None else int(seed), str(table["weights"]),
+        table["environments"], table["records"], scores, dict(table["numbers"]),
+    )  # fmt: skip
+
+
+def pair_scores(tournament: str, games: Iterable[Any]) -> dict[str, list[PairScore]]:
+    """Return the scores of all pairs in a tournament, by player.
+
+    `games` are those of `zerolab.store.games.GameRecord`, including repeated ones.
+    """
+    from zerolab.ratings.results import distinct_games  # noqa: PLC0415
+
+    played = list(games)
+    counts: dict[tuple[str, str], list[list[int]]] = {}
+    for column, part in enumerate((played, distinct_games(played))):
+        for game in part:
+            for player, opponent, result, side in (
+                (game.first, game.second, game.result, 0),
+                (game.second, game.first, -game.result, 1),
+            ):
+                scores = counts.setdefault((player, opponent), [[0, 0, 0] for _ in range(4)])
+                scores[2 * column + side][1 - result] += 1
+    by_player: dict[str, list[PairScore]] = {}
+    for (player, opponent), scores in sorted(counts.items()):
+        pair = PairScore(tournament, player, opponent, *(MatchScore(*each) for each in scores))
+        by_player.setdefault(player, []).append(pair)
+    return by_player
