@@ -108,7 +108,7 @@ def play_against_perfect(
     perfect = perfect_agent(game, oracle)
     try:
         match = play_match(game, player, perfect, games, seed, progress=progress, openings=openings)
-        return match.games, solve_played_moves(game, match.games, oracle, openings)
+        return match.games, solve_moves_of_player_a(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise UserError(
             f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes or"
@@ -116,7 +116,7 @@ def play_against_perfect(
         ) from None
 
 
-def solve_played_moves(
+def solve_moves_of_player_a(
     game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
 ) -> list[SolvedMove]:
     """Return the moves of player A in a match, after the opening, with their exact values."""

@@ -85,7 +85,7 @@ class MatchReport:
 
     pair: PairResult
     """Result of the pair of agents, with A first."""
-    overview: GameStatistics
+    statistics: GameStatistics
     elo: EloDifference
     """Elo of A minus Elo of B."""
     elo_model: EloDifference
@@ -110,8 +110,8 @@ class MatchReport:
         score_rate, low, high = self.pair.interval
         return {
             "players": [self.pair.first, self.pair.second],
-            "games": self.overview.game_count,
-            "distinct_games": self.overview.distinct_count,
+            "games": self.statistics.game_count,
+            "distinct_games": self.statistics.distinct_count,
             **self.pair.score._asdict(),
             "score_rate": score_rate,
             "low": low,
@@ -123,13 +123,13 @@ class MatchReport:
             "elo_model_low": self.elo_model.interval.low,
             "elo_model_high": self.elo_model.interval.high,
             "los": self.elo.los,
-            "forfeits": self.overview.forfeit_counts,
+            "forfeits": self.statistics.forfeit_counts,
             "sprt": self.verdict._asdict() if self.verdict else None,
         }
 
     def lines(self) -> list[str]:
         """Return the lines to print in a terminal."""
-        (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
+        (a, b, score), elo, counts = self.pair[:3], self.elo, self.statistics
         (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
         has_repeats = self.pair.distinct_score.games < score.games
         distinct = (
@@ -177,7 +177,7 @@ class TournamentReport:
 
     tournament: Tournament
     ratings: Ratings
-    overview: GameStatistics
+    statistics: GameStatistics
     pairs: list[PairResult]
     table: Floats
     """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
@@ -206,12 +206,12 @@ class TournamentReport:
             "folder": str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
             **ratings_json(self.ratings),
-            "games_played": self.overview.game_count,
-            "distinct_games": self.overview.distinct_count,
+            "games_played": self.statistics.game_count,
+            "distinct_games": self.statistics.distinct_count,
             "moving_first": _score_dict(
-                self.overview.first_player_score, _first_player_interval(self.overview)
+                self.statistics.first_player_score, _first_player_interval(self.statistics)
             ),
-            "forfeits": self.overview.forfeit_counts,
+            "forfeits": self.statistics.forfeit_counts,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
                 **self.cycles._asdict(),
@@ -229,7 +229,7 @@ class TournamentReport:
     def save(self) -> None:
         """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
-        title = f"{self.tournament.settings.game}, {self.overview.game_count} games"
+        title = f"{self.tournament.settings.game}, {self.statistics.game_count} games"
         write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
@@ -284,7 +284,7 @@ class TournamentReport:
         return Table("pairs", "pairs", columns, rows)
 
     def _describe_games(self) -> list[str]:
-        counts = self.overview
+        counts = self.statistics
         score_rate, low, high = _first_player_interval(counts)
         return [
             f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
