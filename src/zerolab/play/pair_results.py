@@ -103,7 +103,7 @@ SIGNIFICANCE_LEVEL = 0.05
 
 
 class Cycle(NamedTuple):
-    """Three players, each of whom beats the next; the last beats the first."""
+    """Cycle of three players: each beats the next, and the last beats the first."""
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]
