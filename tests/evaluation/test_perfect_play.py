@@ -62,10 +62,8 @@ def test_blunders_are_found_at_their_ply(ply):
     assert {move.ply for move in blunders} == {ply}
     assert {move.game_number % 2 for move in blunders} == {ply % 2}
     assert report.blunders_by_ply == {ply: len(blunders)}
-    assert report.pair_result.score.losses == len(
-        blunders
-    )  # the perfect opponent wins every such game
-    assert report.pair_result.score.wins == 0
+    score = report.pair_result.score  # the perfect opponent wins every game with a blunder
+    assert (score.wins, score.losses) == (0, len(blunders))
     blundering_side = report.blundered_first if ply % 2 == 0 else report.blundered_second
     other_side = report.blundered_second if ply % 2 == 0 else report.blundered_first
     assert blundering_side.interval.value == len(blunders) / 10

@@ -232,7 +232,7 @@ FRESH, MIRRORED = 'published_bugs=["fresh_optimizer"]', 'published_bugs=["mirror
         ([MIRRORED, "learn.symmetries=none"], 'expected learn.symmetries = "all" or "random"'),
         (
             [MIRRORED, 'learn.merging={name="mean", across_symmetries=true}'],
-            "learn.merging.across_symmetries = true",
+            "learn.merging.across_symmetries = true stores symmetric images: expected false",
         ),
     ],
 )
