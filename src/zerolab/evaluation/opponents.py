@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,18 +40,6 @@ def play_baseline(
     other = parse_agent(opponent, agent.game)
     match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
     return pair_result(match.a, match.b, match.games)
-
-
-def score_dict(pair: PairResult) -> dict[str, Any]:
-    """Return the score of `pair.first` over all games and its interval, for JSON."""
-    score_rate, low, high = pair.interval
-    return {
-        **pair.score._asdict(),
-        "score_rate": score_rate,
-        "distinct_games": pair.distinct_score.games,
-        "low": low,
-        "high": high,
-    }
 
 
 class SolvedMove(NamedTuple):

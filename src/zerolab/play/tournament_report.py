@@ -31,7 +31,6 @@ from zerolab.play.pair_results import (
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import EloDifference, Ratings, rate
 from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table, save_ratings
-from zerolab.ratings.results import MatchScore
 from zerolab.ratings.sprt import SprtVerdict
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.interval import Cell, Interval, wilson_interval
@@ -107,15 +106,10 @@ class MatchReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        score_rate, low, high = self.pair.interval
         return {
             "players": [self.pair.first, self.pair.second],
             "games": self.statistics.game_count,
-            "distinct_games": self.statistics.distinct_count,
-            **self.pair.score._asdict(),
-            "score_rate": score_rate,
-            "low": low,
-            "high": high,
+            **self.pair.as_dict(),
             "elo": self.elo.interval.value,
             "elo_low": self.elo.interval.low,
             "elo_high": self.elo.interval.high,
@@ -202,15 +196,19 @@ class TournamentReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, with ratings as in `zerolab rate --json`."""
+        score_rate, low, high = _first_player_interval(self.statistics)
         return {
             "folder": str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
             **ratings_json(self.ratings),
             "games_played": self.statistics.game_count,
             "distinct_games": self.statistics.distinct_count,
-            "moving_first": _score_dict(
-                self.statistics.first_player_score, _first_player_interval(self.statistics)
-            ),
+            "moving_first": {
+                **self.statistics.first_player_score._asdict(),
+                "score_rate": score_rate,
+                "low": low,
+                "high": high,
+            },
             "forfeits": self.statistics.forfeit_counts,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
@@ -332,12 +330,5 @@ def _first_player_interval(counts: GameStatistics) -> Interval:
     return wilson_interval(counts.first_player_score.score_rate, counts.distinct_count)
 
 
-def _score_dict(score: MatchScore, interval: Interval) -> dict[str, Any]:
-    score_rate, low, high = interval
-    return {**score._asdict(), "score_rate": score_rate, "low": low, "high": high}
-
-
 def _pair_dict(pair: PairResult) -> dict[str, Any]:
-    names = {"first": pair.first, "second": pair.second}
-    score = _score_dict(pair.score, pair.interval)
-    return {**names, **score, "distinct_games": pair.distinct_score.games}
+    return {"first": pair.first, "second": pair.second, **pair.as_dict()}
