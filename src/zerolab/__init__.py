@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from zerolab.api.runs import (
         CostReference as CostReference,
-        IterationCost as IterationCost,
+        CumulativeCost as CumulativeCost,
         Record as Record,
         Run as Run,
         cost_to_reach as cost_to_reach,
@@ -67,7 +67,7 @@ _NAMES_BY_MODULE = {
         "read_positions", "solve",
     ),
     "zerolab.api.runs": (
-        "CostReference", "IterationCost", "Record", "Run", "cost_to_reach", "export_network",
+        "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",
         "open_run", "read_reference", "run_costs", "train",
     ),
     "zerolab.core.errors": ("UserError",),

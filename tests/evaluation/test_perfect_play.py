@@ -14,7 +14,7 @@ from zerolab.evaluation.opponents import (
     SolvedMove,
     perfect_play_report,
     play_against_perfect,
-    solve_played_moves,
+    solve_moves_of_player_a,
 )
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
@@ -62,10 +62,8 @@ def test_blunders_are_found_at_their_ply(ply):
     assert {move.ply for move in blunders} == {ply}
     assert {move.game_number % 2 for move in blunders} == {ply % 2}
     assert report.blunders_by_ply == {ply: len(blunders)}
-    assert report.pair_result.score.losses == len(
-        blunders
-    )  # the perfect opponent wins every such game
-    assert report.pair_result.score.wins == 0
+    score = report.pair_result.score  # the perfect opponent wins every game with a blunder
+    assert (score.wins, score.losses) == (0, len(blunders))
     blundering_side = report.blundered_first if ply % 2 == 0 else report.blundered_second
     other_side = report.blundered_second if ply % 2 == 0 else report.blundered_first
     assert blundering_side.interval.value == len(blunders) / 10
@@ -94,7 +92,7 @@ def test_results_agree_with_judged_moves():
 def test_moves_are_compared_with_the_best_move():
     # X takes a corner. O replies with an adjacent edge, which loses, but X errs in turn.
     played = [GameRecord(0, "x", "o", (0, 1, 2), 0), GameRecord(1, "o", "x", (0, 1), 0)]
-    moves = solve_played_moves(GAME, played, ORACLE)
+    moves = solve_moves_of_player_a(GAME, played, ORACLE)
     start = Position.start(GAME)
     corner = ORACLE.action_values(start.play(0).state[None])[0]
     assert moves[-1] == SolvedMove(1, 1, corner.max(), corner[1])
@@ -106,7 +104,7 @@ def test_moves_are_compared_with_the_best_move():
 
 def test_forfeit_is_a_blunder_unless_already_lost():
     played = [GameRecord(0, "x", "o", (0, 4, FORFEIT), -1)]
-    moves = solve_played_moves(GAME, played, ORACLE)
+    moves = solve_moves_of_player_a(GAME, played, ORACLE)
     assert moves[-1].value is None
     assert moves[-1].is_blunder
     assert perfect_play_report(played, moves).blunders_by_ply == {2: 1}

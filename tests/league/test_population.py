@@ -110,11 +110,9 @@ def test_pairs_include_a_new_player_and_depend_only_on_game_numbers():
     parts = [draw_pairs(players, SETTINGS, part) for part in (range(1500, 1507), range(1507, 3000))]
     assert (pairs == np.concatenate(parts)).all()
     assert (pairs[:, 0] != pairs[:, 1]).all()
-    newest_players = np.isin(pairs, players.newest_players())
-    assert newest_players.any(axis=1).all()
-    assert (
-        0.45 < newest_players[newest_players.sum(axis=1) == 1][:, 0].mean() < 0.55
-    )  # random colours
+    is_newest = np.isin(pairs, players.newest_players())
+    assert is_newest.any(axis=1).all()
+    assert 0.45 < is_newest[is_newest.sum(axis=1) == 1][:, 0].mean() < 0.55  # random colours
     assert np.isin(pairs, players.active[-1]).all()
     games = np.bincount(pairs.ravel(), minlength=80)[50:]
     # 50 games as the new player and 30 as the opponent, with a standard deviation of 9

@@ -38,7 +38,7 @@ def test_colours_alternate_and_results_agree_with_games():
     assert match.games[0].actions == (0, 8, 1, 7, 2)
     assert match.games[1].actions == (8, 0, 7, 1, 6)
     assert match.score == (3, 0, 2)
-    assert match.distinct == 2
+    assert match.distinct_count == 2
 
 
 def test_both_players_get_every_move():
@@ -194,7 +194,7 @@ def test_agent_scores_half_against_itself():
     assert low < 0.5 < high
     difference = match.difference()
     assert difference.interval.low < 0 < difference.interval.high
-    assert match.distinct > 1100
+    assert match.distinct_count > 1100
 
 
 def match_of(games):
@@ -211,7 +211,7 @@ def test_repeated_games_add_no_evidence():
     once, repeated = match_of(distinct), match_of(distinct * 4)
     assert repeated.difference() == once.difference()
     assert MatchReport.of(repeated).pair.interval == MatchReport.of(once).pair.interval
-    assert (repeated.score.games, repeated.distinct) == (40, 10)
+    assert (repeated.score.games, repeated.distinct_count) == (40, 10)
     test = Sprt(0, 50)
     assert test.judge_games("A", repeated.games)[1] == test.judge_games("A", once.games)[1]
 

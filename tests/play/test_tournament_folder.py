@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play import engine
+from zerolab.play import tournament as tournament_module
 from zerolab.play.pair_results import game_statistics
 from zerolab.play.pairings import round_robin_blocks, thread_batches
 from zerolab.play.tournament import Tournament, TournamentSettings
@@ -154,10 +156,19 @@ def test_killed_tournament_resumes_to_same_games(tmp_path, monkeypatch):
 def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_MAX_SLOTS", engine._MIN_SLOTS)
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(tournament_module, "_STORE_SECONDS", math.inf)
+    recorders = []
+
+    class Recorder(tournament_module._BlockRecorder):
+        def __enter__(self):
+            recorders.append(self)
+            return super().__enter__()
 
     def progress(done, note):
-        if done > 300:
+        if recorders[0]._ready:  # a block is finished but not yet stored
             raise KeyboardInterrupt
+
+    monkeypatch.setattr(tournament_module, "_BlockRecorder", Recorder)
 
     folder = tmp_path / "t"
     with Tournament.open_locked(folder, settings()) as tournament:

@@ -133,7 +133,6 @@ def test_games_round_trip_and_rewind(first, again, other, name):
         assert store.stage_games(2, name) == []
         assert store.stages() == [(1, name), (2, "gate")]
         assert store.count() == len(again) + len(other)
-        assert store.count_distinct_games(1, name) == len({game.actions for game in again})
         store.rewind(1)
         assert store.stages() == [(1, name)]
         assert store.count() == len(again)
@@ -168,13 +167,6 @@ def test_empty_store_leaves_no_file(tmp_path):
     assert (store.stage_games(1, "gate"), store.stages(), store.count()) == ([], [], 0)
     store.rewind(0)
     assert not store.path.exists()
-
-
-def test_equal_moves_count_as_one_distinct_game(tmp_path):
-    store = GameStore(tmp_path / "games.sqlite")
-    moves = [(1, 2), (1, 2), (2, 1)]
-    store.write_stage(1, "gate", [GameRecord(i, "a", "b", m, 0) for i, m in enumerate(moves)])
-    assert store.count_distinct_games(1, "gate") == 2
 
 
 @given(lines=_LINES)

@@ -1,4 +1,4 @@
-"""Learner: training loop, optimizer state and weight averages."""
+"""Learner: training loop, optimiser state and weight averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers, gradient clipping, restored state and learning-rate schedules."""
+"""Optimisers, gradient clipping, restored state and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def new_learner(**settings):
 
 
 def optimized_value(settings, gradients, start, rate, momenta=None):
-    """Return the value of one parameter after optimizer steps with the given gradients."""
+    """Return the value of one parameter after optimiser steps with the given gradients."""
     parameter = torch.nn.Parameter(torch.tensor([start], dtype=torch.float64))
     optimizer = settings.new_optimizer([parameter], rate)
     for i, gradient in enumerate(gradients):

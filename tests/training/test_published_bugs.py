@@ -156,7 +156,7 @@ def test_fresh_optimizer_restarts_adam_with_its_own_rate(tmp_path, monkeypatch):
 
 
 def test_fresh_optimizer_only_changes_the_rate_of_the_first_iteration(tmp_path):
-    """The first iteration has no optimizer state to discard."""
+    """The first iteration has no optimiser state to discard."""
     once = [*QUICK, "iterations=1"]
     fresh = train(
         tmp_path / "a", *once, 'published_bugs=["fresh_optimizer"]', "learn.learning_rate=0.02"
@@ -232,7 +232,7 @@ FRESH, MIRRORED = 'published_bugs=["fresh_optimizer"]', 'published_bugs=["mirror
         ([MIRRORED, "learn.symmetries=none"], 'expected learn.symmetries = "all" or "random"'),
         (
             [MIRRORED, 'learn.merging={name="mean", across_symmetries=true}'],
-            "learn.merging.across_symmetries = true",
+            "learn.merging.across_symmetries = true stores symmetric images: expected false",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def train(folder, *assignments, kill_after=None):
 
 
 def contents(run):
-    """Return the bytes of weights, optimizers and examples, and metrics without clocks."""
+    """Return the bytes of weights, optimisers and examples, and metrics without clocks."""
     files = {
         str(path.relative_to(run.path)): path.read_bytes()
         for folder in ("checkpoints", "examples")

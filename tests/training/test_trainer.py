@@ -65,7 +65,7 @@ def are_equal(first, second):
 
 
 def test_learning_restarts_from_the_best_network_after_a_rejection(tmp_path, second_is_rejected):
-    """Candidate 3 continues from network 1 and its optimizer, not from candidate 2."""
+    """Candidate 3 continues from network 1 and its optimiser, not from candidate 2."""
     saved_states = {}
 
     def save_states(record):
@@ -84,7 +84,7 @@ def test_learning_restarts_from_the_best_network_after_a_rejection(tmp_path, sec
 
 
 def _learn_third(run, weights, optimizer):
-    """Return weights and optimizer arrays after iteration 3, starting from the given ones."""
+    """Return weights and optimiser arrays after iteration 3, starting from the given ones."""
     game, settings = parse_game(run.config["game"]), resolve_settings(None, "smoke")
     network = build_network(settings.network, game, 0)
     learner = Learner(network, settings.learn, settings.target_options, default_device())
@@ -233,6 +233,7 @@ def test_self_play_record_agrees_with_the_games(tmp_path):
     (record,) = records_of_kind(run, SelfPlayRecord)
     games = run.games.stage_games(1, "selfplay")
     assert record.games == len(games) == 4
+    assert record.distinct_games == len({game.actions for game in games})
     assert record.positions == sum(len(game.actions) for game in games)
     assert record.simulations == 8 * record.positions
     assert record.warm_start_weight is None

@@ -107,7 +107,7 @@ def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
 
 
 def agent_of_game(name: str, game: str) -> Agent:
-    """Return the agent with a canonical name, for the game with a name."""
+    """Return the agent with this canonical name, for the game with this name."""
     return parse_agent(name, parse_game(game))
 
 

@@ -17,13 +17,13 @@ from zerolab.training.configure import (
     require_effects,
     resolve_settings,
 )
-from zerolab.training.costs import IterationCost
+from zerolab.training.costs import CumulativeCost
 from zerolab.training.move_times import CostReference
 from zerolab.training.records import Record
 from zerolab.training.trainer import Trainer, check_new_run
 
 __all__ = [
-    "CostReference", "IterationCost", "Record", "Run", "cost_to_reach", "export_network",
+    "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",
     "open_run", "read_reference", "run_costs", "train",
 ]  # fmt: skip
 
@@ -128,7 +128,7 @@ def read_reference(path: Path | str) -> CostReference:
     return move_times.read_cost_reference(Path(path))
 
 
-def run_costs(path: Path | str, reference: CostReference | None = None) -> list[IterationCost]:
+def run_costs(path: Path | str, reference: CostReference | None = None) -> list[CumulativeCost]:
     """Return the cumulative costs of a run after each iteration.
 
     With a reference, the costs include hours on the reference machine. Raises UserError if there is
@@ -141,8 +141,8 @@ def run_costs(path: Path | str, reference: CostReference | None = None) -> list[
 
 
 def cost_to_reach(
-    iterations: Sequence[IterationCost], levels: Iterable[float]
-) -> dict[float, IterationCost | None]:
+    iterations: Sequence[CumulativeCost], levels: Iterable[float]
+) -> dict[float, CumulativeCost | None]:
     """Return the cost of reaching each level of strong accuracy, in [0, 1], with search.
 
     Strong accuracy is the fraction of solved positions in which the agent chooses a best move.

@@ -15,7 +15,7 @@ from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
-    from zerolab.training.costs import IterationCost
+    from zerolab.training.costs import CumulativeCost
     from zerolab.training.move_times import CostReference, MeasuredMove
 
 _DEFAULT_REFERENCE = Path("cost-reference.json")
@@ -104,11 +104,11 @@ def _show_costs(
     _print_notes(costs_by_run, reference)
 
 
-def _best(costs: Iterable[IterationCost]) -> float | None:
+def _best(costs: Iterable[CumulativeCost]) -> float | None:
     return max((each.strong for each in costs if each.strong is not None), default=None)
 
 
-def _thinned(costs: Sequence[IterationCost]) -> list[IterationCost]:
+def _thinned(costs: Sequence[CumulativeCost]) -> list[CumulativeCost]:
     """Return at most `_MOST_ROWS` evenly spaced iterations, including the last.
 
     If accuracy was measured, all iterations before the last are iterations with accuracy.
@@ -119,7 +119,7 @@ def _thinned(costs: Sequence[IterationCost]) -> list[IterationCost]:
     return candidates[::-1][::step][::-1]
 
 
-_COLUMNS: dict[Column, Callable[[IterationCost], float | None]] = {
+_COLUMNS: dict[Column, Callable[[CumulativeCost], float | None]] = {
     Column("games", ","): lambda each: each.games,
     Column("moves", ","): lambda each: each.moves,
     Column("evaluated", ","): lambda each: each.evaluated,
@@ -133,13 +133,13 @@ _COLUMNS: dict[Column, Callable[[IterationCost], float | None]] = {
 }
 
 
-def _other_seconds(cost: IterationCost) -> float:
+def _other_seconds(cost: CumulativeCost) -> float:
     """Return the seconds spent on stages other than self-play and learning."""
     return sum(cost.seconds.values()) - sum(cost.seconds.get(k, 0.0) for k in (_LEARN, _SELF_PLAY))
 
 
 def _table(
-    first: str, last: str, rows: Iterable[tuple[str | int, IterationCost, float | None]]
+    first: str, last: str, rows: Iterable[tuple[str | int, CumulativeCost, float | None]]
 ) -> Table:
     """Return a table of costs, with a name in the first column and strong accuracy in the last."""
     cells: list[list[Cell]] = [
@@ -148,7 +148,7 @@ def _table(
     return Table("cost", "", [first, *_COLUMNS, Column(last, ".1%")], cells)
 
 
-def _reached_table(reached: dict[str, dict[float, IterationCost | None]]) -> Table:
+def _reached_table(reached: dict[str, dict[float, CumulativeCost | None]]) -> Table:
     rows: list[list[Cell]] = []
     for name, levels in reached.items():
         for level, each in levels.items():
@@ -161,7 +161,7 @@ def _reached_table(reached: dict[str, dict[float, IterationCost | None]]) -> Tab
 
 
 def _print_notes(
-    costs_by_run: dict[str, list[IterationCost]], reference: CostReference | None
+    costs_by_run: dict[str, list[CumulativeCost]], reference: CostReference | None
 ) -> None:
     """Print notes on missing columns and the reference machine."""
     for name, costs in costs_by_run.items():
@@ -178,8 +178,8 @@ def _print_notes(
 
 
 def _as_dict(
-    costs_by_run: dict[str, list[IterationCost]],
-    reached: dict[str, dict[float, IterationCost | None]],
+    costs_by_run: dict[str, list[CumulativeCost]],
+    reached: dict[str, dict[float, CumulativeCost | None]],
     reference: CostReference | None,
 ) -> dict[str, object]:
     return {

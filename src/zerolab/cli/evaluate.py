@@ -22,7 +22,6 @@ from zerolab.evaluation.opponents import (
     perfect_play_report,
     play_against_perfect,
     play_baseline,
-    score_dict,
 )
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.evaluation.tables import (
@@ -158,7 +157,7 @@ def _against_baselines(
         with progress_bar(f"against {opponent}", games, "games") as update:
             pair = play_baseline(agent, opponent, games, openings, seed, update)
         console.print(f"against {opponent}: {describe_score(pair)}")
-        matches.append({"opponent": opponent, **score_dict(pair), "openings": openings})
+        matches.append({"opponent": opponent, **pair.as_dict(), "openings": openings})
     return matches
 
 

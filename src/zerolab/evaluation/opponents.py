@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,18 +40,6 @@ def play_baseline(
     other = parse_agent(opponent, agent.game)
     match = play_match(agent.game, agent, other, games, seed, progress=progress, openings=openings)
     return pair_result(match.a, match.b, match.games)
-
-
-def score_dict(pair: PairResult) -> dict[str, Any]:
-    """Return the score of `pair.first` over all games and its interval, for JSON."""
-    score_rate, low, high = pair.interval
-    return {
-        **pair.score._asdict(),
-        "score_rate": score_rate,
-        "distinct_games": pair.distinct_score.games,
-        "low": low,
-        "high": high,
-    }
 
 
 class SolvedMove(NamedTuple):
@@ -108,7 +96,7 @@ def play_against_perfect(
     perfect = perfect_agent(game, oracle)
     try:
         match = play_match(game, player, perfect, games, seed, progress=progress, openings=openings)
-        return match.games, solve_played_moves(game, match.games, oracle, openings)
+        return match.games, solve_moves_of_player_a(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise UserError(
             f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes or"
@@ -116,7 +104,7 @@ def play_against_perfect(
         ) from None
 
 
-def solve_played_moves(
+def solve_moves_of_player_a(
     game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
 ) -> list[SolvedMove]:
     """Return the moves of player A in a match, after the opening, with their exact values."""

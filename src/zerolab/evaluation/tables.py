@@ -10,7 +10,7 @@ from rich.console import Console
 
 from zerolab.evaluation.accuracy import AccuracyReport
 from zerolab.evaluation.estimates import MeanEstimate
-from zerolab.evaluation.opponents import PerfectPlayReport, score_dict
+from zerolab.evaluation.opponents import PerfectPlayReport
 from zerolab.play.pair_results import PairResult
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
 from zerolab.report.interval import Cell
@@ -38,7 +38,7 @@ def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
     others = {
         name: json_value(field) for name, field in report._asdict().items() if name != "pair_result"
     }
-    return {"score": score_dict(report.pair_result), **others}
+    return {"score": report.pair_result.as_dict(), **others}
 
 
 def print_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:

@@ -34,7 +34,7 @@ from zerolab.league.population import (
     update_totals,
 )
 from zerolab.play.game_files import ReachedPositions, reached_positions
-from zerolab.play.selfplay import SelfPlayResult
+from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
@@ -251,15 +251,14 @@ class League:
             pairs = draw_pairs(self.state.population, settings, numbers)
             before = self.state.game_count
 
-            def report(games: int, before: int = before) -> None:
+            def report(part: SelfPlayProgress, before: int = before) -> None:
+                done = before + part.game_count
                 minutes = max(1e-9, time.monotonic() - start) / 60
-                rate = (before + games - first) / minutes
-                progress(self.state, before + games, f"{rate:,.0f} games/min")
+                progress(self.state, done, f"{(done - first) / minutes:,.0f} games/min")
 
             episodes = play_league_games(
-                game, settings, evaluator, self.state.population, pairs, numbers.start,
-                lambda done, report=report: report(done.game_count),  # type: ignore[misc]
-            )  # fmt: skip
+                game, settings, evaluator, self.state.population, pairs, numbers.start, report
+            )
             self._commit(game, pairs, episodes.games)
             on_batch(episodes)
 

@@ -34,7 +34,7 @@ class Match:
         return score_of(self.a, self.games)
 
     @property
-    def distinct(self) -> int:
+    def distinct_count(self) -> int:
         """Number of distinct games; deterministic agents can repeat games."""
         return len(distinct_games(self.games))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,17 @@ class PairResult(NamedTuple):
         others, the score rate of all games can therefore be outside it.
         """
         return self.distinct_score.interval()._replace(value=self.score.score_rate)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the score of `first` over all games, with its interval, for JSON."""
+        score_rate, low, high = self.interval
+        return {
+            **self.score._asdict(),
+            "score_rate": score_rate,
+            "low": low,
+            "high": high,
+            "distinct_games": self.distinct_score.games,
+        }
 
 
 class GameStatistics(NamedTuple):
@@ -103,7 +114,7 @@ SIGNIFICANCE_LEVEL = 0.05
 
 
 class Cycle(NamedTuple):
-    """Three players, each of whom beats the next; the last beats the first."""
+    """Cycle of three players: each beats the next, and the last beats the first."""
 
     players: tuple[str, str, str]
     p_values: tuple[float, float, float]

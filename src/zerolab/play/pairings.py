@@ -159,7 +159,7 @@ def _draw_opening(game, key, actions):
     for ply in range(actions.shape[0]):
         actions[ply] = rules.random_action(game, state, streams.random_bits(key, ply))
         rules.apply(game, state, actions[ply], state)
-        if rules.outcome(game, state) != rules.ONGOING:
+        if rules.outcome(game, state) != ONGOING:
             return ply
     return actions.shape[0]
 
@@ -180,23 +180,14 @@ attempts almost certainly find one."""
 @kernel
 def _draw_openings(game, keys, openings):
     """Draw legal actions uniformly, starting over if the game ends; return overall success."""
-    state = np.empty(rules.word_count(game), np.uint64)
+    plies = openings.shape[1]
     for i in range(keys.shape[0]):
-        is_ongoing = False
+        drawn = 0
         for attempt in range(_MAX_ATTEMPTS):
-            key = streams.fold(keys[i], attempt)
-            rules.start(game, state)
-            is_ongoing = True
-            for ply in range(openings.shape[1]):
-                action = rules.random_action(game, state, streams.random_bits(key, ply))
-                rules.apply(game, state, action, state)
-                openings[i, ply] = action
-                if rules.outcome(game, state) != ONGOING:
-                    is_ongoing = False
-                    break
-            if is_ongoing:
+            drawn = _draw_opening(game, streams.fold(keys[i], attempt), openings[i])
+            if drawn == plies:
                 break
-        if not is_ongoing:
+        if drawn < plies:
             return False
     return True
 

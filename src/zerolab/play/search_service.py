@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.agents.kinds.run import build_evaluator
 from zerolab.core.processes import available_cores
-from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.catalogue import NETWORKS
 from zerolab.play.engine import one_core_per_thread
 from zerolab.play.position_search import PositionResults, PositionSearch, ResultCache, empty_results
 from zerolab.play.selfplay import sum_by_key
@@ -46,14 +47,8 @@ class NetworkEvaluatorFactory:
 
     def __call__(self) -> Evaluator:
         """Build the network, load its weights, and return its evaluator."""
-        from zerolab.networks.inference import NetworkEvaluator  # noqa: PLC0415  loads torch
-        from zerolab.networks.network import set_weights  # noqa: PLC0415
-
-        game = parse_game(self.game)
         settings = NETWORKS[self.network_settings["name"]].model_validate(self.network_settings)
-        network = build_network(settings, game, seed=0)  # initial weights are replaced
-        set_weights(network, self.weights)
-        return NetworkEvaluator(network, game)
+        return build_evaluator(settings, parse_game(self.game), self.weights)
 
 
 _SERVICE_POLL_SECONDS = 0.2

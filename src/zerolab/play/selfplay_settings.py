@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -99,8 +98,7 @@ class BigTreeMode(ServiceMode):
     [Chaslot2008]. Unlike `selfplay.parallel_games`, this setting changes the games."""
 
 
-import_module("zerolab.search.budgets")
-load_plugins("search")
+load_plugins("search")  # the settings below list all registered budgets
 
 _MAX_THREADS = 64
 

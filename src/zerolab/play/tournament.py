@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import GAME_EXAMPLE, parse_agents, runs_program
-from zerolab.core.config import Settings, validate
+from zerolab.core.config import Settings, require_even_games, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, ProgressCallback, play_pairings, slots_within_memory
@@ -65,12 +65,7 @@ class TournamentSettings(Settings):
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
-        if games % 2:
-            raise ValueError(
-                f"{games} is odd: expected an even number, such as {games + 1}, so that both"
-                " players of a pair move first equally often"
-            )
-        return games
+        return require_even_games(games)
 
 
 class Tournament:

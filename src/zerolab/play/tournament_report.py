@@ -31,7 +31,6 @@ from zerolab.play.pair_results import (
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import EloDifference, Ratings, rate
 from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table, save_ratings
-from zerolab.ratings.results import MatchScore
 from zerolab.ratings.sprt import SprtVerdict
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.interval import Cell, Interval, wilson_interval
@@ -85,7 +84,7 @@ class MatchReport:
 
     pair: PairResult
     """Result of the pair of agents, with A first."""
-    overview: GameStatistics
+    statistics: GameStatistics
     elo: EloDifference
     """Elo of A minus Elo of B."""
     elo_model: EloDifference
@@ -107,15 +106,10 @@ class MatchReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        score_rate, low, high = self.pair.interval
         return {
             "players": [self.pair.first, self.pair.second],
-            "games": self.overview.game_count,
-            "distinct_games": self.overview.distinct_count,
-            **self.pair.score._asdict(),
-            "score_rate": score_rate,
-            "low": low,
-            "high": high,
+            "games": self.statistics.game_count,
+            **self.pair.as_dict(),
             "elo": self.elo.interval.value,
             "elo_low": self.elo.interval.low,
             "elo_high": self.elo.interval.high,
@@ -123,13 +117,13 @@ class MatchReport:
             "elo_model_low": self.elo_model.interval.low,
             "elo_model_high": self.elo_model.interval.high,
             "los": self.elo.los,
-            "forfeits": self.overview.forfeit_counts,
+            "forfeits": self.statistics.forfeit_counts,
             "sprt": self.verdict._asdict() if self.verdict else None,
         }
 
     def lines(self) -> list[str]:
         """Return the lines to print in a terminal."""
-        (a, b, score), elo, counts = self.pair[:3], self.elo, self.overview
+        (a, b, score), elo, counts = self.pair[:3], self.elo, self.statistics
         (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
         has_repeats = self.pair.distinct_score.games < score.games
         distinct = (
@@ -177,7 +171,7 @@ class TournamentReport:
 
     tournament: Tournament
     ratings: Ratings
-    overview: GameStatistics
+    statistics: GameStatistics
     pairs: list[PairResult]
     table: Floats
     """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
@@ -202,16 +196,20 @@ class TournamentReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, with ratings as in `zerolab rate --json`."""
+        score_rate, low, high = _first_player_interval(self.statistics)
         return {
             "folder": str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
             **ratings_json(self.ratings),
-            "games_played": self.overview.game_count,
-            "distinct_games": self.overview.distinct_count,
-            "moving_first": _score_dict(
-                self.overview.first_player_score, _first_player_interval(self.overview)
-            ),
-            "forfeits": self.overview.forfeit_counts,
+            "games_played": self.statistics.game_count,
+            "distinct_games": self.statistics.distinct_count,
+            "moving_first": {
+                **self.statistics.first_player_score._asdict(),
+                "score_rate": score_rate,
+                "low": low,
+                "high": high,
+            },
+            "forfeits": self.statistics.forfeit_counts,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
                 **self.cycles._asdict(),
@@ -229,7 +227,7 @@ class TournamentReport:
     def save(self) -> None:
         """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
-        title = f"{self.tournament.settings.game}, {self.overview.game_count} games"
+        title = f"{self.tournament.settings.game}, {self.statistics.game_count} games"
         write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
@@ -284,7 +282,7 @@ class TournamentReport:
         return Table("pairs", "pairs", columns, rows)
 
     def _describe_games(self) -> list[str]:
-        counts = self.overview
+        counts = self.statistics
         score_rate, low, high = _first_player_interval(counts)
         return [
             f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
@@ -332,12 +330,5 @@ def _first_player_interval(counts: GameStatistics) -> Interval:
     return wilson_interval(counts.first_player_score.score_rate, counts.distinct_count)
 
 
-def _score_dict(score: MatchScore, interval: Interval) -> dict[str, Any]:
-    score_rate, low, high = interval
-    return {**score._asdict(), "score_rate": score_rate, "low": low, "high": high}
-
-
 def _pair_dict(pair: PairResult) -> dict[str, Any]:
-    names = {"first": pair.first, "second": pair.second}
-    score = _score_dict(pair.score, pair.interval)
-    return {**names, **score, "distinct_games": pair.distinct_score.games}
+    return {"first": pair.first, "second": pair.second, **pair.as_dict()}

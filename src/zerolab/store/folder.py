@@ -120,8 +120,8 @@ class FolderInUseError(UserError):
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes.
+def lock_folder(folder: Path, max_wait: float = _LOCK_SECONDS) -> Iterator[None]:
+    """Lock a folder against other processes, waiting up to `max_wait` seconds for the lock.
 
     The lock ends with its process, even if the process is killed. Raises FolderInUseError if
     another process has the lock, and UserError if the folder is not writable.
@@ -130,7 +130,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / _LOCK, thread_local=False)  # any thread can release it
     with guarded_write(folder):
         try:
-            lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_LOCK_SECONDS / 10)
+            lock.acquire(timeout=max_wait, poll_interval=_LOCK_SECONDS / 10)
         except Timeout:
             raise FolderInUseError(f"{folder} is in use by another process") from None
     try:

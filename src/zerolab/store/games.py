@@ -219,10 +219,6 @@ class GameStore:
         spans = tuple((ply, rename(name, self._run)) for ply, name in game.agent_spans)
         return game._replace(first=first, second=second, agent_spans=spans)
 
-    def count_distinct_games(self, iteration: int, stage: str) -> int:
-        """Return the number of distinct move sequences in a stage."""
-        return len({game.actions for game in self.stage_games(iteration, stage)})
-
     def count(self) -> int:
         """Return the number of stored games."""
         with self._reading() as connection:

@@ -31,7 +31,7 @@ class RunSummary(NamedTuple):
     stage: str
     """Next stage."""
     status: str
-    """Either running, stopped, finished, or damaged with the reason."""
+    """Status: running, stopped, finished, or damaged with the reason."""
     training_elo: float
     """Sum of the Elo gains of each network over its predecessor.
 

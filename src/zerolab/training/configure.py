@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from zerolab.agents.specs import runs_program
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, parse_assignments
+from zerolab.league.league_settings import Parameter
 from zerolab.networks.head import HEADS, Head
 from zerolab.networks.losses import trained_heads
 from zerolab.networks.network_settings import NetworkSettings
@@ -282,8 +283,6 @@ def _is_not_learnt(name: str) -> Callable[[TrainSettings], str]:
     return reason
 
 
-_PARAMETERS = ("c", "fpu", "draw_value", "threshold", "check")
-
 NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
     NoEffectRule(
         ("selfplay.episodes",),
@@ -337,7 +336,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
             _does_not_evolve(name),
             f"{name} among league.parameters",
         )
-        for name in _PARAMETERS
+        for name in get_args(Parameter)
     ),
 )  # fmt: skip
 """Settings without effect that pass the validation of `TrainSettings`."""

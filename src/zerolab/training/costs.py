@@ -23,7 +23,7 @@ _MILLISECONDS_PER_HOUR = 3_600_000.0
 _BASIC_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
 
 
-class IterationCost(NamedTuple):
+class CumulativeCost(NamedTuple):
     """Cumulative cost of a run from its start to the end of an iteration.
 
     Gate games, accuracy measurements and the final evaluation count only in `seconds`.
@@ -80,7 +80,7 @@ class IterationCost(NamedTuple):
         return fields | ({name: getattr(accuracy, name) for name in names} if accuracy else {})
 
 
-def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[IterationCost]:
+def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[CumulativeCost]:
     """Return the cost of a run after each iteration; the last iteration can be unfinished.
 
     Raises UserError if the run is damaged or has no finished stage, or if the reference has no
@@ -99,8 +99,8 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Iterat
 
 
 def cost_to_reach(
-    costs: Iterable[IterationCost], levels: Iterable[float]
-) -> dict[float, IterationCost | None]:
+    costs: Iterable[CumulativeCost], levels: Iterable[float]
+) -> dict[float, CumulativeCost | None]:
     """Return the cost of reaching each level of strong accuracy with search, in [0, 1].
 
     This is the cost after the first iteration with at least that accuracy; None if no iteration
@@ -114,12 +114,12 @@ def cost_to_reach(
 
 
 class NotMeasuredError(Exception):
-    """The reference has no measurement for a kind of move."""
+    """Error for a kind of move without a measurement in the reference."""
 
 
 def iteration_costs(
     settings: TrainSettings, records: Sequence[Record], reference: MoveTimes | None = None
-) -> list[IterationCost]:
+) -> list[CumulativeCost]:
     """Return the cost of a run after each iteration, from its settings and records.
 
     Raises NotMeasuredError if the reference has no measurement for one of its networks.
@@ -129,8 +129,8 @@ def iteration_costs(
 
 def _costs(
     settings: TrainSettings, records: Sequence[Record], reference: MoveTimes | None
-) -> Iterator[IterationCost]:
-    cost = IterationCost(0, seconds={}, reference_hours=None if reference is None else 0.0)
+) -> Iterator[CumulativeCost]:
+    cost = CumulativeCost(0, seconds={}, reference_hours=None if reference is None else 0.0)
     for iteration, group in groupby(records, attrgetter("iteration")):
         cost = cost._replace(iteration=iteration, accuracy=None)
         for record in group:
@@ -150,29 +150,28 @@ def _costs(
 
 
 def _with_self_play(
-    cost: IterationCost,
+    cost: CumulativeCost,
     settings: TrainSettings,
     record: SelfPlayRecord,
     player: int,
     reference: MoveTimes | None,
-) -> IterationCost:
+) -> CumulativeCost:
     """Add self-play games played by the network of iteration `player`."""
     counts = "games", "simulations", "evaluated", "deduplicated", "cached", "terminal"
-    moves = record.positions if record.plies is None else record.plies
     hours = cost.reference_hours
     if reference is not None and hours is not None:
         hours += record.simulations * _hours_per_simulation(settings, player, reference)
     return cost._replace(
         **{name: getattr(cost, name) + getattr(record, name) for name in counts},
-        moves=cost.moves + moves,
+        moves=cost.moves + record.searched_moves,
         selfplay_flops=cost.selfplay_flops + record.evaluated * _flops(settings, record, player),
         reference_hours=hours,
     )
 
 
 def _with_learning(
-    cost: IterationCost, settings: TrainSettings, record: LearnRecord
-) -> IterationCost:
+    cost: CumulativeCost, settings: TrainSettings, record: LearnRecord
+) -> CumulativeCost:
     from zerolab.networks.flops import training_flops
 
     network, is_frozen = settings.network_at(record.iteration), settings.learn.frozen == "trunk"

@@ -274,7 +274,7 @@ class NoGainStop(StopRule):
         return measured[-1].iteration - best.iteration >= self.iterations
 
 
-class SpentStop(StopRule):
+class EvaluationLimitStop(StopRule):
     """End of a run after a number of network evaluations in self-play.
 
     With this rule, runs with different searches or numbers of games can be compared at equal cost.
@@ -293,5 +293,5 @@ class SpentStop(StopRule):
         return sum(counts) >= self.evaluations
 
 
-for _stop_rule in (NeverStop, NoGainStop, SpentStop):
+for _stop_rule in (NeverStop, NoGainStop, EvaluationLimitStop):
     STOP_RULES.add(_stop_rule.model_fields["name"].default, _stop_rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,7 @@ from zerolab.core.errors import UserError
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure, shortened
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_coordinates
-from zerolab.training.records import FINAL_RECORDS, GateRecord, Record, SupervisedRecord
+from zerolab.training.records import GateRecord, OpponentRecord, Record, SupervisedRecord
 from zerolab.training.reporting import read_records
 
 if TYPE_CHECKING:
@@ -143,10 +143,7 @@ def _draw_panel(key: str, styles: Mapping[str, _Style]) -> _Draw:
 def _draw_seconds(axes: Axes, curves: RunCurves) -> None:
     """Draw the total seconds of each iteration."""
     totals = _seconds(curves.records)
-    ends = {
-        record.iteration: x for record, x in zip(curves.records, curves.x_coordinates, strict=True)
-    }
-    x = [ends[iteration] for iteration in totals]
+    x = _iteration_ends(curves, totals)
     seconds = [sum(stages.values()) for stages in totals.values()]
     axes.plot(x, seconds, marker=".", color=curves.colour)
 
@@ -154,10 +151,7 @@ def _draw_seconds(axes: Axes, curves: RunCurves) -> None:
 def _draw_stages(axes: Axes, curves: RunCurves) -> None:
     """Draw the seconds of each iteration as bars stacked by stage, with a legend."""
     totals = _seconds(curves.records)
-    ends = {
-        record.iteration: x for record, x in zip(curves.records, curves.x_coordinates, strict=True)
-    }
-    x = [ends[iteration] for iteration in totals]
+    x = _iteration_ends(curves, totals)
     starts = [0.0, *x[:-1]] if len(x) > 1 else [x[0] - 1.0]
     widths = [0.8 * (end - start) for start, end in zip(starts, x, strict=True)]
     floor = [0.0] * len(x)
@@ -169,12 +163,19 @@ def _draw_stages(axes: Axes, curves: RunCurves) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
 
 
+def _iteration_ends(curves: RunCurves, iterations: Iterable[int]) -> list[float]:
+    """Return the x coordinate of the last record of each iteration."""
+    coordinates = zip(curves.records, curves.x_coordinates, strict=True)
+    ends = {record.iteration: x for record, x in coordinates}
+    return [ends[iteration] for iteration in iterations]
+
+
 def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
     """Return the seconds of each stage of the finished iterations."""
     finished = {record.iteration for record in records if isinstance(record, _LAST_RECORDS)}
     totals: dict[int, dict[str, float]] = {}
     for record in records:
-        if record.iteration in finished and not isinstance(record, FINAL_RECORDS):
+        if record.iteration in finished and not isinstance(record, OpponentRecord):
             stages = totals.setdefault(record.iteration, {})
             stages[record.stage] = stages.get(record.stage, 0.0) + record.wall_seconds
     return totals

@@ -106,17 +106,15 @@ def measure_solved_positions(
     context: TrainingContext, name: str, positions: Positions
 ) -> SupervisedRecord:
     """Measure the best network on a part of the solved positions: "validation" or "test"."""
-    seconds = context.start_task(name, len(positions), "positions")
+    elapsed = context.start_task(name, len(positions), "positions")
     heads = context.settings.network.heads
     predicts_draws = any("draws" in head.search_outputs for head in heads)
     predictions = predict_positions(
         context.evaluator(context.progress.best), positions, predicts_draws
     )
     grades = grade_moves(positions, predictions.actions)
-    labels, exact = (
-        outcome_labels(positions, context.enabled_bugs),
-        np.sign(positions.position_values),
-    )
+    labels = outcome_labels(positions, context.enabled_bugs)
+    exact = np.sign(positions.position_values)
     estimates = {
         "strong": proportion_estimate(grades.strong, positions.game_numbers),
         "weak": proportion_estimate(grades.weak, positions.game_numbers),
@@ -125,7 +123,7 @@ def measure_solved_positions(
     }
     fields = {
         "iteration": context.iteration,
-        "wall_seconds": seconds(),
+        "wall_seconds": elapsed(),
         "part": name,
         "positions": len(positions),
         "policy_error": float(predictions.policy_errors.mean()),
@@ -159,7 +157,7 @@ class AccuracyStage(Stage):
         """Measure the best network alone and with its search."""
         positions, best = context.inputs.accuracy_positions, context.progress.best
         assert positions is not None  # is_due() checks this
-        seconds = context.start_task("accuracy", len(positions), "positions")
+        elapsed = context.start_task("accuracy", len(positions), "positions")
         choices = network_choices(context.evaluator(best), positions)
         alone = accuracy_report("network", positions, choices)
         choices = player_choices(
@@ -171,7 +169,7 @@ class AccuracyStage(Stage):
         search = accuracy_report("search", positions, choices)
         fields = {
             "iteration": context.iteration,
-            "wall_seconds": seconds(),
+            "wall_seconds": elapsed(),
             "network": best,
             "positions": len(positions),
             **_accuracy_fields(alone),
@@ -281,7 +279,7 @@ class FinalEvaluationStage(Stage):
 
 def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
     name, best = baseline.agent.name, context.progress.best
-    seconds = context.start_task(
+    elapsed = context.start_task(
         f"against {name}", context.settings.final_evaluation.games, "games"
     )
     try:
@@ -289,7 +287,7 @@ def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
     except NotSolvedError as error:  # repeating the games would fail in the same way
         return UnplayedBaselineRecord(
             iteration=context.iteration,
-            wall_seconds=seconds(),
+            wall_seconds=elapsed(),
             network=best,
             opponent=name,
             reason=one_line(error),
@@ -298,7 +296,7 @@ def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
     score_rate, low, high = pair.interval
     return BaselineRecord(
         iteration=context.iteration,
-        wall_seconds=seconds(),
+        wall_seconds=elapsed(),
         network=best,
         opponent=name,
         asked=baseline.requested_spec,

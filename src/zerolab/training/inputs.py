@@ -144,8 +144,7 @@ class FeatureSource:
     def __init__(self, network_file: NetworkFile, plies: Sequence[int]) -> None:
         """Build the network; raise UserError if its heads have no convolutions."""
         game = parse_game(network_file.game)
-        settings = validate(NETWORKS[network_file.settings["name"]], network_file.settings)
-        network = build_network(settings, game, seed=0)
+        network = build_network(stored_network_settings(network_file), game, seed=0)
         set_weights(network, network_file.weights)
         self.network_file = network_file
         self._extractor = FeatureExtractor(network, game)

@@ -17,10 +17,9 @@ from zerolab.networks.inference import default_precision
 from zerolab.networks.losses import HeadErrors
 from zerolab.networks.network import Network, set_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
+from zerolab.store.arrays import Arrays
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.optimization import StepTime
-
-Arrays = dict[str, NDArray[Any]]
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
@@ -155,7 +154,7 @@ class LearningLog:
 
 
 class DivergedError(UserError):
-    """A loss is no longer finite."""
+    """Error for a loss that is no longer finite."""
 
 
 class Learner:

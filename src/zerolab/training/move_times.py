@@ -35,10 +35,10 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import MAX_PLIES
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.checks import check_schema_version, damaged_file_error, guarded_read, read_bytes
+from zerolab.store.games import SELF_PLAY
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import processor_model
-from zerolab.training.stages import SelfPlayStage
 from zerolab.training.train_settings import TrainSettings
 
 _COST_FREE = frozenset({"tie_break", "discount", "draw_value"})
@@ -226,13 +226,8 @@ class MeasurementSubject:
 
         Raises UserError if the run has no such network or no self-play games.
         """
-        stages = run.games.stages()
-        iterations = [iteration for iteration, stage in stages if stage == SelfPlayStage.name]
-        games = [
-            game.actions
-            for iteration in iterations[-1:]
-            for game in run.games.stage_games(iteration, SelfPlayStage.name)
-        ]
+        self_play = [stage for stage in run.games.stages() if stage[1] == SELF_PLAY]
+        games = [game.actions for game in run.games.games_of_stages(self_play[-1:])]
         if not games:
             raise UserError(
                 f"{run.path} has no self-play games: expected a run with games whose positions can"

@@ -168,8 +168,7 @@ def _with_interval(placed: Sequence[_Placed], kind: type[Record], field: str, na
 
 def _speed(placed: Sequence[_Placed]) -> Panel:
     def rate(record: SelfPlayRecord) -> float:
-        moves = record.positions if record.plies is None else record.plies
-        return moves / max(record.wall_seconds, _MIN_SECONDS)
+        return record.searched_moves / max(record.wall_seconds, _MIN_SECONDS)
 
     return _single_curve(
         placed, SelfPlayRecord, rate, "speed", "Self-play positions per second", "1/s"

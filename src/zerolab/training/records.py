@@ -99,8 +99,7 @@ class SelfPlayRecord(Record):
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None
-    """Fully searched examples; absent with a fixed budget, with which all examples are fully
-    searched."""
+    """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
     """Mean simulations per move; absent with a fixed budget. With a search service, this is lower
     than the mean per search, because one search can decide several moves."""
@@ -137,13 +136,17 @@ class SelfPlayRecord(Record):
     wall_backup_seconds: Seconds
     """Time spent on expansion and backup, summed over the self-play threads."""
 
+    @property
+    def searched_moves(self) -> int:
+        """Number of moves searched in this iteration."""
+        return self.positions if self.plies is None else self.plies
+
     def summary(self) -> str:
         seconds = max(self.wall_seconds, 1e-9)
-        plies = self.positions if self.plies is None else self.plies
         full = "" if self.full is None else f" ({self.full} fully searched)"
         return (
             f"self-play  {self.games} games ({self.distinct_games} distinct),"
-            f" {self.positions} positions{full}, {plies / seconds:,.0f} positions/s,"
+            f" {self.positions} positions{full}, {self.searched_moves / seconds:,.0f} positions/s,"
             f" {self.simulations / seconds:,.0f} simulations/s"
         )
 
@@ -161,8 +164,7 @@ class LearnRecord(Record):
     window: PositionCount
     """Examples in the window, excluding symmetries; merged positions count once."""
     merged: PositionCount | None = None
-    """Positions of this iteration's games that were merged with equal positions; absent without
-    merging."""
+    """New positions that were merged with equal positions; absent without merging."""
     parameters: Annotated[int, Unit("weights")] | None = None
     """Trainable weights and biases of the network; absent if the network never grows."""
     loss: dict[str, float]
@@ -343,14 +345,23 @@ class SupervisedRecord(Record):
         )
 
 
-class BaselineRecord(Record):
-    """Games of the best network against one baseline opponent after training."""
+class OpponentRecord(Record):
+    """Base class of records about one baseline opponent in the final evaluation."""
 
-    stage: str = "final_evaluation"
     network: NetworkIteration
     """Iteration of the best network."""
     opponent: str
     """Spec of the baseline; ``@0`` is the untrained network 0 of this run."""
+
+    @property
+    def tag(self) -> str:
+        return f"{self.stage}/{self.opponent}"
+
+
+class BaselineRecord(OpponentRecord):
+    """Games of the best network against one baseline opponent after training."""
+
+    stage: str = "final_evaluation"
     asked: str | None = None
     """Spec in the settings, if it differs from `opponent`: ``@12`` is the best network after
     iteration 12, which comes from an earlier iteration if candidate 12 was rejected."""
@@ -369,10 +380,6 @@ class BaselineRecord(Record):
     high: Share
     """Upper end of the Wilson 95 % confidence interval of the score rate."""
 
-    @property
-    def tag(self) -> str:
-        return f"{self.stage}/{self.opponent}"
-
     def summary(self) -> str:
         requested = f" (for {self.asked})" if self.asked else ""
         return (
@@ -382,24 +389,12 @@ class BaselineRecord(Record):
         )
 
 
-class UnplayedBaselineRecord(Record):
+class UnplayedBaselineRecord(OpponentRecord):
     """A baseline opponent against which games cannot be finished, even if they are repeated."""
 
     stage: str = "unplayed_baseline"
-    network: NetworkIteration
-    """Iteration of the best network."""
-    opponent: str
-    """Spec of the baseline."""
     reason: str
     """Cause of the failure, such as a position that the solver could not solve."""
 
-    @property
-    def tag(self) -> str:
-        return f"{self.stage}/{self.opponent}"
-
     def summary(self) -> str:
         return f"against {self.opponent}: not played, {self.reason}"
-
-
-FINAL_RECORDS = (BaselineRecord, UnplayedBaselineRecord)
-"""Record classes of the baseline games in the final evaluation."""

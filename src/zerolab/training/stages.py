@@ -127,7 +127,7 @@ def _record_fields(
             if budget_varies and result.searched_move_count
             else None
         ),
-        "warm_start_weight": weight if settings.warm_start.is_on else None,
+        "warm_start_weight": weight if settings.warm_start.is_active else None,
         **result.search_counts,
         **{f"wall_{part}_seconds": duration for part, duration in result.seconds_by_part.items()},
     }
@@ -275,7 +275,7 @@ def _play_gate(context: TrainingContext) -> dict[str, float]:
     return {
         **match.score._asdict(),
         "accepted": gate.accepts(match.score, difference.los),
-        "distinct_games": match.distinct,
+        "distinct_games": match.distinct_count,
         "candidate_elo": progress.elo + difference.elo,
         "candidate_elo_low": progress.elo + difference.interval.low,
         "candidate_elo_high": progress.elo + difference.interval.high,
@@ -292,7 +292,7 @@ class WarmStartMatchStage(Stage):
         """Return True during a warm start whose ramp is ended by a match."""
         warm_start = context.settings.warm_start
         weight = warm_start_weight(warm_start, context.progress)
-        return warm_start.is_on and weight > 0 and warm_start.ramp.match_size is not None
+        return warm_start.is_active and weight > 0 and warm_start.ramp.match_size is not None
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play the match, and end the warm start if plain search is stronger."""
@@ -319,7 +319,7 @@ class WarmStartMatchStage(Stage):
                 iteration=context.iteration,
                 wall_seconds=elapsed(),
                 **match.score._asdict(),
-                distinct_games=match.distinct,
+                distinct_games=match.distinct_count,
                 los=los,
                 over=over,
             )

@@ -160,7 +160,7 @@ class TrainSettings(Settings):
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:
         last = self.warm_start.ramp.last_iteration
-        if self.warm_start.is_on and last is not None and last > self.iterations:
+        if self.warm_start.is_active and last is not None and last > self.iterations:
             raise ValueError(
                 f"warm_start.ramp.iterations = {last} exceeds the {self.iterations} iterations of"
                 f" the run: expected at most {self.iterations}"
@@ -187,7 +187,7 @@ class TrainSettings(Settings):
     def _league_fits(self) -> TrainSettings:
         if self.league is not None:
             try:
-                check_league(self, self.league)
+                _check_league(self, self.league)
             except UserError as error:
                 raise ValueError(str(error)) from None
         return self
@@ -323,7 +323,7 @@ def league_settings(settings: TrainSettings, evolution: EvolutionSettings) -> Le
     )  # fmt: skip
 
 
-def check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None:
+def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None:
     """Raise UserError or ValueError for settings that do not fit self-play in a league."""
     play = settings.selfplay
     for key, value, expected in (

@@ -32,7 +32,7 @@ from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_
 from zerolab.training.league import reconstruct_league
 from zerolab.training.learner import Learner
 from zerolab.training.published_bugs import EnabledBugs
-from zerolab.training.records import FINAL_RECORDS, Record
+from zerolab.training.records import OpponentRecord, Record
 from zerolab.training.reporting import NullReporter, Reporter, TensorBoardFile, read_records
 from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
 from zerolab.training.train_settings import TrainSettings
@@ -147,18 +147,11 @@ class Trainer:
                 context.learner.vector_columns,
             )
             return
-        learn, latest, total = (
-            context.settings.learn,
-            run.latest_example_iteration,
-            run.progress.positions,
-        )
-        count = cache(run.count_fully_searched)
-        # Merged examples can include contributions from all iterations.
-        first = (
-            1
-            if learn.merging.is_active
-            else learn.window.first_needed_iteration(latest, total, count)
-        )
+        learn, count = context.settings.learn, cache(run.count_fully_searched)
+        latest, total = run.latest_example_iteration, run.progress.positions
+        first = 1  # merged examples can include contributions from all iterations
+        if not learn.merging.is_active:
+            first = learn.window.first_needed_iteration(latest, total, count)
         iterations = range(first, latest + 1)
         skipped = 0 if first == 1 else total - sum(map(count, iterations))
         context.window.resume_after(first - 1, skipped)
@@ -215,7 +208,7 @@ class Trainer:
             return True
         records = [*read_records(context.run), *uncommitted]
         rule: StopRule = context.settings.stop
-        return rule.is_met([record for record in records if not isinstance(record, FINAL_RECORDS)])
+        return rule.is_met([record for record in records if not isinstance(record, OpponentRecord)])
 
 
 def check_new_run(settings: TrainSettings) -> RunInputs:
@@ -239,7 +232,7 @@ def _check_openings(settings: TrainSettings, game: Game) -> None:
     openings = {"final_evaluation": final.openings if final.games else 0}
     if not settings.supervised.positions:
         openings["gate"] = settings.gate.openings if settings.gate.games else 0
-        if warm_start.is_on and warm_start.ramp.match_size is not None:
+        if warm_start.is_active and warm_start.ramp.match_size is not None:
             openings["warm_start.ramp"] = warm_start.ramp.match_size.openings
     for section, plies in openings.items():
         try:

@@ -105,7 +105,7 @@ class WarmStartSettings(Settings):
         return self
 
     @property
-    def is_on(self) -> bool:
+    def is_active(self) -> bool:
         """True if there is a warm start."""
         return self.variant != "baseline"
 
@@ -128,7 +128,7 @@ def warm_start_search(
     becomes `weight`. The leaf evaluator of plain search keeps its weight. Raises UserError if
     `warm_start.search` is invalid.
     """
-    if weight == 0 or not warm_start.is_on:
+    if weight == 0 or not warm_start.is_active:
         return search
     data, variant = search.model_dump(), WARM_START_VARIANTS[warm_start.variant]
     for part, rule in variant._asdict().items():

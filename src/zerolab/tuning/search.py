@@ -24,7 +24,7 @@ from zerolab.report.markdown import titled_markdown_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_saved_values
 from zerolab.training.learner import DivergedError
-from zerolab.training.records import FINAL_RECORDS, AccuracyRecord, LearnRecord, Record
+from zerolab.training.records import AccuracyRecord, LearnRecord, OpponentRecord, Record
 from zerolab.training.reporting import NullReporter, Reporter, read_records
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer
@@ -180,7 +180,7 @@ def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, 
 
 def _training_hours(records: Sequence[Record]) -> float:
     """Return the hours spent on self-play, learning and gates, excluding measurements."""
-    measurements = (AccuracyRecord, *FINAL_RECORDS)
+    measurements = AccuracyRecord | OpponentRecord
     training = (record for record in records if not isinstance(record, measurements))
     return sum(record.wall_seconds for record in training) / 3600
 

@@ -31,7 +31,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_file, make_folder
 from zerolab.store.checks import check_schema_version, guarded_read, guarded_write, hex_digest
-from zerolab.store.folder import FolderKind
+from zerolab.store.folder import FolderKind, lock_folder
 from zerolab.tuning.plan import TuningPlan
 from zerolab.tuning.space import TrialValues
 
@@ -179,7 +179,7 @@ class TrialStore:
         self._plan = plan
         make_folder(folder)
         FOLDER.require_own_or_empty(folder)
-        with self._locked():
+        with lock_folder(folder, _LOCK_TIMEOUT):
             self._save_settings()
             self._study = self._open()
 
@@ -199,7 +199,7 @@ class TrialStore:
         Yields None if there is no trial to claim. The trial is locked against other processes until
         the context is left or this process ends.
         """
-        with self._locked():
+        with lock_folder(self.folder, _LOCK_TIMEOUT):
             claim = self._claim_stopped() or self._claim_new(trial_count)
             if claim is not None:
                 number, lock, trial = claim
@@ -236,20 +236,6 @@ class TrialStore:
             except Timeout:
                 return None
         return lock
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the settings and claims against other processes."""
-        lock = FileLock(self.folder / ".lock")
-        with guarded_write(self.folder):
-            try:
-                lock.acquire(timeout=_LOCK_TIMEOUT)
-            except Timeout:
-                raise UserError(f"{self.folder} is in use: another process holds .lock") from None
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _save_settings(self) -> None:
         settings = self._plan.immutable_settings()

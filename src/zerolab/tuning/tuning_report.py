@@ -125,9 +125,8 @@ def best_result(results: Sequence[TrialResult], settings: TuningSettings) -> Tri
     """
 
     def rank(result: TrialResult) -> tuple[float, float]:
-        return _minimised(
-            result, settings
-        ), result.known_training_hours if settings.and_time else 0.0
+        hours = result.known_training_hours if settings.and_time else 0.0
+        return _minimised(result, settings), hours
 
     complete = [result for result in results if result.state == "complete"]
     return min(complete, key=rank, default=None)

@@ -19,7 +19,7 @@ from zerolab.core import __version__
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
-from zerolab.networks.catalogue import NETWORKS, NetworkSettings
+from zerolab.networks.catalogue import NETWORKS, NetworkSettings, require_matching_weights
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.search_settings import SearchSettings
@@ -118,8 +118,6 @@ def save_uploaded_agent(folder: Path, content: bytes) -> Path:
 
 
 def _checked(stored: AgentFile) -> SharedAgent:
-    from zerolab.networks.catalogue import require_matching_weights
-
     header = stored.header
     game = parse_game(header.game)
     if game_name(game) != header.game:
