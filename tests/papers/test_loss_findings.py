@@ -76,10 +76,11 @@ def test_weakest_combination_decides_the_learning_claim():
 
 
 def test_error_of_random_is_included():
-    """Runs of equal strength, with exact and inexact ratings of Random."""
-    design = design_of(LossFunctionsStudy, "small")
-    exact = made_up_results("small", design, alike, noise)
-    rough = made_up_results("small", design, alike, noise, error=200.0)
+    """Runs of equal strength in one tournament, with exact and inexact ratings of Random."""
+    design = design_of(LossFunctionsStudy, "paper").only(["gobang-5x5"])
+    exact, rough = (
+        made_up_results("paper", design, alike, noise, error=error) for error in (1.0, 200.0)
+    )
     assert findings.weakest_elo(exact, design.parts).p_value(0.0) < 0.01
     assert findings.weakest_elo(rough, design.parts).p_value(0.0) > 0.1
     assert (

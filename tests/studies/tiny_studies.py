@@ -23,7 +23,7 @@ class Tiny(Study):
         return 2
 
     def design(self, scale, seeds):
-        runs = [planned(loss, seed) for loss in ("sum", "value") for seed in range(2)]
+        runs = [planned(loss, seed) for loss in ("sum", "value") for seed in seeds]
         run_by_player = {run.label: run for run in runs}
         return Design(
             runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
@@ -39,8 +39,11 @@ class Tiny(Study):
 class Small(Tiny):
     """Two runs and their tournament."""
 
+    def seed_count(self, scale):
+        return 1
+
     def design(self, scale, seeds):
-        runs = [planned(loss, 0) for loss in ("sum", "value")]
+        runs = [planned(loss, seed) for loss in ("sum", "value") for seed in seeds]
         run_by_player = {run.label: run for run in runs}
         return Design(runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=2)])
 

@@ -22,8 +22,9 @@ from zerolab.report.terminal import print_table
 from zerolab.studies.study import SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
-    from zerolab.studies.execution import StudyExecution, StudyProgress
+    from zerolab.studies.execution import StudyExecution
     from zerolab.studies.results import Results
+    from zerolab.studies.scheduler import StudyProgress
     from zerolab.studies.study_folder import Failures
     from zerolab.studies.workers import Workers
 
@@ -320,5 +321,4 @@ def _report_from_ledgers(
             " this version of zerolab"
         )
     design = study.design(scale, ledger.seeds)
-    planned_seeds = study.seed_count(scale) if ledger.looks else 0
-    _write_report(study, read_results(design, ledger, planned_seeds), output, json)
+    _write_report(study, read_results(design, ledger), output, json)

@@ -41,14 +41,16 @@ class Look(NamedTuple):
 
     fractions: tuple[float, ...] = (1.0,)
     """Shares of the planned seeds at this look and all earlier ones, in ascending order."""
-    seeds: int = 1
-    """Number of seeds so far."""
+    seeds: int = 0
+    """Number of seeds so far; 0 if unknown."""
     core_hours: float = 0.0
     """Core hours of these seeds."""
+    untested_note: str = ""
+    """Reason why nothing is tested yet; empty at a look."""
 
     def level(self, level: float) -> float:
         """Return the significance level of a test at this look."""
-        return nominal_levels(level, self.fractions)[-1]
+        return nominal_levels(level, self.fractions)[-1] if self.fractions else level
 
 
 ONLY_LOOK = Look()
@@ -80,14 +82,18 @@ def judge_claims(
         is_open = not opener or any(
             verdict.is_decided for claim, verdict in verdicts.items() if claim.key == opener
         )
-        verdicts |= _judge_family(family, look, kept, is_open=is_open)
+        note = look.untested_note or ("" if is_open else "its primary claim is not decided")
+        verdicts |= _judge_family(family, look, kept, note)
     return [verdicts[claim] for claim in statistics]
 
 
 def _judge_family(
-    statistics: Statistics, look: Look, kept: Mapping[Claim, Verdict], *, is_open: bool
+    statistics: Statistics, look: Look, kept: Mapping[Claim, Verdict], untested_note: str
 ) -> dict[Claim, Verdict]:
-    """Judge the claims of a family by Holm's step-down procedure."""
+    """Judge the claims of a family by Holm's step-down procedure.
+
+    `untested_note` is the reason why the family is not tested, or empty.
+    """
     estimates = {
         claim: estimate
         for claim, estimate in statistics.items()
@@ -98,7 +104,7 @@ def _judge_family(
     order = sorted(estimates, key=lambda claim: (claim not in kept, smallest[claim]))
     words: dict[Claim, Word] = {}
     adjusted: dict[Claim, float] = {}
-    stopped, largest = not is_open, 0.0
+    stopped, largest = bool(untested_note), 0.0
     for rank, claim in enumerate(order):
         remaining = len(statistics) - rank
         largest = max(largest, min(1.0, remaining * smallest[claim]))
@@ -118,7 +124,7 @@ def _judge_family(
             )
             verdicts[claim] = Verdict(claim, None, None, None, "no data", note)
             continue
-        note = "" if is_open or claim in kept else "not tested: its primary claim is not decided"
+        note = f"not tested: {untested_note}" if untested_note and claim not in kept else ""
         level = look.level(LEVEL / len(statistics))
         verdict = Verdict(
             claim, estimates[claim].interval, smallest[claim], adjusted[claim], words[claim], note,

@@ -44,11 +44,12 @@ class FinishedRun:
 
 
 def collect_ledger(
-    study: Study, scale: Scale, folder: StudyFolder, design: Design
+    study: Study, scale: Scale, folder: StudyFolder, design: Design, seeds: Sequence[int]
 ) -> tuple[Ledger, list[str]]:
     """Return the ledger of the finished work, and messages about damaged files.
 
-    Damaged files do not count as finished. Measurements are cached in the study folder.
+    `seeds` are all planned seeds, in ascending order. Damaged files do not count as finished.
+    Measurements are cached in the study folder.
     """
     messages: list[str] = []
     played = list(_readable(lambda each: _read_scores(folder, each), design.tournaments, messages))
@@ -70,7 +71,7 @@ def collect_ledger(
         for planned, result in _readable(folder.computation_result, design.computations, messages)
     ]
     header = LedgerHeader(study.name, scale, study.design_digest(scale))
-    return Ledger(header, rows, folder.read_looks()), messages
+    return Ledger(header, seeds, rows, folder.read_looks()), messages
 
 
 def _readable(

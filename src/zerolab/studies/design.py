@@ -167,6 +167,17 @@ class PlannedTournament:
         return self.group if self.seed is None else f"{self.group}-seed-{self.seed}"
 
     @property
+    def title(self) -> str:
+        """Name in progress displays and lists of failures; unique within a study."""
+        seed = "" if self.seed is None else f"seed={self.seed}"
+        return " ".join(filter(None, (f"{self.part}: games", self.name, seed)))
+
+    @property
+    def game_seed(self) -> int:
+        """Seed of the openings and of random moves; seeds are independent blocks."""
+        return self.seed or 0
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Everything that determines the games, as JSON."""
         return {

@@ -1,269 +1,30 @@
-"""Scheduling, progress, results and reports of a study.
-
-Finished work is read from disk, so resuming a study is the same as beginning it. If a task fails,
-the last lines of its error message are stored, and other tasks continue.
-"""
+"""Execution of a study in a folder: remaining work, looks at the claims, and results."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
 from zerolab.studies.collect import collect_ledger
-from zerolab.studies.cost_model import TimeCorrection, estimate_run_bytes
+from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger
-from zerolab.studies.queues import ComputationQueue, RunQueue, TournamentQueue
 from zerolab.studies.results import Results, read_results
-from zerolab.studies.study import Scale, Study, look_sizes
+from zerolab.studies.scheduler import Scheduler, StudyProgress
+from zerolab.studies.seeds import look_sizes
+from zerolab.studies.study import Scale, Study
 from zerolab.studies.study_folder import Failures, StudyFolder
-from zerolab.studies.tasks import (
-    CompileTask,
-    ComputationTask,
-    DatasetTask,
-    Task,
-    TaskOutcome,
-    TournamentSliceTask,
-    TrainTask,
-    last_error_lines,
-)
 from zerolab.studies.workers import Workers
 
-_POLL_SECONDS = 1.0
 _SPARE_BYTES = 1 << 28
-
-
-class StudyProgress(NamedTuple):
-    """Progress of a study or of one of its parts."""
-
-    runs: int
-    """Number of planned runs."""
-    finished_runs: int
-    games: int
-    """Number of planned tournament games."""
-    finished_games: int
-    computations: int
-    """Number of computations and data sets."""
-    finished_computations: int
-    active: list[str]
-    """Titles of active tasks and of runs in other processes; active runs with their iteration."""
-    failed: int
-    """Number of failed tasks that have not succeeded since."""
-    seconds: float
-    """Estimated time of all planned work on one core, in seconds."""
-    done_seconds: float
-    """Estimated time of finished work on one core, in seconds."""
-
-    @property
-    def is_unfinished(self) -> bool:
-        """True if any work remains."""
-        finished = self.finished_runs, self.finished_games, self.finished_computations
-        return finished != (self.runs, self.games, self.computations)
-
-
-class Scheduler:
-    """Scheduler that assigns the tasks of a design to workers.
-
-    `perform_all` requires the lock of the study.
-    """
-
-    def __init__(self, folder: StudyFolder, design: Design) -> None:
-        self._folder = folder
-        self._design = design
-        self._active: dict[str, tuple[Task, float]] = {}
-        """Active tasks by title, with their start times."""
-        self._stack = ExitStack()
-        self._runs = RunQueue(folder, design)
-        self._tournaments = [
-            TournamentQueue(folder, planned, self._stack) for planned in design.tournaments
-        ]
-        self._untrained = {
-            run.key for planned in design.tournaments for run in planned.run_by_player.values()
-            if run.key not in self._runs.run_keys() and not folder.is_readable_and_finished(run)
-        }  # fmt: skip
-        """Keys of untrained runs that play in tournaments but belong to unselected parts."""
-        self._computations = ComputationQueue(folder, design)
-        self._games_correction = TimeCorrection()
-        self._iterations: dict[str, str] = {}
-        """Iterations of active runs by title, at the last update."""
-        self._update_due = 0.0
-        self._earlier_failures = folder.read_failures()
-        self._failures: Failures = {**self._runs.failures, **self._computations.failures}
-        """Failures since this scheduler was created."""
-        for tournament in self._tournaments:
-            self._failures |= tournament.failures
-
-    def perform_all(
-        self, workers: Workers, on_progress: Callable[[StudyProgress], None]
-    ) -> Failures:
-        """Perform all remaining tasks, report to `on_progress`, and return the failures."""
-        self.forget_failures()
-        with self._stack:
-            while True:
-                self._runs.requeue_unlocked()
-                while len(self._active) < workers.count and (task := self._next()):
-                    self._active[task.title] = task, time.monotonic()
-                    workers.submit(task)
-                if self._active:
-                    for outcome in workers.wait_for_outcomes(_POLL_SECONDS):
-                        self._finish(outcome)
-                elif self._runs.awaited_titles:
-                    time.sleep(_POLL_SECONDS)
-                else:
-                    return self._failures
-                on_progress(self.progress())
-
-    def _next(self) -> Task | None:
-        """Return a task of the first part that has a task ready to begin.
-
-        While the runs of a part wait for data sets, or its tournaments for runs, workers proceed to
-        the next part.
-        """
-        for part in self._design.parts:
-            task = (
-                self._computations.next_task(part) or self._next_run(part) or self._next_slice(part)
-            )
-            if task is not None:
-                return task
-        return None
-
-    def _next_run(self, part: str) -> TrainTask | CompileTask | None:
-        task = self._runs.next_task([part])
-        for title in self._runs.failures.keys() - self._failures.keys():
-            self._fail(title, self._runs.failures[title])
-        return task
-
-    def _next_slice(self, part: str) -> TournamentSliceTask | None:
-        for tournament in self._tournaments:
-            if tournament.planned.part == part and self._can_begin(tournament):
-                try:
-                    task = tournament.next_task()
-                except Exception as error:  # other tournaments must continue after any error
-                    self._fail(tournament.title, last_error_lines(error))
-                    continue
-                if task is not None:
-                    return task
-        return None
-
-    def _can_begin(self, tournament: TournamentQueue) -> bool:
-        """Return whether a tournament has not failed and all its runs are trained."""
-        keys = {run.key for run in tournament.planned.run_by_player.values()}
-        is_trained = keys.isdisjoint(self._untrained) and all(
-            self._runs.is_trained(key) for key in keys & self._runs.run_keys()
-        )
-        return is_trained and tournament.title not in self._failures
-
-    def _finish(self, outcome: TaskOutcome) -> None:
-        task, start = self._active.pop(outcome.task.title)
-        if isinstance(task, CompileTask):
-            self._runs.mark_compiled(task)
-        if outcome.is_trained_elsewhere and isinstance(task, TrainTask):
-            self._runs.mark_trained_elsewhere(task.key)
-        elif outcome.error_lines is not None:
-            self._fail(task.title, outcome.error_lines)
-        else:
-            try:
-                self._store(task, outcome, time.monotonic() - start)
-            except UserError as error:
-                self._fail(task.title, last_error_lines(error))
-
-    def _store(self, task: Task, outcome: TaskOutcome, seconds: float) -> None:
-        """Store the result of a task."""
-        if isinstance(task, TrainTask):
-            self._runs.mark_finished(task.key)
-        elif isinstance(task, ComputationTask | DatasetTask):
-            self._computations.mark_finished(task, outcome.result)
-        elif isinstance(task, TournamentSliceTask):
-            (queue,) = (
-                each for each in self._tournaments if each.planned.key == task.tournament_key
-            )
-            self._games_correction.add(
-                queue.estimated_seconds * len(task.pairings) / queue.game_count, seconds
-            )
-            queue.record_games(outcome.result)
-
-    def _fail(self, title: str, lines: list[str]) -> None:
-        self._failures[title] = lines
-        self._save_failures()
-
-    def forget_failures(self) -> None:
-        """Forget earlier failures in the selected parts."""
-        parts = self._design.parts
-        self._earlier_failures = {
-            title: lines
-            for title, lines in self._earlier_failures.items()
-            if _part_of(title) not in parts
-        }
-        self._save_failures()
-
-    def _save_failures(self) -> None:
-        self._folder.save_failures({**self._earlier_failures, **self._failures})
-
-    def failures(self, part: str | None = None) -> Failures:
-        """Return the failures of tasks that have not succeeded since, in all parts or in one."""
-        parts = self._design.parts if part is None else [part]
-        failures = {**self._earlier_failures, **self._failures}
-        return {title: lines for title, lines in failures.items() if _part_of(title) in parts}
-
-    def progress(self, part: str | None = None) -> StudyProgress:
-        """Return the progress of the study or of one part."""
-        self._update()
-        keys = self._runs.run_keys(part)
-        tournaments = [each for each in self._tournaments if part in (None, each.planned.part)]
-        computations, uncomputed = self._computations.total_and_remaining_count(part)
-        total, remaining = self._runs.total_and_remaining_seconds(keys)
-        factor = self._games_correction.factor
-        total += factor * sum(each.estimated_seconds for each in tournaments)
-        remaining += factor * sum(each.remaining_seconds for each in tournaments)
-        computing, computing_remaining = self._computations.total_and_remaining_seconds(part)
-        return StudyProgress(
-            runs=len(keys),
-            finished_runs=sum(self._runs.is_trained(key) for key in keys),
-            games=sum(each.game_count for each in tournaments),
-            finished_games=sum(each.game_count - each.games_left for each in tournaments),
-            computations=computations,
-            finished_computations=computations - uncomputed,
-            active=list(self._describe_active(part)),
-            failed=len(self.failures(part)),
-            seconds=total + computing,
-            done_seconds=total + computing - remaining - computing_remaining,
-        )
-
-    def _describe_active(self, part: str | None) -> Iterator[str]:
-        """Yield the titles of active tasks and of runs in other processes."""
-        for title in self._active:
-            if part in (None, _part_of(title)):
-                iteration = self._iterations.get(title)
-                yield f"{title} ({iteration})" if iteration else title
-        for title in self._runs.awaited_titles:
-            if part in (None, _part_of(title)):
-                yield f"waiting for {title} (another process)"
-
-    def _update(self) -> None:
-        """Read the progress of active runs, at most once per second.
-
-        In studies with many runs, tasks finish faster than the progress of all runs can be read.
-        """
-        if time.monotonic() >= self._update_due:
-            self._iterations = {
-                title: self._runs.update_progress(task.key)
-                for title, (task, _) in self._active.items()
-                if isinstance(task, TrainTask)
-            }
-            self._update_due = time.monotonic() + _POLL_SECONDS
-
-
-def _part_of(title: str) -> str:
-    """Return the part of a task from its title."""
-    return title.partition(":")[0]
 
 
 @dataclass(frozen=True)
@@ -273,6 +34,8 @@ class StudyExecution:
     study: Study
     scale: Scale
     folder: StudyFolder
+    seeds: Sequence[int]
+    """Planned seeds, in ascending order."""
     design: Design
     """Design of all parts, including parts that are not selected."""
     selected_parts: Sequence[str] = ()
@@ -280,12 +43,29 @@ class StudyExecution:
 
     @classmethod
     def plan(
-        cls, study: Study, scale: Scale, root: Path, selected_parts: Sequence[str] = ()
+        cls,
+        study: Study,
+        scale: Scale,
+        root: Path,
+        selected_parts: Sequence[str] = (),
+        seeds: Sequence[int] = (),
     ) -> StudyExecution:
-        """Plan a study in the studies folder `root`; an unknown part raises UserError."""
-        design = study.planned_design(scale)
+        """Plan a study in the studies folder `root`; an unknown part raises UserError.
+
+        By default, the seeds are those of the folder, or those of the study if it has not begun.
+        """
+        folder = StudyFolder(root, study.name, scale)
+        planned = study.planned_seeds(scale)
+        if seeds and not planned:
+            raise UserError(f"{study.name} has no runs: leave out --seeds")
+        seeds = seeds or folder.saved_seeds() or planned
+        design = study.design(scale, seeds)
         design.only(selected_parts)
-        return cls(study, scale, StudyFolder(root, study.name, scale), design, selected_parts)
+        return cls(study, scale, folder, seeds, design, selected_parts)
+
+    @cached_property
+    def _design_digest(self) -> str:
+        return self.study.design_digest(self.scale)
 
     @property
     def selected_design(self) -> Design:
@@ -307,7 +87,7 @@ class StudyExecution:
         if self.folder.root.is_dir() and is_run(self.folder.root):
             raise UserError(f"{quoted(self.folder.root)} is a run: choose another --folder")
         if self.folder.has_begun:
-            self.folder.require_design(self.design)
+            self.folder.require_design(self._design_digest, self.seeds)
         return Scheduler(self.folder, self.selected_design)
 
     def remaining_bytes(self) -> float:
@@ -332,13 +112,13 @@ class StudyExecution:
 
     def begin(self) -> None:
         """Create the study folder; raise UserError if `perform_all` could not begin."""
-        with self.folder.locked(self.design):
+        with self.folder.locked(self._design_digest, self.seeds):
             pass
 
     def forget_failures(self) -> None:
         """Forget all stored failures of the selected parts; see `begin` for errors."""
         if self.folder.read_failures():
-            with self.folder.locked(self.design):
+            with self.folder.locked(self._design_digest, self.seeds):
                 self.scheduler().forget_failures()
 
     def results(self) -> Results:
@@ -348,11 +128,12 @@ class StudyExecution:
                 f"{quoted(self.folder.path)} contains no study: expected the folder of"
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
-        self.folder.require_design(self.design)
-        ledger, damage_messages = collect_ledger(self.study, self.scale, self.folder, self.design)
+        self.folder.require_design(self._design_digest, self.seeds)
+        ledger, damage_messages = collect_ledger(
+            self.study, self.scale, self.folder, self.design, self.seeds
+        )
         write_ledger(self.folder.ledger_path, ledger)
-        results = read_results(self.design, ledger, len(self.design.seeds))
-        return replace(results, damage_messages=damage_messages)
+        return replace(read_results(self.design, ledger), damage_messages=damage_messages)
 
     def document(self) -> Document:
         """Return the report on the results so far."""
@@ -378,20 +159,16 @@ class StudyExecution:
         Raise UserError if another process is working on the study, or if the folder contains
         anything else.
         """
-        failures = self._perform(self.design.seeds, workers, on_progress)
-        if not self.progress().is_unfinished and not self.selected_parts:
-            self._record_look(self.design.seeds)
+        failures = self._perform(self.selected_design, workers, on_progress)
+        if not self.selected_parts and not self.progress().is_unfinished:
+            self._record_look(self.seeds)
         return failures
 
     def _perform(
-        self,
-        seeds: Sequence[int],
-        workers: Workers,
-        on_progress: Callable[[StudyProgress], None],
+        self, design: Design, workers: Workers, on_progress: Callable[[StudyProgress], None]
     ) -> Failures:
-        """Perform the remaining tasks of some seeds."""
-        design = self.selected_design.of_seeds(seeds)
-        with self.folder.locked(self.design), workers:
+        """Perform the remaining tasks of a part of the design."""
+        with self.folder.locked(self._design_digest, self.seeds), workers:
             return Scheduler(self.folder, design).perform_all(workers, on_progress)
 
     def _record_look(self, seeds: Sequence[int]) -> None:
@@ -406,29 +183,43 @@ class StudyExecution:
 
         After each round there is a look at the claims, see `zerolab.studies.looks`. Return the
         failures, and the reason for the end in words. Raise UserError, before any work, if the next
-        round would take longer than `hours`.
+        round would take longer than `hours`, or if only some parts are selected.
         """
         deadline = time.monotonic() + 3600 * hours
-        seeds = self.design.seeds
-        for number, size in enumerate(look_sizes(len(seeds))):
-            round_seeds = seeds[:size]
-            left = self._round_hours(round_seeds, workers.count)
-            if left > (deadline - time.monotonic()) / 3600:
-                message = f"the seeds up to {size} of {len(seeds)} take about {left:.2g} hours"
-                if not number and left > hours:
-                    raise UserError(f"--hours {hours:g}: expected more, since {message}")
+        has_worked = False
+        for size in look_sizes(len(self.seeds)):
+            seeds = self.seeds[:size]
+            design = self._round_design(seeds)
+            needed = self._hours_left(design, workers.count)
+            if needed > (deadline - time.monotonic()) / 3600:
+                message = f"the round up to seed {seeds[-1]} takes about {needed:.2g} hours"
+                if not has_worked:
+                    raise UserError(
+                        f"--hours {hours:g}: expected at least one round, but {message}"
+                    )
                 return {}, f"{message}, which are not left"
-            if failures := self._perform(round_seeds, workers, on_progress):
+            has_worked = has_worked or needed > 0.0
+            if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
-            self._record_look(round_seeds)
+            self._record_look(seeds)
             verdicts = self.study.verdicts(self.results())
             if all(verdict.is_decided for verdict in verdicts if verdict.claim.is_primary):
-                return {}, f"all primary claims are decided after {size} of {len(seeds)} seeds"
-        return {}, f"all {len(seeds)} planned seeds are finished"
+                return {}, f"all primary claims are decided after {size} of {len(self.seeds)} seeds"
+        return {}, f"all {len(self.seeds)} planned seeds are finished"
 
-    def _round_hours(self, seeds: Sequence[int], workers: int) -> float:
-        """Estimate the hours until the runs, games and computations of some seeds are finished."""
-        view = Scheduler(self.folder, self.selected_design.of_seeds(seeds)).progress()
+    def _round_design(self, seeds: Sequence[int]) -> Design:
+        if self.selected_parts:
+            raise UserError("--hours needs all parts of a study: leave out --only")
+        if len(self.seeds) < 2:
+            raise UserError(
+                f"--hours adds seeds in rounds, but {self.study.name} has"
+                f" {len(self.seeds) or 'no'} seeds at scale {self.scale}: leave it out"
+            )
+        return self.design.of_seeds(seeds)
+
+    def _hours_left(self, design: Design, workers: int) -> float:
+        """Estimate the hours until the runs, games and computations of a design are finished."""
+        view = Scheduler(self.folder, design).progress()
         return (view.seconds - view.done_seconds) / workers / 3600
 
     def status(self) -> dict[str, Any]:

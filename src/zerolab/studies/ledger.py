@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.ratings.results import MatchScore
 from zerolab.store.checks import guarded_read
 from zerolab.store.parquet import read_table, write_table
+from zerolab.studies.seeds import check_seeds
 
 SCHEMA = 1
 KIND = "study ledger"
@@ -92,14 +94,11 @@ class Ledger:
     """Finished part of a study."""
 
     header: LedgerHeader
+    seeds: Sequence[int]
+    """Planned seeds, in ascending order; empty for a study without runs."""
     rows: Sequence[LedgerRow]
     looks: Sequence[Sequence[int]] = ()
-    """Seeds of each look at the claims, see `zerolab.studies.looks`."""
-
-    @property
-    def seeds(self) -> list[int]:
-        """Seeds of all runs, in ascending order."""
-        return sorted({row.seed for row in self.rows if row.seed is not None})
+    """Seeds of each look at the claims; each look includes the seeds of earlier ones."""
 
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
@@ -114,7 +113,7 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
     }
     header = {
         "kind": KIND, "schema": SCHEMA, **ledger.header._asdict(),
-        "looks": [list(seeds) for seeds in ledger.looks],
+        "seeds": list(ledger.seeds), "looks": [list(seeds) for seeds in ledger.looks],
     }  # fmt: skip
     write_table(path, pa.table(columns, schema=_COLUMNS), header)
 
@@ -124,19 +123,29 @@ def read_ledger(path: Path) -> Ledger:
     header, table = read_table(path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study")
     with guarded_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
-        looks = [[int(seed) for seed in seeds] for seeds in header["looks"]]
+        seeds = check_seeds(header["seeds"])
+        looks = _check_looks(header["looks"], seeds)
         rows = [_row(**values) for values in table.to_pylist()]
         if len({row.identity for row in rows}) < len(rows):
-            raise ValueError("two rows describe the same run")
-    return Ledger(identified, rows, looks)
+            raise ValueError("two rows describe the same result")
+    return Ledger(identified, seeds, rows, looks)
+
+
+def _check_looks(looks: Any, seeds: Sequence[int]) -> list[list[int]]:
+    """Return the looks of a file; raise ValueError unless each includes the one before."""
+    checked = [check_seeds(look) for look in looks]
+    for earlier, later in pairwise([[], *checked, seeds]):
+        if not set(earlier) <= set(later) or (earlier == later and later is not seeds):
+            raise ValueError("a look does not include the one before")
+    return checked
 
 
 def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     """Return the rows of several ledgers as one.
 
-    Raises UserError if they belong to different studies, scales or designs, or if two of them
-    contain the same run. Equal rows of players and computations, which belong to no seed, count
-    once. Only the looks of a single ledger are kept.
+    The planned seeds add up. The last looks of all ledgers are one look; earlier looks, aligned
+    with it, are kept. Raises UserError if the ledgers belong to different studies, scales or
+    designs, if two of them contain the same run, or if results that belong to no seed differ.
     """
     (first_path, first), *others = ledgers.items()
     merged = {row.identity: (first_path, row) for row in first.rows}
@@ -148,23 +157,40 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
             )
         for row in ledger.rows:
             known_path, known = merged.setdefault(row.identity, (path, row))
-            if known is row or (row.kind == "computation" and known.key == row.key):
-                continue
-            if row.kind == "player":
-                merged[row.identity] = known_path, _joined(known, row)
-                continue
-            raise UserError(
-                f"{row.part}: {row.label} is in both {quoted(known_path)} and {quoted(path)}:"
-                " expected ledgers of different seeds"
-            )
+            if known is not row:
+                merged[row.identity] = known_path, _joined(known, row, known_path, path)
+    seeds = sorted({seed for ledger in ledgers.values() for seed in ledger.seeds})
     rows = [row for _, row in merged.values()]
-    return Ledger(first.header, rows, first.looks if not others else ())
+    return Ledger(first.header, seeds, rows, _merged_looks(list(ledgers.values())))
 
 
-def _joined(one: LedgerRow, other: LedgerRow) -> LedgerRow:
-    """Return the row of a player with the games of two ledgers."""
-    scores = list(dict.fromkeys([*one.scores, *other.scores]))
-    return LedgerRow(one.kind, one.part, one.label, one.key, scores=scores)
+def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
+    """Return two rows of a result that belongs to no seed as one, with the games of both."""
+    paths = f"both {quoted(one_path)} and {quoted(other_path)}"
+    if one.kind == "run":
+        raise UserError(
+            f"{one.part}: {one.label} is in {paths}: expected ledgers of different seeds"
+        )
+    scores = {(each.tournament, each.player, each.opponent): each for each in one.scores}
+    for each in other.scores:
+        if scores.setdefault((each.tournament, each.player, each.opponent), each) != each:
+            scores.clear()
+            break
+    if replace(one, scores=()) != replace(other, scores=()) or (one.scores and not scores):
+        raise UserError(
+            f"{one.part}: {one.label} is in {paths} with different results: leave one of them out"
+        )
+    return replace(one, scores=sorted(scores.values()))
+
+
+def _merged_looks(ledgers: Sequence[Ledger]) -> list[list[int]]:
+    """Return the union of the last looks, of the looks before them, and so on."""
+    count = max(len(ledger.looks) for ledger in ledgers)
+    unions: list[list[int]] = []
+    for back in range(count, 0, -1):
+        looks = [ledger.looks[-back] for ledger in ledgers if len(ledger.looks) >= back]
+        unions.append(sorted({seed for look in looks for seed in look}))
+    return unions
 
 
 def _describe(header: LedgerHeader) -> str:

@@ -1,64 +1,95 @@
-"""Significance levels of repeated looks at growing data [OBrien1979].
+"""Significance levels of repeated looks at growing data [OBrien1979], [Lan1983].
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
 after every round would decide too much by chance. The boundaries of O'Brien and Fleming keep the
-level: early looks need overwhelming evidence, and the last look costs little.
+level: early looks need overwhelming evidence, and the last look costs little. As a function of the
+share of the data that has been seen, the spent part of the level is fixed beforehand, so the number
+and the times of later looks need not be known.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 _POINTS = 801  # of the numerical integration between the boundaries
+_FARTHEST = 40.0  # no boundary is farther from 0
 
 
 @cache
 def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
     """Return the significance level of a two-sided test at each look.
 
-    `fractions` are the shares of the planned data at the looks, in ascending order; the last one is
-    1 if the plan is carried out. Together, the looks reject a true hypothesis with probability
-    `level`. The boundaries of the test statistic are c / sqrt(fraction).
+    `fractions` are the shares of the planned data at the looks, in ascending order and at most 1.
+    Together, looks up to the share 1 reject a true hypothesis with probability `level`.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415  slow to import
-    from scipy.special import ndtr, ndtri  # noqa: PLC0415
+    from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
     if not fractions or sorted(set(fractions)) != list(fractions) or fractions[0] <= 0.0:
         raise ValueError(f"{fractions}: expected positive fractions in ascending order")
-    single = -float(ndtri(level / 2)) * math.sqrt(fractions[-1])
-    c = single
-    if len(fractions) > 1:
-        c = brentq(
-            lambda c: _rejection_rate(c, fractions) - level, single, 2.0 * single, xtol=1e-10
-        )
-    return tuple(2.0 * float(ndtr(-c / math.sqrt(fraction))) for fraction in fractions)
+    first, *later = fractions
+    levels = [spent_level(level, first)]
+    walks = _Walks.between(-float(ndtri(levels[0] / 2.0)) * math.sqrt(first), first)
+    for fraction in later:
+        spent = spent_level(level, fraction) - spent_level(level, walks.fraction)
+        bound = walks.bound(fraction, spent)
+        levels.append(2.0 * float(ndtr(-bound / math.sqrt(fraction))))
+        walks = walks.next(bound, fraction)
+    return tuple(levels)
 
 
-def _rejection_rate(c: float, fractions: Sequence[float]) -> float:
-    """Return the probability that a random walk leaves (-c, c) at any of its looks.
+class _Walks(NamedTuple):
+    """Random walks between the boundaries at a look, as a density [Armitage1969].
 
-    The walk has variance `fraction` at each look. Its boundary is c, because its standardised value
-    has boundary c / sqrt(fraction). The density of the walks still inside is integrated from look
-    to look [Armitage1969].
+    The cumulative data are a walk whose variance is the share of the data.
     """
-    from scipy.integrate import simpson  # noqa: PLC0415  slow to import
 
-    points = np.linspace(-c, c, _POINTS)
-    density = _normal(points, fractions[0])
-    for before, after in pairwise(fractions):
-        steps = _normal(points[:, None] - points[None, :], after - before)
-        density = simpson(steps * density, x=points, axis=1)
-    return 1.0 - float(simpson(density, x=points))
+    points: NDArray[np.float64]
+    density: NDArray[np.float64]
+    fraction: float
+
+    @classmethod
+    def between(cls, bound: float, fraction: float) -> _Walks:
+        """Return the walks from 0 that are at most `bound` from 0 at the first look."""
+        points = np.linspace(-bound, bound, _POINTS)
+        return cls(points, _normal(points, math.sqrt(fraction)), fraction)
+
+    def bound(self, fraction: float, probability: float) -> float:
+        """Return the boundary at the next look that walks cross with a probability."""
+        from scipy.integrate import simpson  # noqa: PLC0415  slow to import
+        from scipy.optimize import brentq  # noqa: PLC0415
+        from scipy.special import ndtr  # noqa: PLC0415
+
+        deviation = math.sqrt(fraction - self.fraction)
+
+        def excess(bound: float) -> float:
+            tails = ndtr((self.points - bound) / deviation)
+            return 2.0 * float(simpson(self.density * tails, x=self.points)) - probability
+
+        return float(brentq(excess, 0.0, _FARTHEST, xtol=1e-12))
+
+    def next(self, bound: float, fraction: float) -> _Walks:
+        """Return the walks that are at most `bound` from 0 at the next look, too."""
+        from scipy.integrate import simpson  # noqa: PLC0415  slow to import
+
+        points = np.linspace(-bound, bound, _POINTS)
+        steps = _normal(points[:, None] - self.points[None, :], math.sqrt(fraction - self.fraction))
+        return _Walks(points, simpson(steps * self.density, x=self.points, axis=1), fraction)
 
 
-def _normal(x: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
-    density: NDArray[np.float64] = np.exp(-(x**2) / (2.0 * variance)) / math.sqrt(
-        2.0 * math.pi * variance
+def spent_level(level: float, fraction: float) -> float:
+    """Return the part of a two-sided `level` that looks may spend up to a share of the data."""
+    from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
+
+    return 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction)))
+
+
+def _normal(x: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    density: NDArray[np.float64] = np.exp(-((x / deviation) ** 2) / 2.0) / (
+        deviation * math.sqrt(2.0 * math.pi)
     )
     return density

@@ -296,10 +296,6 @@ def _in_part(plans: Iterable[_Planned], part: str | None) -> list[_Planned]:
     return [planned for planned in plans if part in (None, planned.part)]
 
 
-_SEED = 0
-"""Seed of all tournament games."""
-
-
 class TournamentQueue:
     """Queue of the unplayed slices of a tournament. Closing `stack` unlocks the folder."""
 
@@ -332,7 +328,7 @@ class TournamentQueue:
     @property
     def title(self) -> str:
         """Name in progress displays and lists of failures."""
-        return f"{self.planned.part}: games{f' {self.planned.name}' if self.planned.name else ''}"
+        return self.planned.title
 
     @property
     def remaining_seconds(self) -> float:
@@ -360,7 +356,7 @@ class TournamentQueue:
             participants=[self._participants[name] for name in sorted(names)],
             pairings=pairings,
             openings=self.planned.openings,
-            seed=_SEED,
+            seed=self.planned.game_seed,
         )
 
     def _begin(self) -> None:
@@ -373,7 +369,7 @@ class TournamentQueue:
             "game": self.planned.game,
             "games": self.planned.games_per_pair,
             "openings": self.planned.openings,
-            "seed": _SEED,
+            "seed": self.planned.game_seed,
             "players": {agent.name: agent.identity for agent in agents},
         }
         locked = Tournament.open_locked(self._path, validate(TournamentSettings, settings))

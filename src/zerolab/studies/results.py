@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import torch
@@ -276,23 +277,28 @@ class Results:
         """Return the verdicts on the claims of a study.
 
         `statistics` computes the statistic of each claim. Decisions are made at the looks only, in
-        order, and stay. Without looks, all seeds of the design are one look.
+        order, and stay. A finished study without recorded looks is a single look at all its seeds;
+        before its first look, nothing is tested.
         """
-        looks = self.looks or [self.design.seeds]
-        planned = max(self.planned_seeds, len(looks[-1]), 1)
-        fractions: tuple[float, ...] = ()
+        if not self.looks:
+            look = Look((1.0,), len(self.design.seeds), self.training_seconds / 3600)
+            if unfinished := self.unfinished_message():
+                look = look._replace(fractions=(), untested_note=unfinished)
+            return judge_claims(statistics(self), look)
+        planned = max(self.planned_seeds, len(self.looks[-1]))
         verdicts: list[Verdict] = []
-        for seeds in looks:
-            part = self.of_seeds(seeds) if self.looks else self
-            fractions = (*fractions, max(1, len(seeds)) / planned)
+        for number, seeds in enumerate(self.looks, start=1):
+            part = self.of_seeds(seeds)
+            fractions = tuple(len(each) / planned for each in self.looks[:number])
             look = Look(fractions, len(seeds), part.training_seconds / 3600)
             verdicts = judge_claims(statistics(part), look, verdicts)
         return verdicts
 
 
-def read_results(design: Design, ledger: Ledger, planned_seeds: int = 0) -> Results:
+def read_results(design: Design, ledger: Ledger) -> Results:
     """Return the results in a ledger of a study with the given design.
 
+    After the first look, the results are those of the latest look: nothing is seen in between.
     Raises UserError if a run of the ledger has other settings than planned.
     """
     rows = {row.identity: row for row in ledger.rows}
@@ -311,32 +317,30 @@ def read_results(design: Design, ledger: Ledger, planned_seeds: int = 0) -> Resu
         if (row := rows.get(("computation", planned.part, planned.label)))
         and row.key == planned.key
     }
-    return Results(
-        ledger.header.scale,
-        design,
-        runs,
-        _finished_groups(design, scores),
-        computed,
-        ledger.looks,
-        planned_seeds,
-    )
+    played = _finished_groups(design, scores)
+    looks, planned_seeds = ledger.looks, len(ledger.seeds)
+    results = Results(ledger.header.scale, design, runs, played, computed, looks, planned_seeds)
+    return results.of_seeds(looks[-1]) if looks else results
 
 
 def _finished_groups(
     design: Design, scores: Mapping[str, Sequence[PairScore]]
 ) -> dict[str, PlayedTournament]:
-    """Return the tournaments of which all players of all seeds have scores, by group."""
+    """Return the tournaments of which all pairs of all seeds have scores, by group."""
     groups: dict[str, list[PlannedTournament]] = {}
     for planned in design.tournaments:
         groups.setdefault(planned.group, []).append(planned)
     return {
         group: PlayedTournament(each, {planned.key: scores[planned.key] for planned in each})
         for group, each in groups.items()
-        if all(
-            {score.player for score in scores.get(planned.key, ())} >= set(planned.players)
-            for planned in each
-        )
+        if all(_is_played(planned, scores.get(planned.key, ())) for planned in each)
     }
+
+
+def _is_played(planned: PlannedTournament, scores: Sequence[PairScore]) -> bool:
+    """Return whether all pairs of players of a tournament have scores."""
+    pairs = {(score.player, score.opponent) for score in scores}
+    return pairs >= set(permutations(planned.players, 2))
 
 
 def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:

@@ -8,13 +8,13 @@ text of ``zerolab study NAME``, and its first line appears in the list printed b
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from zerolab.core.registry import Registry, load_plugins
+from zerolab.studies.seeds import FIRST_SEED
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
@@ -79,17 +79,6 @@ class Study(ABC):
     @abstractmethod
     def document(self, results: Results) -> Document:
         """Return the report on the finished part, including claims without data."""
-
-
-FIRST_SEED = 100
-"""First seed of all studies. Smaller seeds were used while claims and designs were developed."""
-
-_LOOKS = 3  # at the claims, if seeds are added in rounds
-
-
-def look_sizes(seed_count: int) -> list[int]:
-    """Return the number of seeds at each look at the claims: after each third of the seeds."""
-    return sorted({math.ceil(seed_count * look / _LOOKS) for look in range(1, _LOOKS + 1)})
 
 
 _STUDIES: Registry[Study] = Registry("study")

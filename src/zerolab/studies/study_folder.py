@@ -5,7 +5,7 @@
     studies/runs/KEY/                      run, shared by all studies in the folder
     studies/computed/KEY.json              result of a computation or measurement, shared
     studies/positions/KEY.parquet          solved positions, shared
-    studies/NAME-SCALE/study.toml          name of the study and digest of its design
+    studies/NAME-SCALE/study.toml          study, its seeds and a digest of its design
     studies/NAME-SCALE/tournaments/PART/   games and ratings
     studies/NAME-SCALE/failures.json       failed tasks that have not succeeded since
     studies/NAME-SCALE/looks.json          seeds of each look at the claims
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,13 @@ from zerolab.store.checks import check_schema_version, guarded_read, read_bytes
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
-    Design,
     PlannedComputation,
     PlannedDataset,
     PlannedRun,
     PlannedTournament,
     run_key,
 )
+from zerolab.studies.seeds import check_seeds, format_seeds
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import read_feature_source_files, read_initial_weights_files
 
@@ -60,25 +60,43 @@ class StudyFolder:
         self._settings = {"study": study, "scale": scale}
 
     @contextmanager
-    def locked(self, design: Design) -> Iterator[None]:
+    def locked(self, design_digest: str, seeds: Sequence[int]) -> Iterator[None]:
         """Begin or resume the study, and lock its folder against other processes.
 
-        Raise UserError if the folder contains anything else, or a study with another design.
+        Raise UserError if the folder contains anything else, or a study with another design or
+        other seeds.
         """
         with STUDY.locked(self.path):
             if self.has_begun:
-                self.require_design(design)
+                self.require_design(design_digest, seeds)
             else:
-                STUDY.write_settings(self.path, {**self._settings, "design": design.digest})
+                settings = {**self._settings, "design": design_digest, "seeds": list(seeds)}
+                STUDY.write_settings(self.path, settings)
             yield
 
-    def require_design(self, design: Design) -> None:
-        """Raise UserError if the study has another design or its file is damaged."""
-        if STUDY.read_settings(self.path) != {**self._settings, "design": design.digest}:
+    def require_design(self, design_digest: str, seeds: Sequence[int]) -> None:
+        """Raise UserError if the study has another design or other seeds, or is damaged."""
+        saved = STUDY.read_settings(self.path)
+        saved_seeds = saved.pop("seeds", None)
+        if saved != {**self._settings, "design": design_digest}:
             raise UserError(
                 f"{quoted(self.path)} was begun by a version of zerolab with another design of"
                 " this study: choose another --folder, or remove it (its runs are stored elsewhere)"
             )
+        with guarded_read(self.path / STUDY.settings_file):
+            check_seeds(saved_seeds)
+        if saved_seeds != list(seeds):
+            raise UserError(
+                f"{quoted(self.path)} has the seeds {format_seeds(saved_seeds)}: expected"
+                f" {format_seeds(seeds)}; choose another --folder for other seeds"
+            )
+
+    def saved_seeds(self) -> list[int]:
+        """Return the seeds of a study that has begun; empty if there is none or it is damaged."""
+        with suppress(UserError), guarded_read(self.path / STUDY.settings_file):
+            if self.has_begun:
+                return check_seeds(STUDY.read_settings(self.path).get("seeds"))
+        return []
 
     @property
     def has_begun(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
@@ -15,6 +16,7 @@ from zerolab.papers.elo import (
     observed_elo_correlation,
     removed_runs_note,
     run_elos,
+    standard_error,
     unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.study import TARGETS
@@ -23,7 +25,7 @@ from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results, TrainedRun
-from zerolab.studies.statistics import ClaimEstimate, mean_of
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
 from zerolab.training.records import GateRecord
 
 PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
@@ -256,7 +258,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     everywhere = fit_elo(results, boards, "loss", list(TARGETS))
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
-        if isinstance(everywhere, MissingEstimate):
+        if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
             return fit_elo(results, parts, "loss", list(TARGETS))
         return everywhere
 
@@ -341,18 +343,24 @@ def _largest_difference(
 def weakest_elo(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
     """Return the Elo, relative to Random, of the weakest combination of board and loss.
 
-    The estimate accounts for the selection of the weakest combination after the fact.
+    The estimate accounts for the selection of the weakest combination after the fact. In a
+    tournament of all seeds, it includes the error of Random's own rating; with a tournament per
+    seed, this error is part of the spread.
     """
     if missing := unfinished_tournaments_note(results, parts):
         return missing
     above = []
     for part in parts:
         tournament = results.tournaments[part]
+        randoms = tournament.agent_ratings()
+        shared_error = standard_error(randoms[0]) if len(randoms) == 1 else 0.0
         for target in TARGETS:
             runs = results.runs_where(part, loss=target)
             if not runs:
                 return removed_runs_note(results, part)
-            above.append(mean_of([tournament.elo_above_agent(run) for run in runs]))
+            lead = mean_of([tournament.elo_above_agent(run) for run in runs])
+            error = StudentEstimate(0.0, shared_error, math.inf)
+            above.append(weighted_sum([(1.0, lead), (1.0, error)]))
     return estimate_smallest(above)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
-from zerolab.studies.study import FIRST_SEED, Scale, Study, register_study
+from zerolab.studies.seeds import FIRST_SEED
+from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict

@@ -140,7 +140,7 @@ def _closure(scale: Scale, seeds: Sequence[int]) -> tuple[list[PlannedRun], dict
     """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
         plan_run(
-            CLOSURE, _GAMES[MIRROR], "wang2019", {"loss": loss},
+            CLOSURE, _game(scale, CLOSURE), "wang2019", {"loss": loss},
             {**wang2019_changes(scale, "connect_four", "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
