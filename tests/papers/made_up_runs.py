@@ -14,9 +14,12 @@ from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 
 
 @cache
-def design_of(study, scale):
-    """Return the design of a study class; cached, because large designs take about a second."""
-    return study().planned_design(scale)
+def design_of(study, scale, seed_count=None):
+    """Return the design of a study class with all or the first planned seeds.
+
+    It is cached, because large designs take about a second.
+    """
+    return study().design(scale, study().planned_seeds(scale)[:seed_count])
 
 
 @cache

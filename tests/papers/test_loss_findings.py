@@ -19,13 +19,13 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 @cache
-def losses_results(advantage, scale="small"):
+def losses_results(advantage, scale="small", seed_count=None):
     """Return results in which the value loss adds `advantage` Elo."""
 
     def elo(planned):
         return noise(planned) + (advantage if planned.factors["loss"] == "value" else 0.0)
 
-    return made_up_results(scale, design_of(LossFunctionsStudy, scale), alike, elo)
+    return made_up_results(scale, design_of(LossFunctionsStudy, scale, seed_count), alike, elo)
 
 
 def test_value_claims_follow_the_elo_of_value_and_sum():
@@ -90,7 +90,7 @@ def test_error_of_random_is_included():
 
 
 def test_unfinished_grid_does_not_affect_other_claims():
-    full = losses_results(300.0, "mini")
+    full = losses_results(300.0, "mini", 3)
     runs = [run for run in full.runs if not str(run.factors["loss"]).startswith(LAMBDA)]
     played = {key: each for key, each in full.tournaments.items() if not key.endswith(LAMBDA)}
     part = Results("mini", full.design, runs, played)
@@ -122,14 +122,14 @@ def test_published_elos_add_up_to_zero():
 
 
 def test_grid_weights_are_ordered_from_value_to_policy():
-    document = analysis.loss_report(losses_results(0.0, "mini"))
+    document = analysis.loss_report(losses_results(0.0, "mini", 3))
     table = next(each for each in document.tables if each.name == "lambda-elo")
     weights = list(dict.fromkeys(row[0] for row in table.rows))
     assert weights == [f"{LAMBDA} = {weight}" for weight in ("0", "0.25", "0.5", "0.75", "1")]
 
 
 def test_incomplete_studies_report_missing_data():
-    full = losses_results(0.0, "mini")
+    full = losses_results(0.0, "mini", 3)
     part = Results("mini", full.design, full.runs[:-5], {})
     analysis.loss_report(part)
     found = findings.loss_statistics(part)
@@ -141,7 +141,7 @@ def test_incomplete_studies_report_missing_data():
 
 def test_removed_runs_are_reported_as_missing_data():
     """Run folders can be deleted to save space, while ratings are kept."""
-    full = losses_results(0.0, "mini")
+    full = losses_results(0.0, "mini", 3)
     none = replace(full, runs=[])
     analysis.loss_report(none)
     assert set(words(findings.loss_statistics(none)).values()) == {"no data"}

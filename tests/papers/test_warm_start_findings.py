@@ -18,13 +18,13 @@ from zerolab.training.reporting import best_network_after
 pytestmark = pytest.mark.usefixtures("no_folders")
 
 
-def warm_results(gains, scale="small"):
+def warm_results(gains, scale="small", seed_count=None):
     """Return results in which variants gain Elo over the baseline."""
 
     def elo(planned):
         return noise(planned) + gains.get(planned.factors["variant"], 0.0)
 
-    return made_up_results(scale, design_of(WarmStartStudy, scale), alike, elo)
+    return made_up_results(scale, design_of(WarmStartStudy, scale, seed_count), alike, elo)
 
 
 def test_gains_of_warm_starts_are_found():
@@ -74,7 +74,7 @@ def test_lead_is_over_the_best_other_variant():
 
 
 def test_adaptive_end_is_compared_in_the_tournament_of_ends():
-    results = warm_results({"wrora-adaptive": 300.0}, "mini")
+    results = warm_results({"wrora-adaptive": 300.0}, "mini", 3)
     document = analysis.warm_start_report(results)
     tables = {table.name: table for table in document.tables}
     assert {row[1] for row in tables["elo-by-variant"].rows} == {
@@ -84,13 +84,13 @@ def test_adaptive_end_is_compared_in_the_tournament_of_ends():
     assert [row[0] for row in gains] == ["Gobang", "Connect Four", "Othello"]
     assert all(row[2].value == pytest.approx(300, abs=80) for row in gains)
     ends = list(dict.fromkeys(row[0] for row in tables["switch-elo"].rows))
-    assert ends == [*(f"I' = {end}" for end in (0, 1, 3, 5, 8)), "adaptive"]
+    assert ends == [*(f"I' = {end}" for end in (0, 2, 5, 20)), "adaptive"]
 
 
 def test_networks_with_several_names_are_counted():
     """Runs of one seed share their network until a candidate is accepted."""
-    results = warm_results({}, "mini")
-    assert analysis._repeated_networks(results).startswith("0 of the 54 players")
+    results = warm_results({}, "mini", 3)
+    assert analysis._repeated_networks(results).startswith("0 of the 72 players")
     runs = [
         replace(run, records=[
             record.model_copy(update={"accepted": False})
@@ -100,11 +100,11 @@ def test_networks_with_several_names_are_counted():
         for run in results.runs
     ]  # fmt: skip
     few = replace(results, runs=runs)
-    assert analysis._repeated_networks(few).startswith("36 of the 54 players")
+    assert analysis._repeated_networks(few).startswith("36 of the 72 players")
 
 
 def test_pairs_have_equal_seeds_if_a_run_is_missing():
-    full = warm_results({"wrora": 200.0}, "mini")
+    full = warm_results({"wrora": 200.0}, "mini", 3)
     first = full.runs_where("gobang", variant="baseline")[0]
     part = replace(full, runs=[run for run in full.runs if run is not first])
     line = analysis._paired_gain(part, "gobang", "wrora", "")
@@ -113,10 +113,10 @@ def test_pairs_have_equal_seeds_if_a_run_is_missing():
 
 
 def test_gains_by_iteration_use_their_own_tournament():
-    document = analysis.warm_start_report(warm_results({"wrora": 400.0}, "mini"))
+    document = analysis.warm_start_report(warm_results({"wrora": 400.0}, "mini", 3))
     table = next(each for each in document.tables if each.name == "gain-by-iteration")
     assert [(row[0], row[1]) for row in table.rows] == [
-        (game, after) for game in ("Gobang", "Connect Four", "Othello") for after in (3, 6, 10)
+        (game, after) for game in ("Gobang", "Connect Four", "Othello") for after in (2, 5, 15, 40)
     ]
     for row in table.rows:
         assert row[2].value == pytest.approx(400, abs=80)
@@ -132,7 +132,7 @@ def test_network_after_an_iteration_is_the_last_accepted_one():
 
 def test_removed_runs_are_reported_as_missing_data():
     """Run folders can be deleted to save space, while ratings are kept."""
-    full = warm_results({}, "mini")
+    full = warm_results({}, "mini", 3)
     none = replace(full, runs=[])
     analysis.warm_start_report(none)
     assert set(words(findings.warm_start_statistics(none)).values()) == {"no data"}

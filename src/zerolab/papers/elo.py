@@ -40,8 +40,10 @@ def standard_error(rating: Rating) -> float:
 
 
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
-    """Return the tournament Elo of the final networks of `runs`, with standard errors."""
-    return sample_of_ratings([tournament.final_rating(run) for run in runs])
+    """Return the tournament Elo of those of `runs` that play in it, with standard errors."""
+    return sample_of_ratings(
+        [tournament.final_rating(run) for run in runs if tournament.plays(run)]
+    )
 
 
 def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
@@ -102,6 +104,7 @@ def fit_elo(
             level: {
                 run.seed: results.tournaments[group].final_rating(run).elo
                 for run in results.runs_where(part, **{factor: level})
+                if results.tournaments[group].plays(run)
             }
             for level in levels
         }

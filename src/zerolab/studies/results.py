@@ -147,14 +147,22 @@ class PlayedTournament:
             for name, iteration in each.iteration_by_player.items()
         }
 
+    @cached_property
+    def _player_by_run(self) -> dict[tuple[str, str], str]:
+        """First player of each run, by part and label."""
+        players: dict[tuple[str, str], str] = {}
+        for name, run in self.run_by_player.items():
+            players.setdefault((run.part, run.label), name)
+        return players
+
+    def plays(self, run: TrainedRun) -> bool:
+        """Return whether a run plays in the tournament."""
+        return (run.planned.part, run.planned.label) in self._player_by_run
+
     def final_rating(self, run: TrainedRun | PlannedRun) -> Rating:
-        """Return the rating of a run's final network."""
+        """Return the rating of a run's final network; KeyError if the run does not play."""
         planned = run.planned if isinstance(run, TrainedRun) else run
-        name = next(
-            name for name, each in self.run_by_player.items()
-            if (each.part, each.label) == (planned.part, planned.label)
-        )  # fmt: skip
-        return self.rating_by_player[name]
+        return self.rating_by_player[self._player_by_run[planned.part, planned.label]]
 
     def elo_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
         """Return the Elo of a run's final network above an agent in the same tournament."""
