@@ -16,6 +16,7 @@ from typing import Any
 _FROM_CLOCKS = {"hours", "datetime_start", "datetime_complete", "worker_id", "digest"}
 _HOURS = re.compile(rb"[0-9.e+-]+ hours of training")  # the last line of a report
 
+_EXCLUDED = "failures.json", "ledger.parquet"  # the ledger contains times
 _REMOVING = "tournament.toml", "league.toml", "study.toml"
 
 
@@ -25,7 +26,7 @@ def contents(folder: Path) -> dict[str, object]:
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         is_hidden = any(part.startswith(".") for part in parts) and not _is_killed_part(path)
-        is_excluded = path.parent.name == "tensorboard" or path.name == "failures.json"
+        is_excluded = path.parent.name == "tensorboard" or path.name in _EXCLUDED
         if path.is_file() and not is_hidden and not is_excluded:
             promised["/".join(parts)] = _content(path)
     return promised

@@ -58,8 +58,7 @@ def test_study_runs_and_reports(name, root):
 @pytest.mark.parametrize("name", registered_studies())
 def test_new_study_reports_missing_data(name, tmp_path):
     begun = StudyExecution.plan(registered_studies()[name], "smoke", tmp_path)
-    with begun.folder.locked(begun.design):
-        pass
+    begun.begin()
     verdicts = verdicts_of(begun.document())
     assert {each.word for each in verdicts} == {"no data"}
     assert all(each.note for each in verdicts)

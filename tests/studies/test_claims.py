@@ -12,7 +12,7 @@ import pytest
 
 from zerolab.report.claims import Claim
 from zerolab.report.interval import Interval
-from zerolab.studies.claims import Effort, MissingEstimate, judge_claims, power
+from zerolab.studies.claims import Look, MissingEstimate, judge_claims, power
 from zerolab.studies.statistics import StudentEstimate, mean_of
 
 FAR = 1000.0  # a smallest effect that makes no statistic equal to a threshold
@@ -132,11 +132,11 @@ def test_power_and_needed_seeds_agree_with_simulation():
     found = np.mean([mean_of(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(20), 19.0)
     assert power(exact, 8.0, 0.05) == pytest.approx(found, abs=0.035)
-    effort = Effort(seeds=20, core_hours=10.0)
-    (verdict,) = judge_claims({claim(smallest=2.0): exact}, effort)
+    look = Look(seeds=20, core_hours=10.0)
+    (verdict,) = judge_claims({claim(smallest=2.0): exact}, look)
     assert verdict.needed_seeds == math.ceil((2.802 * 10.0 / 2.0) ** 2)
     assert verdict.needed_hours == pytest.approx((verdict.needed_seeds - 20) / 2)
-    (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, effort)
+    (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, look)
     assert (decided.needed_seeds, decided.needed_hours) == (None, None)
 
 

@@ -12,13 +12,12 @@ from tiny_studies import GAME, Small, Tiny, execution_in, finished_run, planned
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies import execution
+from zerolab.studies import execution, scheduler
 from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.results import provenance
-from zerolab.studies.study_folder import StudyFolder
 from zerolab.studies.tasks import TaskOutcome, TrainTask
 from zerolab.training.context import processor_model
 
@@ -30,7 +29,7 @@ def test_finished_study_is_read_from_disk(undisturbed):
     assert view.done_seconds == pytest.approx(view.seconds)
     results = undisturbed.results()
     assert [run.planned.label for run in results] == [
-        "sum/seed=0", "sum/seed=1", "value/seed=0", "value/seed=1",
+        "sum/seed=100", "sum/seed=101", "value/seed=100", "value/seed=101",
     ]  # fmt: skip
     assert not results.unfinished_message()
     played = results.tournaments["a"]
@@ -38,7 +37,7 @@ def test_finished_study_is_read_from_disk(undisturbed):
         *(run.planned.label for run in results), "random",
     }  # fmt: skip
     rated = played.final_rating(results.runs[2])
-    assert rated.player == "value/seed=0"
+    assert rated.player == "value/seed=100"
     assert len(results.runs_where(loss="value")) == 2
     assert results.levels("loss") == ["sum", "value"]
 
@@ -86,7 +85,7 @@ def test_studies_share_runs(undisturbed):
         name = "other"
 
         def design(self, scale, seeds):
-            return Design([planned("value", 1, part="elsewhere")])
+            return Design([planned("value", 101, part="elsewhere")])
 
     other = execution_in(undisturbed.folder.root, Other())
     assert other.progress().finished_runs == 1
@@ -95,7 +94,7 @@ def test_studies_share_runs(undisturbed):
 def test_equal_runs_of_one_study_are_trained_once(tmp_path):
     class Twice(Tiny):
         def design(self, scale, seeds):
-            return Design([planned("sum", 0), planned("sum", 0, part="b")])
+            return Design([planned("sum", 100), planned("sum", 100, part="b")])
 
     trained = []
 
@@ -111,7 +110,7 @@ def test_equal_runs_of_one_study_are_trained_once(tmp_path):
 def test_tournament_waits_for_players_of_other_parts(tmp_path):
     class Apart(Tiny):
         def design(self, scale, seeds):
-            run = planned("sum", 0, part="elsewhere")
+            run = planned("sum", 100, part="elsewhere")
             return Design([run], [PlannedTournament("games", GAME, {run.label: run})])
 
     apart = StudyExecution.plan(Apart(), "smoke", tmp_path, ["games"])
@@ -128,7 +127,7 @@ def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     monkeypatch.setattr(
         RunQueue, "update_progress", lambda self, key: updates.append(key) or update(self, key)
     )
-    monkeypatch.setattr(execution, "_POLL_SECONDS", 1000.0)
+    monkeypatch.setattr(scheduler, "_POLL_SECONDS", 1000.0)
 
     class Slow(Reusing):
         """Workers that return outcomes only at every other call."""
@@ -141,11 +140,11 @@ def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
 
 
 def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
-    monkeypatch.setattr(execution, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "_POLL_SECONDS", 0.0)
 
     class Halves(Tiny):
         def design(self, scale, seeds):
-            return Design([planned("sum", 0, part="a"), planned("sum", 1, part="b")])
+            return Design([planned("sum", 100, part="a"), planned("sum", 101, part="b")])
 
     class Two(Reusing):
         count = 2
@@ -157,9 +156,9 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
     active_tasks = []
     halves = execution_in(tmp_path, Halves())
     shown = halves.scheduler()
-    with halves.folder.locked(halves.design):
+    with halves.folder.locked("design", halves.seeds):
         shown.perform_all(Two(), lambda view: None)
-    assert (["a: sum/seed=0 (2/2)"], ["b: sum/seed=1 (2/2)"]) in active_tasks
+    assert (["a: sum/seed=100 (2/2)"], ["b: sum/seed=101 (2/2)"]) in active_tasks
 
 
 def test_study_waits_for_a_run_trained_by_another(tmp_path):
@@ -178,7 +177,7 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
 
         assert small.perform_all(Reusing(), watch) == {}
     assert 1 in finished_counts
-    assert "waiting for a: sum/seed=0 (another process)" in waiting
+    assert "waiting for a: sum/seed=100 (another process)" in waiting
     assert small.progress().finished_runs == 2
     assert small.progress().finished_games == small.progress().games
 
@@ -188,8 +187,7 @@ def test_folder_of_another_design_is_refused(tmp_path):
         def design(self, scale, seeds):
             return Design([planned("sum", 7)])
 
-    with StudyFolder(tmp_path, "tiny", "smoke").locked(Grown().planned_design("smoke")):
-        pass
+    StudyExecution.plan(Grown(), "smoke", tmp_path).begin()
     with pytest.raises(UserError, match="another design of this study"):
         execution_in(tmp_path).perform_all(Reusing(), lambda view: None)
     with pytest.raises(UserError, match="another design of this study"):
@@ -199,7 +197,7 @@ def test_folder_of_another_design_is_refused(tmp_path):
 def test_locked_study_is_refused(tmp_path):
     tiny = execution_in(tmp_path)
     with (
-        tiny.folder.locked(tiny.design),
+        tiny.folder.locked(tiny.study.design_digest("smoke"), tiny.seeds),
         pytest.raises(UserError, match="in use by another process"),
     ):
         tiny.perform_all(Reusing(), lambda view: None)

@@ -22,10 +22,10 @@ def test_failed_run_is_listed_and_others_continue(tmp_path):
     path.mkdir(parents=True)
     (path / "letter").write_text("mine")
     failures = small.perform_all(Reusing(), lambda view: None)
-    assert list(failures) == ["a: sum/seed=0"]
-    assert "not a run and not empty" in failures["a: sum/seed=0"][0]
+    assert list(failures) == ["a: sum/seed=100"]
+    assert "not a run and not empty" in failures["a: sum/seed=100"][0]
     results = small.results()
-    assert [run.planned.label for run in results] == ["value/seed=0"]
+    assert [run.planned.label for run in results] == ["value/seed=100"]
     assert (
         results.unfinished_message() == "1 of 2 runs are not finished; tournaments not finished: a"
     )
@@ -39,7 +39,7 @@ def test_run_whose_settings_contradict_its_name_is_refused(tmp_path):
     one, other = small.design.runs
     RunFolder.create(small.folder.run_path(one), other.settings.model_dump())
     failures = small.perform_all(Reusing(), lambda view: None)
-    assert "remove it" in failures["a: sum/seed=0"][0]
+    assert "remove it" in failures["a: sum/seed=100"][0]
     assert small.progress().finished_runs == 1
 
 
@@ -49,10 +49,10 @@ def test_damaged_run_is_listed_and_others_count(tmp_path):
     state = small.folder.run_path(small.design.runs[0]) / "state.json"
     state.write_text(state.read_text()[:50])
     assert small.progress().finished_runs == 1
-    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
+    assert [run.planned.label for run in small.results()] == ["value/seed=100"]
     failures = small.perform_all(Reusing(), lambda view: None)
-    assert list(failures) == ["a: sum/seed=0"]
-    assert "is damaged" in failures["a: sum/seed=0"][0]
+    assert list(failures) == ["a: sum/seed=100"]
+    assert "is damaged" in failures["a: sum/seed=100"][0]
 
 
 def test_run_with_damaged_metrics_does_not_count(tmp_path):
@@ -60,8 +60,8 @@ def test_run_with_damaged_metrics_does_not_count(tmp_path):
     assert small.perform_all(Reusing(), lambda view: None) == {}
     metrics = small.folder.run_path(small.design.runs[0]) / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes()[:-20])
-    assert [run.planned.label for run in small.results()] == ["value/seed=0"]
-    assert list(small.perform_all(Reusing(), lambda view: None)) == ["a: sum/seed=0"]
+    assert [run.planned.label for run in small.results()] == ["value/seed=100"]
+    assert list(small.perform_all(Reusing(), lambda view: None)) == ["a: sum/seed=100"]
 
 
 def test_trained_run_that_cannot_be_read_has_failed(tmp_path):
@@ -75,14 +75,14 @@ def test_trained_run_that_cannot_be_read_has_failed(tmp_path):
                 metrics.write_bytes(b"")
 
     failures = small.perform_all(Damaging(), lambda view: None)
-    assert list(failures) == ["a: sum/seed=0"]
-    assert "is damaged" in failures["a: sum/seed=0"][0]
+    assert list(failures) == ["a: sum/seed=100"]
+    assert "is damaged" in failures["a: sum/seed=100"][0]
 
 
 def test_failures_of_other_parts_are_kept(tmp_path):
     class Halves(Tiny):
         def design(self, scale, seeds):
-            return Design([planned("sum", 0, part="a"), planned("value", 0, part="b")])
+            return Design([planned("sum", 100, part="a"), planned("value", 100, part="b")])
 
     class Broken(Reusing):
         def submit(self, task):
@@ -94,7 +94,7 @@ def test_failures_of_other_parts_are_kept(tmp_path):
         )
     halves = execution_in(tmp_path, Halves())
     listed = {name for name in halves.folder.read_failures() if "kernels" not in name}
-    assert listed == {"a: sum/seed=0", "b: value/seed=0"}
+    assert listed == {"a: sum/seed=100", "b: value/seed=100"}
     status = halves.status()
     assert status["failures"] == halves.folder.read_failures()
     assert status["failed"] == len(status["failures"])
@@ -126,7 +126,7 @@ def test_obsolete_failures_are_forgotten(tmp_path):
 def test_damaged_failure_list_is_ignored(tmp_path):
     small = execution_in(tmp_path, Small())
     small.begin()
-    (small.folder.path / "failures.json").write_text('{"a: sum/seed=0": 5')
+    (small.folder.path / "failures.json").write_text('{"a: sum/seed=100": 5')
     assert small.status()["failures"] == {}
     assert small.perform_all(Reusing(), lambda view: None) == {}
     assert (small.folder.path / "failures.json").read_text() == "{}\n"
@@ -183,7 +183,7 @@ def test_damaged_computation_result_is_listed(tmp_path):
 
 
 def test_study_in_a_run_folder_is_refused(tmp_path):
-    run = RunFolder.create(tmp_path / "run", planned("sum", 0).settings.model_dump())
+    run = RunFolder.create(tmp_path / "run", planned("sum", 100).settings.model_dump())
     before = sorted(run.path.rglob("*"))
     with pytest.raises(UserError, match="run is a run: choose another --folder"):
         execution_in(run.path, Small()).progress()

@@ -123,8 +123,7 @@ def test_keys_depend_only_on_settings_and_source(finished_execution):
 
 def test_sources_are_queued_first(tmp_path):
     execution = execution_in(tmp_path, Started())
-    with execution.folder.locked(execution.design):
-        runs = RunQueue(execution.folder, execution.design)
+    runs = RunQueue(execution.folder, execution.design)
     assert runs.next_task(["b"]) is None
     assert runs.next_task(["a"]) is not None
 
@@ -175,7 +174,7 @@ def test_damaged_source_fails_only_runs_that_start_from_it(tmp_path):
     failures = execution.perform_all(Here(), lambda view: None)
     assert sorted(failures) == ["b: all/seed=0", "b: frozen/seed=0", "b: trunk/seed=0"]
     assert all("is damaged" in lines[0] for lines in failures.values())
-    assert {run.factors["way"] for run in execution.results()} == {"scratch", "other"}
+    assert {run.factors["way"] for run in execution.results()} == {"other"}
 
 
 def test_optimizer_of_another_network_is_refused(finished_execution, tmp_path):

@@ -11,23 +11,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import atomic_replace, check_path
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import ONGOING, Game, action_count
 from zerolab.store.checks import (
-    check_schema_version,
     damaged_file_error,
     guarded_read,
     hex_digest,
-    read_bytes,
 )
+from zerolab.store.parquet import read_table, write_table
 
 _ALL_LEGAL_LINES = -1
 
@@ -126,15 +123,8 @@ def solve_first_best_actions(
 
 SCHEMA = 1
 
-_METADATA = b"zerolab"
 _KIND = "solved positions"
 _NO_MOVE = -1
-_MAX_BYTES = 1 << 30
-_FREE_VALUES = 1_000_000
-_VALUES_PER_BYTE = 50
-"""Maximum number of values per byte of a file, beyond the first `_FREE_VALUES`. Constant columns
-take almost no space in a file, but they do in memory. Real files have at most three values per
-byte."""
 _COLUMNS = pa.schema(
     [
         pa.field("game", pa.int64(), nullable=False),
@@ -234,14 +224,7 @@ def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) 
         "digest": content_digest(positions, about),
         "about": dict(about),
     }
-    metadata = {_METADATA: json.dumps(head, sort_keys=True).encode()}
-    with atomic_replace(path) as temporary:
-        pq.write_table(
-            table.replace_schema_metadata(metadata),
-            temporary,
-            compression="zstd",
-            write_page_checksum=True,
-        )
+    write_table(path, table, head)
 
 
 def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
@@ -258,14 +241,10 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
     legal moves. Raises UserError if the file is missing, damaged, of another kind or newer, or if
     it has positions of a game other than `game`.
     """
-    check_path(path)
-    if not path.is_file():
-        raise UserError(
-            f"{quoted(path)} is not a file: expected positions written by zerolab dataset"
-        )
-    content = pa.py_buffer(read_bytes(path, _MAX_BYTES))
-    with guarded_read(path):
-        head, table = _read(path, content)
+    head, table = read_table(path, _COLUMNS, _KIND, SCHEMA, written_by="zerolab dataset")
+    fields = (("game", str), ("digest", str), ("about", dict))
+    if not all(isinstance(head.get(name), kind) for name, kind in fields):
+        raise damaged_file_error(path, f"its metadata is not that of {_KIND}")
     file_game = parse_game(head["game"])
     if game is not None and game_name(file_game) != game_name(game):
         raise UserError(f"{quoted(path)} has positions of {head['game']}, not of {game_name(game)}")
@@ -276,38 +255,8 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
     return positions, head["about"]
 
 
-def _read(path: Path, content: pa.Buffer) -> tuple[dict[str, Any], pa.Table]:
-    """Return the header and columns of a file, checking the header before reading the columns."""
-    try:
-        with pq.ParquetFile(content, page_checksum_verification=True) as file:
-            metadata = file.schema_arrow.metadata or {}
-            if _METADATA not in metadata:
-                raise UserError(f"{quoted(path)} was not written by zerolab dataset")
-            head = json.loads(metadata[_METADATA])
-            check_schema_version(path, head.get("schema"), SCHEMA)
-            fields = (("kind", str), ("game", str), ("digest", str), ("about", dict))
-            if head["kind"] != _KIND or not all(isinstance(head[k], t) for k, t in fields):
-                raise damaged_file_error(path, "its metadata is not that of solved positions")
-            if not file.schema_arrow.equals(_COLUMNS):
-                raise damaged_file_error(path, "its columns are not those of solved positions")
-            if _values(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
-                raise damaged_file_error(path, f"it has {_values(file.metadata):,} values")
-            # With several threads, the process aborts if one finds damage while others are reading.
-            return head, file.read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:  # not from the disk: the content is in memory
-        raise damaged_file_error(path, error) from error
-
-
-def _values(metadata: Any) -> int:
-    """Return the number of values declared by a Parquet file, over all columns."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return sum(each.column(j).num_values for each in groups for j in range(each.num_columns))
-
-
 def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
     columns = {name: table[name].combine_chunks() for name in table.column_names}
-    if any(column.null_count for column in columns.values()):
-        raise damaged_file_error(path, "a value is missing")
     lines, listed = columns["moves"], columns["values"]
     # np.array() makes a writable copy.
     moves = np.array(lines.flatten().fill_null(_NO_MOVE), np.int16)

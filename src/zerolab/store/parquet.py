@@ -41,12 +41,20 @@ def write_table(path: Path, table: pa.Table, header: Mapping[str, Any]) -> None:
 
 
 def read_table(
-    path: Path, columns: pa.Schema, kind: str, schema_version: int, *, written_by: str
+    path: Path,
+    columns: pa.Schema,
+    kind: str,
+    schema_version: int,
+    *,
+    written_by: str,
+    rows_at_once: int = 1 << 16,
 ) -> tuple[dict[str, Any], pa.Table]:
     """Return the header and the columns of a file, checking the header before reading the columns.
 
-    `written_by` names the command or function that writes such files. Raises UserError if the file
-    is missing, damaged, too large for its size in memory, of another kind, or newer.
+    `written_by` names the command that writes such files. Files with long strings should be read
+    with small `rows_at_once`, which bounds the memory for strings that are stored once and repeated
+    many times. Raises UserError if the file is missing, damaged, too large for its size in memory,
+    of another kind, or newer.
     """
     check_path(path)
     if not path.is_file():
@@ -55,24 +63,41 @@ def read_table(
     with guarded_read(path):
         try:
             with pq.ParquetFile(content, page_checksum_verification=True) as file:
-                metadata = file.schema_arrow.metadata or {}
-                if _METADATA not in metadata:
-                    raise UserError(f"{quoted(path)} was not written by {written_by}")
-                header = json.loads(metadata[_METADATA])
-                check_schema_version(path, header.get("schema"), schema_version)
-                if header.get("kind") != kind:
-                    raise damaged_file_error(path, f"its metadata is not that of {kind}")
+                header = _checked_header(path, file, kind, schema_version, written_by)
                 if not file.schema_arrow.equals(columns):
                     raise damaged_file_error(path, f"its columns are not those of {kind}")
                 if _value_count(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
                     raise damaged_file_error(path, f"it has {_value_count(file.metadata):,} values")
-                # With several threads, the process aborts if one finds damage while others read.
-                table = file.read(use_threads=False)
+                table = _read_columns(path, file, rows_at_once)
         except (pa.ArrowException, OSError) as error:  # not from the disk: content is in memory
             raise damaged_file_error(path, error) from error
     if any(table[name].null_count for name in table.column_names):
         raise damaged_file_error(path, "a value is missing")
     return header, table
+
+
+def _checked_header(
+    path: Path, file: Any, kind: str, schema_version: int, written_by: str
+) -> dict[str, Any]:
+    metadata = file.schema_arrow.metadata or {}
+    if _METADATA not in metadata:
+        raise UserError(f"{quoted(path)} was not written by {written_by}")
+    header = dict(json.loads(metadata[_METADATA]))
+    if header.get("kind") != kind:
+        raise damaged_file_error(path, f"its metadata is not that of {kind}")
+    check_schema_version(path, header.get("schema"), schema_version)
+    return header
+
+
+def _read_columns(path: Path, file: Any, rows_at_once: int) -> pa.Table:
+    batches, size = [], 0
+    # With several threads, the process aborts if one finds damage while others are reading.
+    for batch in file.iter_batches(rows_at_once, use_threads=False):
+        size += batch.nbytes
+        if size > _MAX_BYTES:
+            raise damaged_file_error(path, "it takes more than 1 GiB of memory")
+        batches.append(batch)
+    return pa.Table.from_batches(batches, file.schema_arrow)
 
 
 def _value_count(metadata: Any) -> int:

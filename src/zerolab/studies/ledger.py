@@ -120,7 +120,9 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
 
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger; raise UserError if the file is missing, damaged or of another kind."""
-    header, table = read_table(path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study")
+    header, table = read_table(
+        path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study", rows_at_once=1
+    )
     with guarded_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
         seeds = check_seeds(header["seeds"])

@@ -296,7 +296,7 @@ class Results:
         planned = max(self.planned_seeds, len(self.looks[-1]))
         verdicts: list[Verdict] = []
         for number, seeds in enumerate(self.looks, start=1):
-            part = self.of_seeds(seeds)
+            part = self if len(seeds) == planned else self.of_seeds(seeds)
             fractions = tuple(len(each) / planned for each in self.looks[:number])
             look = Look(fractions, len(seeds), part.training_seconds / 3600)
             verdicts = judge_claims(statistics(part), look, verdicts)
@@ -328,7 +328,8 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     played = _finished_groups(design, scores)
     looks, planned_seeds = ledger.looks, len(ledger.seeds)
     results = Results(ledger.header.scale, design, runs, played, computed, looks, planned_seeds)
-    return results.of_seeds(looks[-1]) if looks else results
+    is_partial = looks and len(looks[-1]) < planned_seeds
+    return results.of_seeds(looks[-1]) if is_partial else results
 
 
 def _finished_groups(
