@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
-from zerolab.evaluation import positions as positions_module
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.positions import join_positions, read_positions, write_positions
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
+from zerolab.store import parquet
 
 GAME = parse_game("gobang:3x3:3")
 POSITIONS = collect_positions(GAME, exhaustive(GAME), DatasetSettings(), range(8)).positions
@@ -30,7 +30,7 @@ def are_equal(first, second):
 
 def test_highly_compressed_columns_are_refused(tmp_path, monkeypatch):
     """Equal values need almost no space in the file, but much in memory."""
-    monkeypatch.setattr(positions_module, "_FREE_VALUES", 1000)
+    monkeypatch.setattr(parquet, "_FREE_VALUES", 1000)
     first = POSITIONS.take(np.zeros(40_000, np.int64))
     write_positions(tmp_path / "bomb.parquet", first, {})
     with pytest.raises(UserError, match=r"bomb\.parquet is damaged \(it has 520,000 values"):

@@ -15,14 +15,17 @@ from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import write_bytes
 from zerolab.core.processes import available_cores
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
-from zerolab.studies.study import SCALES, Scale, Study, registered_studies
+from zerolab.studies.seeds import parse_seeds
+from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
     from zerolab.studies.execution import StudyExecution
+    from zerolab.studies.ledger import LedgerHeader
     from zerolab.studies.results import Results
     from zerolab.studies.scheduler import StudyProgress
     from zerolab.studies.study_folder import Failures
@@ -88,6 +91,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         only: _Parts = (),
         workers: int | None = None,
         ray: str = "",
+        seeds: str = "",
         hours: float | None = None,
         status: bool = False,
         folder: Path = STUDIES_FOLDER,
@@ -95,7 +99,8 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
     ) -> None:
         from zerolab.studies.execution import StudyExecution
 
-        execution = StudyExecution.plan(study, scale, folder, only)
+        chosen = parse_seeds(seeds) if seeds else ()
+        execution = StudyExecution.plan(study, scale, folder, only, chosen)
         if status:
             _show_status(execution, json)
             return
@@ -120,6 +125,8 @@ _OPTIONS = """Args:
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
         folder. The address local starts a cluster on this machine.
+    seeds: Seeds of the runs, such as 112-119, instead of the study's own. The ledgers of folders
+        with different seeds add up, see zerolab report --help.
     hours: Add seeds in rounds until the primary claims are decided or this time is over. Each third
         of the seeds is a round, after which the claims are tested at a level that allows for
         repeated looks. By default, all seeds are one round.
@@ -281,12 +288,13 @@ def report(
 
     Args:
         name: Study, as listed by zerolab study.
-        scale: Scale at which the study was started.
+        scale: Scale at which the study was started; that of a ledger is known.
         folder: Folder of the runs, games and reports of studies.
         ledger: Draw the report from this ledger instead of a study folder. A ledger has everything
             that the report needs of the finished work; study folders contain one. Can be repeated:
             ledgers of different seeds add up.
-        output: Folder to write to; by default, report/ in the study folder.
+        output: Folder to write to, together with the ledger; by default, report/ in the study
+            folder.
         json: Print tables and claims as JSON.
     """
     from zerolab.studies.execution import StudyExecution
@@ -297,28 +305,39 @@ def report(
         return
     execution = StudyExecution.plan(study, scale, folder)
     show_report(execution, output or execution.folder.report_path, json)
+    if output is not None:
+        write_bytes(output / LEDGER, execution.folder.ledger_path.read_bytes())
 
 
 def _report_from_ledgers(
     study: Study, files: Sequence[Path], output: Path | None, json: bool
 ) -> None:
-    """Write the report on the runs in one or more ledgers."""
-    from zerolab.studies.ledger import merge_ledgers, read_ledger
+    """Write the report on the results in one or more ledgers, and their sum."""
+    from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
     from zerolab.studies.results import read_results
 
     if output is None:
         raise UserError("--ledger needs --output: expected a folder for the report")
-    ledger = merge_ledgers({file: read_ledger(file) for file in files})
-    scale = ledger.header.scale
-    if ledger.header.study != study.name or scale not in SCALES:
+    if len({file.resolve() for file in files}) < len(files):
+        raise UserError("--ledger names a file twice: expected different files")
+    ledgers = {file: read_ledger(file) for file in files}
+    scales = [_require_ledger_of(study, file, each.header) for file, each in ledgers.items()]
+    ledger = merge_ledgers(ledgers)
+    _write_report(study, read_results(study.design(scales[0], ledger.seeds), ledger), output, json)
+    write_ledger(output / LEDGER, ledger)
+
+
+def _require_ledger_of(study: Study, file: Path, header: LedgerHeader) -> Scale:
+    """Return the scale of a ledger; raise UserError if it is not of this design of a study."""
+    scale = next((each for each in SCALES if each == header.scale), None)
+    if header.study != study.name or scale is None:
         raise UserError(
-            f"{quoted(files[0])} is a ledger of {ledger.header.study} at scale {scale}: expected"
-            f" one of {study.name}"
+            f"{quoted(file)} is a ledger of {quoted(header.study)} at scale"
+            f" {quoted(header.scale)}: expected one of {study.name}"
         )
-    if ledger.header.design != study.design_digest(scale):
+    if header.design != study.design_digest(scale):
         raise UserError(
-            f"{quoted(files[0])} has another design of {study.name}: expected a ledger written by"
-            " this version of zerolab"
+            f"{quoted(file)} has another design of {study.name} at scale {scale}: expected a ledger"
+            " written by this version of zerolab"
         )
-    design = study.design(scale, ledger.seeds)
-    _write_report(study, read_results(design, ledger), output, json)
+    return scale

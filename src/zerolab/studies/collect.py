@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 from zerolab.core.errors import UserError
 from zerolab.play.tournament import Tournament
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import read_environments
+from zerolab.store.state import Environment, read_environments
 from zerolab.studies.design import Design, PlannedComputation, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, PairScore, pair_scores
 from zerolab.studies.study import Scale, Study
 from zerolab.studies.study_folder import StudyFolder
+from zerolab.training.reporting import read_records
 
 _Planned = TypeVar("_Planned")
 _Read = TypeVar("_Read")
@@ -111,9 +112,9 @@ def _read_run(
     if run_folder is None or not run_folder.progress.finished:
         return None
     run = FinishedRun(planned, run_folder, folder, design)
-    environments = []
+    environments: list[Environment] = []
     with suppress(UserError):  # a damaged file counts as no environments
-        environments = [each.model_dump() for each in read_environments(run_folder.path)]
+        environments = read_environments(run_folder.path)
     return LedgerRow(
         "run",
         planned.part,
@@ -122,7 +123,7 @@ def _read_run(
         int(planned.factors["seed"]),
         run.weights_digest,
         environments,
-        run_folder.metrics(),
+        read_records(run_folder),
         [
             score
             for tournament, by_player in played

@@ -12,16 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import pyarrow as pa
 
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.ratings.results import MatchScore
-from zerolab.store.checks import guarded_read
+from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
+from zerolab.store.checks import damaged_file_error, guarded_read
 from zerolab.store.parquet import read_table, write_table
+from zerolab.store.state import Environment
 from zerolab.studies.seeds import check_seeds
+from zerolab.training.records import Record
+from zerolab.training.reporting import parse_records
 
+_MOST_GAMES = 1_000_000  # of a pair of players with each colour
 SCHEMA = 1
 KIND = "study ledger"
 
@@ -65,10 +70,10 @@ class LedgerRow:
     """Seed of a run."""
     weights: str = ""
     """Digest of a run's final network."""
-    environments: Sequence[Mapping[str, Any]] = ()
-    """Hardware and software of a run, see `zerolab.store.state.Environment`."""
-    records: Sequence[Mapping[str, Any]] = ()
-    """Lines of a run's metrics.jsonl."""
+    environments: Sequence[Environment] = ()
+    """Hardware and software of a run."""
+    records: Sequence[Record] = ()
+    """Records of a run's stages."""
     scores: Sequence[PairScore] = ()
     """Tournament games of a run's networks or of a player."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -109,7 +114,7 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
         "part": [row.part for row in rows],
         "label": [row.label for row in rows],
         "key": [row.key for row in rows],
-        "details": [json.dumps(_details(row), separators=(",", ":")) for row in rows],
+        "details": [_details(row) for row in rows],
     }
     header = {
         "kind": KIND, "schema": SCHEMA, **ledger.header._asdict(),
@@ -127,7 +132,7 @@ def read_ledger(path: Path) -> Ledger:
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
         seeds = check_seeds(header["seeds"])
         looks = _check_looks(header["looks"], seeds)
-        rows = [_row(**values) for values in table.to_pylist()]
+        rows = [_readable_row(path, values) for values in table.to_pylist()]
         if len({row.identity for row in rows}) < len(rows):
             raise ValueError("two rows describe the same result")
     return Ledger(identified, seeds, rows, looks)
@@ -199,35 +204,60 @@ def _describe(header: LedgerHeader) -> str:
     return f"{header.study} at scale {header.scale} (design {header.design})"
 
 
-def _details(row: LedgerRow) -> dict[str, Any]:
-    return {
+def _details(row: LedgerRow) -> str:
+    table = {
         "seed": row.seed,
         "weights": row.weights,
-        "environments": [dict(each) for each in row.environments],
-        "records": [dict(each) for each in row.records],
+        "environments": [each.model_dump() for each in row.environments],
+        "records": [each.line() for each in row.records],
         "scores": [[*each[:3], *map(list, each[3:])] for each in row.scores],
         "numbers": dict(row.numbers),
     }
+    return json.dumps(table, separators=(",", ":"), allow_nan=False)
 
 
-def _row(kind: RowKind, part: str, label: str, key: str, details: str) -> LedgerRow:
-    table = json.loads(details)
-    scores = [PairScore(*each[:3], *(MatchScore(*map(int, x)) for x in each[3:]))
-              for each in table["scores"]]  # fmt: skip
+def _readable_row(path: Path, values: Mapping[str, str]) -> LedgerRow:
+    try:
+        return _row(**values)
+    except UserError as error:
+        raise damaged_file_error(path, error) from error
+
+
+def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
+    """Return a row of a file; raise an error of `UNREADABLE` or UserError if it is damaged."""
+    if kind not in get_args(RowKind):
+        raise ValueError(f"a row has the unknown kind {quoted(kind)}")
+    table = json.loads(details, parse_constant=_refuse_constant)
     seed = table["seed"]
     return LedgerRow(
-        kind, part, label, key, None if seed is None else int(seed), str(table["weights"]),
-        table["environments"], table["records"], scores, dict(table["numbers"]),
+        cast("RowKind", kind), part, label, key,
+        None if seed is None else int(seed),
+        str(table["weights"]),
+        [validate(Environment, each) for each in table["environments"]],
+        parse_records(table["records"], "a record of a run"),
+        [_score(*each) for each in table["scores"]],
+        dict(table["numbers"]),
     )  # fmt: skip
 
 
-def pair_scores(tournament: str, games: Iterable[Any]) -> dict[str, list[PairScore]]:
-    """Return the scores of all pairs in a tournament, by player.
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
-    `games` are those of `zerolab.store.games.GameRecord`, including repeated ones.
-    """
-    from zerolab.ratings.results import distinct_games  # noqa: PLC0415
 
+def _score(tournament: str, player: str, opponent: str, *scores: Sequence[int]) -> PairScore:
+    """Return a score of a file; raise ValueError if its numbers of games are impossible."""
+    checked = [MatchScore(*map(int, each)) for each in scores]
+    pair = PairScore(str(tournament), str(player), str(opponent), *checked)
+    for played, distinct in ((pair.first, pair.distinct_first),
+                             (pair.second, pair.distinct_second)):  # fmt: skip
+        if not all(0 <= few <= many <= _MOST_GAMES
+                   for few, many in zip(distinct, played, strict=True)):  # fmt: skip
+            raise ValueError(f"impossible numbers of games of {pair.player}")
+    return pair
+
+
+def pair_scores(tournament: str, games: Iterable[RatedGame]) -> dict[str, list[PairScore]]:
+    """Return the scores of all pairs in a tournament, by player, from all games."""
     played = list(games)
     counts: dict[tuple[str, str], list[list[int]]] = {}
     for column, part in enumerate((played, distinct_games(played))):

@@ -12,13 +12,8 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, NamedTuple
 
-import torch
-
 from zerolab.core.code_digests import current_versions
-from zerolab.core.config import validate
 from zerolab.core.errors import UserError
-from zerolab.core.processes import available_cores
-from zerolab.networks.inference import default_device
 from zerolab.ratings.bayes import Rating, Ratings, rate_tallies
 from zerolab.ratings.results import MatchScore, tally_of_scores
 from zerolab.report.claims import Verdict
@@ -27,9 +22,13 @@ from zerolab.store.state import Environment
 from zerolab.studies.claims import Look, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
-from zerolab.training.context import processor_model
+from zerolab.studies.machines import (
+    describe_machine,
+    describe_this_machine,
+    gpu_name,
+    join_distinct,
+)
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
-from zerolab.training.reporting import parse_records
 
 STAGES = ("selfplay", "learn", "gate")
 """Stages whose times add up to the training time [Wang2020a, eq. 2]."""
@@ -309,6 +308,9 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     After the first look, the results are those of the latest look: nothing is seen in between.
     Raises UserError if a run of the ledger has other settings than planned.
     """
+    looks, planned_seeds = ledger.looks, len(ledger.seeds)
+    if looks and len(looks[-1]) < planned_seeds:
+        design = design.of_seeds(looks[-1])
     rows = {row.identity: row for row in ledger.rows}
     runs = [
         _trained_run(planned, row)
@@ -326,10 +328,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
         and row.key == planned.key
     }
     played = _finished_groups(design, scores)
-    looks, planned_seeds = ledger.looks, len(ledger.seeds)
-    results = Results(ledger.header.scale, design, runs, played, computed, looks, planned_seeds)
-    is_partial = looks and len(looks[-1]) < planned_seeds
-    return results.of_seeds(looks[-1]) if is_partial else results
+    return Results(ledger.header.scale, design, runs, played, computed, looks, planned_seeds)
 
 
 def _finished_groups(
@@ -358,13 +357,7 @@ def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
             f"{planned.title} was trained with settings of another version of the study"
             f" ({row.key}): expected {planned.key}"
         )
-    return TrainedRun(
-        planned,
-        parse_records(row.records),
-        row.weights,
-        [validate(Environment, dict(each)) for each in row.environments],
-        row.numbers,
-    )
+    return TrainedRun(planned, row.records, row.weights, row.environments, row.numbers)
 
 
 def provenance(results: Results) -> Provenance:
@@ -374,6 +367,7 @@ def provenance(results: Results) -> Provenance:
     """
     runs = {run.planned.key: run for run in results.runs}
     environments = [each for run in runs.values() for each in run.environments]
+    machine = join_distinct(map(describe_machine, environments))
     return Provenance(
         run_count=len(runs),
         run_digests=[f"{key} {run.weights_digest}" for key, run in runs.items()],
@@ -382,36 +376,6 @@ def provenance(results: Results) -> Provenance:
             for name, version in current_versions().items()
         },
         seeds=[run.planned.settings.seed for run in runs.values()],
-        machine=join_distinct(map(describe_machine, environments)) or describe_this_machine(_gpu()),
+        machine=machine or describe_this_machine(gpu_name()),
         training_hours=results.training_seconds / 3600,
     )
-
-
-def _gpu() -> str:
-    """Return the name of the GPU that this process would use, or an empty string."""
-    device = default_device()
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-
-
-def describe_this_machine(gpu: str = "") -> str:
-    """Describe the processor, number of cores and GPU of this machine."""
-    return _joined(processor_model(), _cores(available_cores()), gpu)
-
-
-def describe_machine(environment: Environment) -> str:
-    """Describe the processor, device, precision and number of cores of an environment."""
-    machine = _joined(environment.processor, environment.device, environment.precision)
-    return f"{machine}, {_cores(environment.threads)} per run"
-
-
-def _joined(*parts: str) -> str:
-    return ", ".join(dict.fromkeys(filter(None, parts)))
-
-
-def _cores(count: int) -> str:
-    return f"{count} core" if count == 1 else f"{count} cores"
-
-
-def join_distinct(texts: Iterable[str]) -> str:
-    """Join distinct texts, as in ``2.12.0 and 2.13.0``."""
-    return " and ".join(dict.fromkeys(texts))

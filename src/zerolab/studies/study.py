@@ -81,6 +81,9 @@ class Study(ABC):
         """Return the report on the finished part, including claims without data."""
 
 
+LEDGER = "ledger.parquet"
+"""File name of ledgers, see `zerolab.studies.ledger`."""
+
 _STUDIES: Registry[Study] = Registry("study")
 
 

@@ -34,6 +34,7 @@ from zerolab.studies.design import (
     run_key,
 )
 from zerolab.studies.seeds import check_seeds, format_seeds
+from zerolab.studies.study import LEDGER
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import read_feature_source_files, read_initial_weights_files
 
@@ -202,7 +203,7 @@ class StudyFolder:
     @property
     def ledger_path(self) -> Path:
         """File with everything that the report needs of the finished work."""
-        return self.path / "ledger.parquet"
+        return self.path / LEDGER
 
     @property
     def _looks_path(self) -> Path:

@@ -1,0 +1,316 @@
+"""Ledgers: reports without runs, sums of several machines, and wrong or damaged files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from in_process import Reusing
+from tiny_studies import GAME, Tiny, planned
+
+from zerolab.core.errors import UserError
+from zerolab.papers.elo import contrast, fit_elo
+from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.document import Document
+from zerolab.report.markdown import markdown_page
+from zerolab.report.save import save_document
+from zerolab.store import parquet
+from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
+from zerolab.studies.execution import StudyExecution
+from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
+from zerolab.studies.results import provenance, read_results
+
+CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
+
+
+def one():
+    return {"value": 1.0}
+
+
+class Blocks(Tiny):
+    """A tournament per seed, one of all seeds, a computation and a claim."""
+
+    name = "blocks"
+    measurement_version = 1
+
+    def seed_count(self, scale):
+        return 3
+
+    def design(self, scale, seeds):
+        runs = [planned(loss, seed) for seed in seeds for loss in ("sum", "value")]
+        blocks = [
+            PlannedTournament(
+                "a", GAME, {run.label: run for run in runs if run.factors["seed"] == seed},
+                games_per_pair=2, openings=1, seed=seed,
+            )
+            for seed in seeds
+        ]  # fmt: skip
+        function = f"{one.__module__}:{one.__name__}"
+        return Design(runs, blocks, [PlannedComputation("a", "one", function, {}, 1.0)])
+
+    def measure(self, run):
+        return {"weights": run.weights_digest}
+
+    def statistics(self, results):
+        model = fit_elo(results, ["a"], "loss", ["sum", "value"])
+        return {CLAIM: contrast(model, {"value": 1.0, "sum": -1.0})}
+
+    def verdicts(self, results):
+        return results.judge(self.statistics)
+
+    def document(self, results):
+        measured = [run.measurements["weights"] for run in results]
+        blocks = [ClaimTable(self.verdicts(results))]
+        return Document("Blocks", f"Measured: {measured}", blocks, provenance(results))
+
+
+STUDY = Blocks()
+
+
+def performed(root, seeds=()):
+    execution = StudyExecution.plan(STUDY, "smoke", root, (), seeds)
+    assert execution.perform_all(Reusing(), lambda view: None) == {}
+    return execution
+
+
+def page(ledger):
+    design = STUDY.design("smoke", ledger.seeds)
+    return markdown_page(STUDY.document(read_results(design, ledger)))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Folders of all three seeds, of the first two and of the last one, with their reports."""
+    root = tmp_path_factory.mktemp("blocks")
+    found = {}
+    for name, seeds in (("all", ()), ("two", [100, 101]), ("one", [102])):
+        execution = performed(root / name, seeds)
+        document = execution.document()
+        save_document(document, root / f"{name}-report")
+        found[name] = execution.folder.ledger_path
+    return found
+
+
+def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
+    """The runs are copies of the same files, so that even their times are equal."""
+    merged = merge_ledgers({path: read_ledger(path) for path in (folders["one"], folders["two"])})
+    whole = read_ledger(folders["all"])
+    assert (merged.seeds, merged.looks) == ([100, 101, 102], [[100, 101, 102]])
+    assert page(merged) == page(whole)
+    write_ledger(tmp_path / "merged.parquet", merged)
+    assert (tmp_path / "merged.parquet").read_bytes() == folders["all"].read_bytes()
+    document = STUDY.document(read_results(STUDY.design("smoke", merged.seeds), merged))
+    save_document(document, tmp_path / "report")
+    from_folder = folders["all"].parents[2] / "all-report"
+    files = {path.name: path.read_bytes() for path in from_folder.iterdir()}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "report").iterdir()} == files
+
+
+def test_report_needs_no_runs(folders, tmp_path):
+    copy = tmp_path / "ledger.parquet"
+    shutil.copy(folders["two"], copy)
+    assert "seeds 100 to 101" in page(read_ledger(copy))
+
+
+def test_duplicate_runs_are_refused(folders):
+    ledgers = {path: read_ledger(path) for path in (folders["all"], folders["two"])}
+    with pytest.raises(UserError, match=r"a: sum/seed=100 is in both .*of different seeds"):
+        merge_ledgers(ledgers)
+
+
+def test_ledgers_of_other_designs_are_refused(folders):
+    first, second = (read_ledger(folders[name]) for name in ("one", "two"))
+    other = replace(second, header=second.header._replace(design="of another version"))
+    with pytest.raises(UserError, match="expected ledgers of one study, scale and design"):
+        merge_ledgers({Path("first"): first, Path("other"): other})
+
+
+def test_different_results_without_a_seed_are_refused(folders):
+    first, second = (read_ledger(folders[name]) for name in ("one", "two"))
+    rows = [
+        replace(row, numbers={"value": 2.0}) if row.kind == "computation" else row
+        for row in second.rows
+    ]
+    with pytest.raises(UserError, match=r"a: one is in both .* with different results"):
+        merge_ledgers({Path("first"): first, Path("other"): replace(second, rows=rows)})
+
+
+def test_run_with_other_settings_is_refused(folders):
+    ledger = read_ledger(folders["one"])
+    rows = [replace(row, key="other") if row.kind == "run" else row for row in ledger.rows]
+    with pytest.raises(UserError, match="settings of another version of the study"):
+        page(replace(ledger, rows=rows))
+
+
+def test_tournament_of_all_seeds_needs_all_pairs(folders):
+    """The games of two folders are no round robin of all their runs."""
+    ledger = read_ledger(folders["all"])
+    design = STUDY.design("smoke", ledger.seeds)
+    together = PlannedTournament("a", GAME, {run.label: run for run in design.runs}, name="all")
+    rows = [
+        replace(row, scores=[each._replace(tournament="a-all") for each in row.scores])
+        for row in ledger.rows
+    ]
+    joined = read_results(Design(design.runs, [together]), replace(ledger, rows=rows))
+    assert joined.unfinished_message() == "tournaments not finished: a-all"
+
+
+def changed_header(path, target, **changes):
+    """Write a copy of a ledger with another header."""
+    table = pq.read_table(path)
+    header = json.loads(table.schema.metadata[b"zerolab"]) | changes
+    parquet.write_table(target, table, header)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "letters"}, "metadata is not that of study ledger"),
+        ({"schema": 99}, "newer than the supported version"),
+        ({"seeds": [5]}, "from 100 to 999"),
+        ({"seeds": [101, 100]}, "repeated"),
+        ({"seeds": "all"}, "list of seeds"),
+        ({"looks": [[100], [101]]}, "does not include the one before"),
+        ({"looks": [[999]]}, "does not include the one before"),
+        ({"looks": 3}, "is damaged"),
+    ],
+)
+def test_damaged_headers_are_reported(folders, tmp_path, changes, message):
+    changed_header(folders["two"], tmp_path / "changed.parquet", **changes)
+    with pytest.raises(UserError, match=message):
+        read_ledger(tmp_path / "changed.parquet")
+
+
+def details_changed(path, target, change):
+    """Write a copy of a ledger with changed details of its runs."""
+    table = pq.read_table(path)
+    details = [
+        change(text) if kind == "run" else text
+        for kind, text in zip(
+            table["kind"].to_pylist(), table["details"].to_pylist(), strict=True
+        )
+    ]  # fmt: skip
+    column = table.schema.get_field_index("details")
+    changed = table.set_column(column, table.schema.field(column), pa.array(details))
+    parquet.write_table(target, changed, json.loads(table.schema.metadata[b"zerolab"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:-5], "is damaged"),
+        (lambda text: "[" * 100_000, "is damaged"),
+        (lambda text: text.replace('"stage":"gate"', '"stage":"gates"'), "unknown stage"),
+        (lambda text: text.replace('"accepted":', '"accept":'), "accept"),
+        (lambda text: text.replace('"seed":10', '"seed":"x'), "is damaged"),
+        (lambda text: text.replace('"numbers":{', '"numbers":{"x":NaN,'), "NaN is no number"),
+        (lambda text: text.replace('"scores":[', '"scores":[["a"],'), "is damaged"),
+        (lambda text: text.replace("random", "random\",[9,9,9],[1,1,1],[-1,0,0],[0,0,0]],[\""),
+         "is damaged"),
+    ],
+)  # fmt: skip
+def test_damaged_rows_are_reported_in_one_line(folders, tmp_path, change, message):
+    details_changed(folders["two"], tmp_path / "changed.parquet", change)
+    with pytest.raises(UserError, match=message) as error:
+        read_ledger(tmp_path / "changed.parquet")
+    assert str(error.value).startswith(str(tmp_path / "changed.parquet"))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_foreign_and_damaged_files_are_reported(folders, tmp_path):
+    foreign = tmp_path / "foreign.parquet"
+    pq.write_table(pa.table({"x": [1]}), foreign)
+    with pytest.raises(UserError, match="was not written by zerolab study"):
+        read_ledger(foreign)
+    with pytest.raises(UserError, match="is not a file: expected study ledger"):
+        read_ledger(tmp_path / "none.parquet")
+    content = folders["two"].read_bytes()
+    for position in range(0, len(content), len(content) // 40):
+        damaged = bytearray(content)
+        damaged[position] ^= 255
+        foreign.write_bytes(damaged)
+        try:
+            assert read_ledger(foreign) == read_ledger(folders["two"])
+        except UserError as error:
+            assert str(foreign) in str(error)
+
+
+def test_repeated_long_strings_are_refused(tmp_path, monkeypatch):
+    """They need almost no space in the file, but much in memory."""
+    monkeypatch.setattr(parquet, "_MAX_BYTES", 1 << 20)
+    names = ["kind", "part", "label", "key", "details"]
+    columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])
+    table = pa.table({name: ["x" * 10_000] * 1000 for name in names}, schema=columns)
+    parquet.write_table(tmp_path / "bomb.parquet", table, {"kind": "study ledger", "schema": 1})
+    assert (tmp_path / "bomb.parquet").stat().st_size < 20_000
+    with pytest.raises(UserError, match="more than 1 GiB of memory"):
+        read_ledger(tmp_path / "bomb.parquet")
+
+
+def test_verdicts_wait_for_the_end_of_a_study(tmp_path):
+    execution = StudyExecution.plan(STUDY, "smoke", tmp_path)
+    execution.begin()
+    (verdict,) = STUDY.verdicts(execution.results())
+    assert (verdict.word, verdict.note[:15]) == ("no data", "6 of 6 runs are")
+
+
+def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
+    """The value loss is certainly better in the second look."""
+    execution = StudyExecution.plan(STUDY, "smoke", tmp_path)
+    seen = []
+
+    def verdicts(self, results):
+        seen.append(results.design.seeds)
+        (verdict,) = results.judge(self.statistics)
+        return [replace(verdict, word="undecided" if len(seen) < 2 else "holds")]
+
+    monkeypatch.setattr(Blocks, "verdicts", verdicts)
+    failures, reason = execution.perform_rounds(Reusing(), lambda view: None, 10.0)
+    assert (failures, reason) == ({}, "all primary claims are decided after 2 of 3 seeds")
+    assert seen == [[100], [100, 101]]
+    assert execution.folder.read_looks() == [[100], [100, 101]]
+    monkeypatch.undo()
+    # The third seed is not seen before its look.
+    ledger = read_ledger(execution.folder.ledger_path)
+    results = read_results(execution.design, ledger)
+    assert {run.seed for run in results} == {100, 101}
+    assert not results.unfinished_message()
+    assert execution.perform_all(Reusing(), lambda view: None) == {}
+    assert execution.folder.read_looks() == [[100], [100, 101], [100, 101, 102]]
+    assert len(execution.results().runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("parts", "seeds", "hours", "message"),
+    [
+        ((), (), 1e-9, "--hours 1e-09: expected at least one round, but the round up to seed 100"),
+        (("a",), (), 5.0, "leave out --only"),
+        ((), (100,), 5.0, "has 1 seeds at scale smoke"),
+    ],
+)
+def test_hours_that_cannot_work_are_refused(tmp_path, parts, seeds, hours, message):
+    execution = StudyExecution.plan(STUDY, "smoke", tmp_path, parts, seeds)
+    with pytest.raises(UserError, match=message):
+        execution.perform_rounds(Reusing(), lambda view: None, hours)
+    assert not execution.folder.path.exists()
+
+
+def test_folder_with_other_seeds_is_refused(folders):
+    root = folders["two"].parents[1]
+    assert StudyExecution.plan(STUDY, "smoke", root).seeds == [100, 101]
+    other = StudyExecution.plan(STUDY, "smoke", root, (), [105])
+    with pytest.raises(UserError, match="has the seeds 100-101: expected 105"):
+        other.results()
+
+
+def test_damaged_looks_are_reported(tmp_path):
+    execution = StudyExecution.plan(STUDY, "smoke", tmp_path)
+    execution.begin()
+    (execution.folder.path / "looks.json").write_text('{"schema_version": 1, "looks": [5]}')
+    with pytest.raises(UserError, match=r"looks\.json is damaged"):
+        execution.results()
