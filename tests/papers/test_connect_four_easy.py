@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -19,7 +17,9 @@ from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, planned_e
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies import collect
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.study_folder import StudyFolder
@@ -31,25 +31,37 @@ PLAYERS = {"extended": "perfect", "baseline": "random"}
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    path = tmp_path_factory.mktemp("easy")
+def finished(tmp_path_factory):
+    """Finished runs of two seeds, with networks that are never used."""
+    root = tmp_path_factory.mktemp("easy")
+    folder = StudyFolder(root, Connect4EfficiencyStudy.name, "mini")
     planned = planned_easy_dataset(BOARD, 150)
-    make_dataset(
-        parse_game(BOARD), planned.position_count, planned.settings, path / planned.file_name, 1
-    )
-    hard = AccuracyRecord.model_construct(search_strong=0.25)
+    path = folder.dataset_path(planned)
+    path.parent.mkdir()
+    make_dataset(parse_game(BOARD), planned.position_count, planned.settings, path, 1)
+    design = Design([], report_datasets=[planned])
     runs = []
     for seed in range(2):
         for variant in PLAYERS:
             settings = resolve_settings(BOARD, "smoke", [f"seed={seed}"])
-            folder = RunFolder.create(path / f"{variant}-{seed}", settings.model_dump())
-            folder.save_network(0, {"weight": np.full(1, len(runs), np.float32)}, {})
-            run = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
-            runs.append(TrainedRun(run, folder.path, [hard]))
-    design = Design([run.planned for run in runs], report_datasets=[planned])
-    return Results(
-        "mini", design, runs, {}, dataset_paths={planned.title: path / planned.file_name}
-    )
+            run = RunFolder.create(root / f"{variant}-{seed}", settings.model_dump())
+            run.save_network(0, {"weight": np.full(1, len(runs), np.float32)}, {})
+            each = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
+            runs.append(FinishedRun(each, run, folder, design))
+    return runs
+
+
+@pytest.fixture
+def results(finished, known_players):
+    """Results with the measured accuracies and an invented one on hard positions."""
+    hard = AccuracyRecord.model_construct(search_strong=0.25)
+    runs = [
+        TrainedRun(
+            run.planned, [hard], measurements={"easy": solved_positions.measure_easy_accuracy(run)}
+        )
+        for run in finished
+    ]
+    return Results("mini", Design([run.planned for run in finished]), runs, {})
 
 
 @pytest.fixture
@@ -61,11 +73,10 @@ def known_players(monkeypatch):
     monkeypatch.setattr(solved_positions, "agent_of_run", agent)
 
 
-@pytest.mark.usefixtures("known_players")
-def test_networks_are_graded_on_easy_positions(results):
-    accuracies = solved_positions.measure_easy_accuracy(results)
+def test_networks_are_graded_on_easy_positions(results, finished):
+    accuracies = solved_positions.easy_accuracies(results)
     assert set(accuracies["extended"].values()) == {1.0}
-    positions, _ = read_positions(next(iter(results.dataset_paths.values())))
+    positions, _ = read_positions(easy_path(finished))
     chance = np.mean(random_grades(positions).strong)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
@@ -78,65 +89,45 @@ def test_networks_are_graded_on_easy_positions(results):
     assert row["hard"].value == 0.25
 
 
+def easy_path(finished):
+    return finished[0].study_folder.dataset_path(finished[0].design.report_datasets[0])
+
+
+class _Measuring:
+    """Study that measures accuracy on easy positions."""
+
+    name, measurement_version = "connect4-efficiency", 1
+
+    def measure(self, run):
+        return {"easy": solved_positions.measure_easy_accuracy(run)}
+
+
 @pytest.mark.usefixtures("known_players")
-def test_network_is_measured_once(results, tmp_path, monkeypatch):
-    folder = StudyFolder(tmp_path, Connect4EfficiencyStudy.name, "mini")
-    saved_results = replace(results, folder=folder)
-    first = solved_positions.measure_easy_accuracy(saved_results)
-    assert first == solved_positions.measure_easy_accuracy(results)
+def test_network_is_measured_once(finished, monkeypatch):
+    first = collect._measured(_Measuring(), finished[0])
     chosen = Mock(side_effect=solved_positions.player_choices)
     monkeypatch.setattr(solved_positions, "player_choices", chosen)
-    assert solved_positions.measure_easy_accuracy(saved_results) == first
+    assert collect._measured(_Measuring(), finished[0]) == first
     chosen.assert_not_called()
-    for content in ("{}", '{"schema_version": 1, "result": {}}'):
-        next((tmp_path / "computed").iterdir()).write_text(content)
-        chosen.reset_mock()
-        assert (
-            solved_positions.measure_easy_accuracy(saved_results)
-            == solved_positions.measure_easy_accuracy(saved_results)
-            == first
-        )
-        chosen.assert_called_once()
-
-
-@pytest.mark.usefixtures("known_players")
-def test_changed_weights_and_positions_are_measured_again(results, tmp_path, monkeypatch):
-    solved = {
-        title: Path(shutil.copy(file, tmp_path)) for title, file in results.dataset_paths.items()
-    }
-    run = results.runs[0]
-    path = shutil.copytree(run.path, tmp_path / run.path.name)
-    folder = StudyFolder(tmp_path / "studies", Connect4EfficiencyStudy.name, "mini")
-    runs = [replace(run, path=path), *results.runs[1:]]
-    saved_results = replace(results, folder=folder, runs=runs, dataset_paths=solved)
-    solved_positions.measure_easy_accuracy(saved_results)
-    chosen = Mock(side_effect=solved_positions.player_choices)
-    monkeypatch.setattr(solved_positions, "player_choices", chosen)
-    RunFolder.open(path).save_network(0, {"weight": np.full(1, -1, np.float32)}, {})
-    solved_positions.measure_easy_accuracy(saved_results)
+    (stored,) = (finished[0].study_folder.root / "computed").iterdir()
+    stored.write_text("damaged")
+    for _ in range(2):
+        assert collect._measured(_Measuring(), finished[0]) == first
     chosen.assert_called_once()
-    chosen.reset_mock()
-    (title,) = solved
-    planned = planned_easy_dataset(BOARD, 40)
-    make_dataset(parse_game(BOARD), 40, planned.settings, tmp_path / "other.parquet", 1)
-    solved_positions.measure_easy_accuracy(
-        replace(saved_results, dataset_paths={title: tmp_path / "other.parquet"})
-    )
-    assert chosen.call_count == len(runs)
 
 
 @pytest.mark.usefixtures("known_players")
-def test_results_are_reported_even_if_they_cannot_be_saved(results, tmp_path):
-    (tmp_path / "computed").write_text("a file in the place of the folder")
-    folder = StudyFolder(tmp_path, Connect4EfficiencyStudy.name, "mini")
-    assert solved_positions.measure_easy_accuracy(
-        replace(results, folder=folder)
-    ) == solved_positions.measure_easy_accuracy(results)
+def test_unsolved_positions_are_measured_later(finished):
+    path = easy_path(finished)
+    path.rename(path.with_suffix(".away"))
+    assert collect._measured(_Measuring(), finished[1]) == {}
+    path.with_suffix(".away").rename(path)
+    assert collect._measured(_Measuring(), finished[1]).keys() == {"easy"}
 
 
 def test_missing_positions_give_no_claim_and_no_table(results):
-    bare = Results("mini", results.design, results.runs, {})
-    assert solved_positions.measure_easy_accuracy(bare) == {}
+    bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
+    assert solved_positions.easy_accuracies(bare) == {}
     assert isinstance(
         solved_positions.easy_statistics(bare, {})[solved_positions.EASY_CLAIM], MissingEstimate
     )

@@ -7,13 +7,14 @@ import pytest
 from made_up_runs import design_of
 
 from training.test_views import self_play
+from zerolab.evaluation.diversity import run_diversity
 from zerolab.league.playing import player_name
 from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
 from zerolab.papers.connect_four.diversity import (
     league_blocks,
     league_statistics,
-    measure_diversity,
+    measured_diversities,
 )
 from zerolab.papers.connect_four.findings import (
     DIVERSITY_CLAIMS,
@@ -27,8 +28,10 @@ from zerolab.report.table import Table
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.seeds import FIRST_SEED
 from zerolab.training.configure import resolve_settings
 from zerolab.training.league import reconstruct_league
 
@@ -57,7 +60,12 @@ def made_up(path, variant, seed, played):
         run.games.write_stage(iteration, "selfplay", games)
         run.commit(run.progress, [self_play(iteration, GENERATION).line()])
     planned = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
-    return TrainedRun(planned, path, [])
+    measured = {
+        "diversity": run_diversity(path).as_dict(),
+        "league": diversity.measure_league(FinishedRun(planned, run, None, None)),
+        "path": path,
+    }
+    return TrainedRun(planned, [], measurements=measured)
 
 
 def results_of(runs):
@@ -78,7 +86,11 @@ def results(tmp_path_factory):
 
 def players_of(run):
     settings = run.planned.settings
-    return reconstruct_league(RunFolder.open(run.path).games, settings).state_before(4).population
+    return (
+        reconstruct_league(RunFolder.open(run.measurements["path"]).games, settings)
+        .state_before(4)
+        .population
+    )
 
 
 def test_parameters_are_means_of_active_players(results):
@@ -109,12 +121,14 @@ def test_best_settings_are_listed_with_published_ones(results):
 
 
 def test_diversity_is_compared_in_both_halves_of_the_games(results):
-    statistics = league_statistics(results, measure_diversity(results))
+    statistics = league_statistics(results, measured_diversities(results))
     assert statistics[NOVELTY_CLAIM].value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
     assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games are repeated
     alone = results_of(results.runs_where(variant="league"))
     unknown = MissingEstimate("league by novelty is not studied at this scale")
-    assert league_statistics(alone, measure_diversity(alone)) == dict.fromkeys(statistics, unknown)
+    assert league_statistics(alone, measured_diversities(alone)) == dict.fromkeys(
+        statistics, unknown
+    )
     assert not list(league_blocks(results_of([])))
 
 
@@ -125,7 +139,7 @@ def test_trees_are_compared_with_plain_self_play_by_diversity(tmp_path):
         for seed in (1, 2)
     ]
     results = results_of(runs)
-    statistics = diversity.diversity_statistics(results, measure_diversity(results))
+    statistics = diversity.diversity_statistics(results, measured_diversities(results))
     assert statistics[DIVERSITY_CLAIMS["retry"]].value == pytest.approx((7 - 5) / (3 * GENERATION))
     unknown = MissingEstimate("big tree, c = 10 is not studied at this scale")
     assert statistics[DIVERSITY_CLAIMS["big-tree"]] == unknown
@@ -136,7 +150,7 @@ def test_leagues_and_trees_differ_only_in_their_named_setting(scale):
     runs = {
         run.factors["variant"]: run.settings
         for run in design_of(Connect4EfficiencyStudy, scale).runs
-        if run.factors["seed"] == 0 and run.part == "training"
+        if run.factors["seed"] == FIRST_SEED and run.part == "training"
     }
     assert list(runs) == list(VARIANTS)
     leagues = [runs[name].model_dump() for name in LEAGUE]

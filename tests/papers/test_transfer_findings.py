@@ -19,7 +19,9 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate, judge_claims
+from zerolab.studies.collect import FinishedRun
 from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import registered_studies
 from zerolab.training.records import AccuracyRecord, SelfPlayRecord
 from zerolab.training.transfer import TransferSide, transfer_weights, untrained_side
@@ -281,8 +283,14 @@ def test_run_that_never_reaches_a_level_counts_all_iterations(results):
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     """Untrained runs at the smallest scale, so that fine-tuned trunks equal their sources."""
-    folder, sides, runs = tmp_path_factory.mktemp("runs"), {}, []
-    every = STUDY.planned_design("smoke").runs
+    folder, sides, finished = tmp_path_factory.mktemp("runs"), {}, {}
+
+    class Untrained(FinishedRun):
+        def other(self, planned):
+            return finished[planned.key]
+
+    design = STUDY.planned_design("smoke")
+    every = design.runs
     ways = [
         [run for run in every if run.factors["way"] == way] for way in ("scratch", "fine-tuned")
     ]
@@ -297,8 +305,11 @@ def compared(tmp_path_factory):
         with run.locked():
             run.save_network(0, side.weights, {})
             run.commit(run.progress, [])
-        runs.append(TrainedRun(planned, run.path, []))
-    return Results("smoke", STUDY.planned_design("smoke"), runs, {})
+        finished[planned.key] = Untrained(planned, run, None, design)
+    runs = [
+        TrainedRun(run.planned, [], measurements=STUDY.measure(run)) for run in finished.values()
+    ]
+    return Results("smoke", design, runs, {})
 
 
 def test_unchanged_trunks_have_similarity_1(compared):
@@ -306,9 +317,9 @@ def test_unchanged_trunks_have_similarity_1(compared):
     assert found.layer_names == ["stem", "block 1"]
     assert len(found.fine_tuned) == 4
     for pair, by_seed in found.fine_tuned.items():
-        assert by_seed[0] == pytest.approx([1.0, 1.0], abs=1e-5)
-        assert found.first_minus_last_layer(pair)[0] == pytest.approx(0.0, abs=1e-5)
-        assert max(found.scratch[pair][0]) < 0.99
+        assert by_seed[FIRST_SEED] == pytest.approx([1.0, 1.0], abs=1e-5)
+        assert found.first_minus_last_layer(pair)[FIRST_SEED] == pytest.approx(0.0, abs=1e-5)
+        assert max(found.scratch[pair][FIRST_SEED]) < 0.99
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
     assert {one, other} <= set(found.between_boards)
     assert not any(

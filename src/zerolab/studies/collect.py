@@ -147,8 +147,8 @@ def _measured(study: Study, run: FinishedRun) -> Mapping[str, Any]:
         if (cached := run.study_folder.computation_result(measurement)) is not None:
             return cached
     result = study.measure(run)
-    if result is None:
-        return {}
-    with suppress(UserError):
-        run.study_folder.save_computation_result(measurement, result)
-    return result
+    finished = {name: each for name, each in result.items() if each is not None}
+    if len(finished) == len(result):
+        with suppress(UserError):
+            run.study_folder.save_computation_result(measurement, finished)
+    return finished

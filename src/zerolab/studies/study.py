@@ -65,10 +65,11 @@ class Study(ABC):
         """Return a digest of the design for a single seed, so that it does not depend on seeds."""
         return self.design(scale, [FIRST_SEED]).digest
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any] | None:
-        """Return measurements of a finished run that the report needs besides its metrics.
+    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+        """Return measurements of a finished run that the report needs besides its metrics, by name.
 
-        The result is stored as JSON. None means that other runs must be finished first.
+        They are stored as JSON. A measurement is None, and is tried again, if it needs other runs or
+        data sets that are not finished.
         """
         return {}
 

@@ -219,7 +219,7 @@ class Connect4EfficiencyStudy(Study):
             report_datasets=[planned_easy_dataset(_BOARD[scale], _MEASURED[scale])],
         )
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any] | None:
+    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.evaluation.diversity import run_diversity
         from zerolab.papers.connect_four import diversity, solved_positions
 
@@ -231,10 +231,7 @@ class Connect4EfficiencyStudy(Study):
         if variant in LEAGUE:
             measured["league"] = diversity.measure_league(run)
         if variant in solved_positions.EASY_VARIANTS:
-            easy = solved_positions.measure_easy_accuracy(run)
-            if easy is None:
-                return None
-            measured["easy"] = easy
+            measured["easy"] = solved_positions.measure_easy_accuracy(run)
         return measured
 
     def verdicts(self, results: Results) -> list[Verdict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -169,7 +170,7 @@ def compare_trunks(results: Results) -> TrunkSimilarity:
     measured = {
         kind: {
             pair: {
-                run.seed: run.measurements[kind]
+                run.seed: _numbers(run.measurements[kind])
                 for run in runs_by_seed(results, pair, FINE_TUNED).values()
                 if kind in run.measurements
             }
@@ -182,7 +183,7 @@ def compare_trunks(results: Results) -> TrunkSimilarity:
     for run in results.runs_where(way=SCRATCH):
         names = run.measurements.get("layers", names)
         for other, by_layer in run.measurements.get(BOARD_CKA, {}).items():
-            boards.setdefault((run.planned.part, other), []).append(by_layer)
+            boards.setdefault((run.planned.part, other), []).append(_numbers(by_layer))
     return TrunkSimilarity(names, measured[SOURCE_CKA], measured[SCRATCH_CKA], boards)
 
 
@@ -191,11 +192,11 @@ SOURCE_CKA, SCRATCH_CKA, BOARD_CKA = "source", "scratch", "boards"
 source, and trunk from scratch against those of other boards and of the untrained network."""
 
 
-def measure_similarity(run: FinishedRun) -> dict[str, Any] | None:
+def measure_similarity(run: FinishedRun) -> dict[str, Any]:
     """Return the CKA of a run's trunk with related and unrelated trunks of the same seed.
 
     Runs that start from another run's trunk and fine-tune it are compared with this trunk, and runs
-    from scratch with those on other boards. None means that such a run is not finished.
+    from scratch with those on other boards. The CKA is None if such a run is not finished.
     """
     way = run.planned.factors["way"]
     if way not in (FINE_TUNED, SCRATCH):
@@ -206,7 +207,7 @@ def measure_similarity(run: FinishedRun) -> dict[str, Any] | None:
         if other.factors["way"] == SCRATCH and other.factors["seed"] == run.planned.factors["seed"]
     }
     if not all(others.values()):
-        return None
+        return {SOURCE_CKA: None}
     reader = _Reader(parse_game(run.planned.settings.game))
     layers = {part: reader.layers(other) for part, other in others.items() if other is not None}
     own = reader.layers(run)
@@ -227,9 +228,17 @@ def measure_similarity(run: FinishedRun) -> dict[str, Any] | None:
     }
 
 
-def _cka_by_layer(one: GramByLayer, other: GramByLayer) -> list[float]:
-    """Return the CKA of each layer; all trunks in a study have the same layers."""
-    return [one[name].cka(other[name]) for name in one]
+def _cka_by_layer(one: GramByLayer, other: GramByLayer) -> list[float | None]:
+    """Return the CKA of each layer; all trunks in a study have the same layers.
+
+    JSON has no NaN, so None stands for it.
+    """
+    ckas = [one[name].cka(other[name]) for name in one]
+    return [None if math.isnan(each) else each for each in ckas]
+
+
+def _numbers(stored: Sequence[float | None]) -> list[float]:
+    return [math.nan if each is None else each for each in stored]
 
 
 class _Reader:

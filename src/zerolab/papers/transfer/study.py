@@ -185,7 +185,7 @@ class TransferStudy(Study):
                 tournaments.append(_tournament(scale, board, block, seed))
         return Design(runs, tournaments)
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any] | None:
+    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.papers.transfer.similarity import measure_similarity
 
         return measure_similarity(run)
