@@ -22,6 +22,7 @@ from zerolab.report.table import Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design
 from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import SCALES
 from zerolab.training.move_times import move_kind
 from zerolab.training.train_settings import TrainSettings
@@ -75,11 +76,11 @@ def at(variant, cost):
 
 
 @pytest.fixture
-def made_up(monkeypatch, tmp_path):
+def made_up(monkeypatch):
     """Finished runs with these accuracies and three seeds, and their design."""
 
     def accuracy_points(run, times):
-        noise = 0.1 * run.factors["seed"]
+        noise = 0.1 * (run.seed - FIRST_SEED)
         return [
             AccuracyPoint(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]
         ]
@@ -91,7 +92,7 @@ def made_up(monkeypatch, tmp_path):
         for run in design_of(Connect4EfficiencyStudy, "mini").runs
         if run.part == "training" and run.factors["variant"] in MADE_UP
     ]
-    return [TrainedRun(run, tmp_path, []) for run in planned], Design(planned)
+    return [TrainedRun(run, []) for run in planned], Design(planned)
 
 
 def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
@@ -119,11 +120,11 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
 def test_unfinished_study_compares_runs_of_equal_seeds(made_up):
     """Variants lack different seeds, whose accuracies are far apart."""
     every, design = made_up
-    missing = {("extended", 2), ("no-merging", 0), ("baseline", 1)}
+    missing = {("extended", 102), ("no-merging", 100), ("baseline", 101)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
     results = Results("mini", design, done, {})
     runs = analysis.measured_accuracy_points(results)
-    assert list(runs["extended"]) == [0, 1]
+    assert list(runs["extended"]) == [100, 101]
     effect = analysis._difference(runs["extended"], runs["no-merging"])
     assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-9)
     shown = {type(block) for block in analysis.training_blocks(results, runs)}
@@ -162,7 +163,7 @@ def test_ablations_differ_in_one_setting(scale):
     runs = {
         run.factors["variant"]: run.settings
         for run in design_of(Connect4EfficiencyStudy, scale).runs
-        if run.factors["seed"] == 0 and run.part == "training"
+        if run.factors["seed"] == FIRST_SEED and run.part == "training"
     }
     whole = runs[EXTENDED].model_dump()
     for name, variant in VARIANTS.items():

@@ -154,7 +154,7 @@ def test_maps_have_the_means_of_seeds(results):
     grid = read_grid(results)
     for i, e in product((2, 6), (10, 30)):
         runs = grid.runs_at(I=i, E=e, m=8, ep=5)
-        assert [run.tournament_key for run in runs] == ["seed-0", "seed-1"]
+        assert [run.tournament_key for run in runs] == ["seed-100", "seed-101"]
     assert len(grid.runs_by_combination()) == 81
 
 
@@ -223,15 +223,18 @@ def test_unit_costs_are_recovered(results):
 
 def test_tournament_scales_are_removed(results):
     """BayesElo shows the Elo of one tournament, whose games are often drawn, times 0.73."""
-    model = replace(results.tournaments["seed-0"].ratings.model, draw_elo=200.0)
-    stretched = replace(results.tournaments["seed-0"])
+    tournament = results.tournaments["seed-100"]
+    ((key, ratings),) = tournament.ratings.items()
+    model = replace(ratings.model, draw_elo=200.0)
+    stretched = replace(tournament)
     by_name = {
-        name: rating._replace(interval=Interval(*(model.scale * end for end in rating.interval)))
-        for name, rating in results.tournaments["seed-0"].rating_by_player.items()
+        rating.player: rating._replace(
+            interval=Interval(*(model.scale * end for end in rating.interval))
+        )
+        for rating in ratings.players
     }
-    stretched.__dict__["rating_by_player"] = by_name
-    stretched.__dict__["ratings"] = Ratings([*by_name.values()], model)
-    tournaments = {**results.tournaments, "seed-0": stretched}
+    stretched.__dict__["ratings"] = {key: Ratings([*by_name.values()], model)}
+    tournaments = {**results.tournaments, "seed-100": stretched}
     grid = read_grid(replace(results, tournaments=tournaments))
     assert grid.elo_scales == pytest.approx([0.730, 1.0], abs=0.001)
     for run, other in zip(grid.runs, read_grid(results).runs, strict=True):

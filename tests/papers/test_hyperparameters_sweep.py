@@ -35,6 +35,7 @@ from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import RunSample
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results
+from zerolab.studies.seeds import FIRST_SEED
 
 LOUD = {"m": 300.0, "lr": 150.0}
 """Elo added by the greatest value and subtracted by the least, relative to the default."""
@@ -161,7 +162,7 @@ def test_partial_results_are_reported(results, kept, played):
 
 def test_single_seed_has_infinite_intervals(results):
     design = design_of(HyperparameterSweepStudy, "mini")
-    alone = Results("mini", design, results.runs_where(seed=0), results.tournaments)
+    alone = Results("mini", design, results.runs_where(seed=FIRST_SEED), results.tournaments)
     document = report.sweep_report(alone)
     assert table(document, "importance")[0]["p, Elo"] == 1.0
     assert table(document, "hours")[1]["ratio to default_low"] == -math.inf

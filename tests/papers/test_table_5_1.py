@@ -27,6 +27,7 @@ from zerolab.report.document import Paragraph
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 from zerolab.studies.execution import StudyExecution
+from zerolab.studies.ledger import pair_scores
 from zerolab.studies.results import PlayedTournament, Results
 from zerolab.studies.statistics import BinomialEstimate
 from zerolab.studies.study import SCALES
@@ -104,8 +105,8 @@ def test_all_scales_except_smoke_have_the_published_design():
         ]  # fmt: skip
 
 
-def played(part, scores):
-    """Return an invented tournament without repeated games.
+def played(part, scores, repeats=0):
+    """Return an invented tournament, in which decided games are repeated.
 
     `scores` maps pairs of names to wins, draws and losses. All other pairs draw four games.
     """
@@ -121,11 +122,15 @@ def played(part, scores):
                 turned = number % 2
                 sides = (specs[other], specs[one]) if turned else (specs[one], specs[other])
                 games.append(GameRecord(number, *sides, (number,), -points if turned else points))
-    return PlayedTournament(planned, games)
+    games += [game for game in games if game.result] * repeats
+    by_player = pair_scores(planned.key, games)
+    return PlayedTournament(
+        [planned], {planned.key: [each for pairs in by_player.values() for each in pairs]}
+    )
 
 
 def results(*tournaments):
-    finished = {each.planned.key: each for each in tournaments}
+    finished = {each.planned[0].group: each for each in tournaments}
     return Results("paper", Table51Study().planned_design("paper"), [], finished)
 
 
@@ -168,10 +173,9 @@ def test_measured_numbers_are_listed_with_published_ones():
 
 
 def test_claims_use_distinct_decisive_games():
-    games = played("gobang", {(RAVE, MCTS): (40, 400, 10), (RHEA, MCTS): (10, 0, 40)})
-    repeated = [game for game in games.games if game.result] * 5
-    twice = PlayedTournament(games.planned, [*games.games, *repeated])
-    for each in (games, twice):
+    scores = {(RAVE, MCTS): (40, 400, 10), (RHEA, MCTS): (10, 0, 40)}
+    once, twice = (played("gobang", scores, repeats) for repeats in (0, 5))
+    for each in (once, twice):
         found = verdicts(Table51Study().document(results(each)))
         rave, rhea = found["rave-beats-mcts-gobang"], found["rhea-loses-to-mcts-gobang"]
         assert (rave.word, rhea.word) == ("holds", "holds")

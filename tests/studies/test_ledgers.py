@@ -15,6 +15,7 @@ from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
 from zerolab.papers.elo import contrast, fit_elo
+from zerolab.ratings.results import MatchScore
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document
 from zerolab.report.markdown import markdown_page
@@ -130,14 +131,27 @@ def test_ledgers_of_other_designs_are_refused(folders):
         merge_ledgers({Path("first"): first, Path("other"): other})
 
 
-def test_different_results_without_a_seed_are_refused(folders):
+def test_first_of_two_computations_counts(folders):
     first, second = (read_ledger(folders[name]) for name in ("one", "two"))
     rows = [
         replace(row, numbers={"value": 2.0}) if row.kind == "computation" else row
         for row in second.rows
     ]
-    with pytest.raises(UserError, match=r"a: one is in both .* with different results"):
-        merge_ledgers({Path("first"): first, Path("other"): replace(second, rows=rows)})
+    merged = merge_ledgers({Path("first"): first, Path("other"): replace(second, rows=rows)})
+    assert [row.numbers for row in merged.rows if row.kind == "computation"] == [{"value": 1.0}]
+
+
+def test_different_games_of_the_same_players_are_refused(folders):
+    ledger = read_ledger(folders["one"])
+    players = [row for row in ledger.rows if row.kind == "player"]
+    won = [
+        replace(row, scores=[each._replace(first=MatchScore(9, 9, 9)) for each in row.scores])
+        for row in players
+    ]
+    same, other = (replace(ledger, rows=rows) for rows in (players, won))
+    assert list(merge_ledgers({Path("a"): same, Path("b"): same}).rows) == players
+    with pytest.raises(UserError, match=r"random is in both .* with different results"):
+        merge_ledgers({Path("a"): same, Path("b"): other})
 
 
 def test_run_with_other_settings_is_refused(folders):

@@ -152,7 +152,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
 
     The planned seeds add up. The last looks of all ledgers are one look; earlier looks, aligned
     with it, are kept. Raises UserError if the ledgers belong to different studies, scales or
-    designs, if two of them contain the same run, or if results that belong to no seed differ.
+    designs, if two of them contain the same run, or if games that belong to no seed differ.
     """
     (first_path, first), *others = ledgers.items()
     merged = {row.identity: (first_path, row) for row in first.rows}
@@ -172,7 +172,10 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
 
 
 def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
-    """Return two rows of a result that belongs to no seed as one, with the games of both."""
+    """Return two rows of a result that belongs to no seed as one, with the games of both.
+
+    Of computations, which may measure times, the first ledger's counts.
+    """
     paths = f"both {quoted(one_path)} and {quoted(other_path)}"
     if one.kind == "run":
         raise UserError(
@@ -183,7 +186,7 @@ def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) 
         if scores.setdefault((each.tournament, each.player, each.opponent), each) != each:
             scores.clear()
             break
-    if replace(one, scores=()) != replace(other, scores=()) or (one.scores and not scores):
+    if one.key != other.key or (one.scores and not scores):
         raise UserError(
             f"{one.part}: {one.label} is in {paths} with different results: leave one of them out"
         )

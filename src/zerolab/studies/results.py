@@ -285,11 +285,13 @@ class Results:
 
         `statistics` computes the statistic of each claim. Decisions are made at the looks only, in
         order, and stay. A finished study without recorded looks is a single look at all its seeds;
-        before its first look, nothing is tested.
+        before its first look, nothing is tested. A study without seeds cannot grow, so its finished
+        part is tested.
         """
         if not self.looks:
             look = Look((1.0,), len(self.design.seeds), self.training_seconds / 3600)
-            if unfinished := self.unfinished_message():
+            unfinished = self.unfinished_message()
+            if unfinished and self.design.seeds:
                 look = look._replace(fractions=(), untested_note=unfinished)
             return judge_claims(statistics(self), look)
         planned = max(self.planned_seeds, len(self.looks[-1]))

@@ -68,8 +68,8 @@ class Study(ABC):
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         """Return measurements of a finished run that the report needs besides its metrics, by name.
 
-        They are stored as JSON. A measurement is None, and is tried again, if it needs other runs or
-        data sets that are not finished.
+        They are stored as JSON. A measurement is None, and is tried again, if it needs other runs
+        or data sets that are not finished.
         """
         return {}
 

@@ -235,6 +235,7 @@ class HyperparameterCorrelationStudy(Study):
                     games_per_pair=_GRID_GAMES[scale],
                     openings=OPENINGS[scale],
                     options=f"simulations={middle}",
+                    seed=seed,
                 )
             )
         return Design(runs, tournaments)
