@@ -12,10 +12,11 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.folder import lock_folder
 from zerolab.studies.execution import StudyExecution
+from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger, write_ledger
 from zerolab.studies.study import registered_studies
 from zerolab.studies.study_folder import STUDY
 
-OPTIONS = ("scale", "only", "workers", "ray", "status", "folder", "json")
+OPTIONS = ("scale", "only", "workers", "ray", "seeds", "hours", "status", "folder", "json")
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +58,18 @@ def test_every_study_has_help_with_examples(name, capsys):
         (["table-5.1", "--only", "otello", "--status"], 'unknown part "otello"'),
         (["table-5.1", "--workers", "-1"], "workers = -1: expected 1 to 100000"),
         (["table-5.1", "--workers", "two"], "Error parsing --workers"),
+        (["table-5.1", "--seeds", "100"], "table-5.1 has no runs: leave out --seeds"),
+        (["warm-start", "--seeds", "1-3"], '--seeds "1-3": expected seeds from 100 to 999'),
+        (
+            ["warm-start", "--seeds", "x"],
+            '--seeds "x": expected numbers and ranges such as',
+        ),
+        (["warm-start", "--hours", "0"], "--hours 0.0: expected a positive number"),
+        (["warm-start", "--hours", "nan"], "--hours nan: expected a positive number"),
+        (["warm-start", "--hours", "0.01"], "--hours 0.01: expected at least one round, which"),
+        (["warm-start", "--hours", "9", "--only", "gobang"], "leave out --only"),
+        (["warm-start", "--hours", "9", "--scale", "smoke"], "has one seed at scale smoke"),
+        (["table-5.1", "--hours", "9"], "has no seeds at scale mini"),
         (["table-5.1", "--folder", "full"], "full/table-5.1-mini is not a study and not empty"),
         (["table-5.1", "--folder", "letter"], "letter"),
         (["table-5.1", "--folder", "begun"], "begun/table-5.1-mini was begun by a version of"),
@@ -151,11 +164,31 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["table-5.1"], "zerolab study table-5.1 --scale mini"),
         (["tabel-5.1"], 'did you mean "table-5.1"?'),
         (["table-5.1", "--scale", "papre"], "papre"),
+        (["table-5.1", "--ledger", "none"], "--ledger needs --output"),
+        (["table-5.1", "--ledger", "none", "--output", "out"], "expected study ledger written by"),
+        (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is damaged"),
+        (["table-5.1", "--ledger", "a", "--ledger", "./a", "--output", "out"], "a file twice"),
+        (["table-5.1", "--ledger", "loss", "--output", "out"], 'is a ledger of "loss-functions"'),
+        (["loss-functions", "--ledger", "loss", "--output", "out"], "has another design of loss-"),
     ],
 )
 def test_report_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
+    Path("letter").write_text("mine")
+    header = LedgerHeader("loss-functions", "smoke", "of another version")
+    write_ledger(Path("loss"), Ledger(header, [100], []))
     assert main(["report", *arguments]) == 2
     printed = capsys.readouterr().err
     assert expected in printed
     assert len(printed.splitlines()) == 1
     assert not Path("studies").exists()
+    assert not Path("out").exists()
+
+
+def test_report_from_an_empty_ledger_has_no_data(capsys):
+    study = registered_studies()["loss-functions"]
+    header = LedgerHeader(study.name, "smoke", study.design_digest("smoke"))
+    write_ledger(Path("empty"), Ledger(header, [100], []))
+    assert main(["report", study.name, "--ledger", "empty", "--output", "out", "--json"]) == 0
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    assert {each["verdict"] for each in claims} == {"no data"}
+    assert read_ledger(Path("out/ledger.parquet")) == read_ledger(Path("empty"))

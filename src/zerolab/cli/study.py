@@ -149,9 +149,12 @@ def _perform(
         )
     if not before.is_unfinished:
         execution.forget_failures()
+        execution.record_last_look()  # a killed process may not have
         return {}
     execution.require_disk_space()
     pool = _create_workers(workers, ray, execution.folder.root)
+    if hours is not None:
+        execution.require_round(pool.count, hours)
     execution.begin()
     _announce(execution, before, pool.count)
     with (

@@ -160,9 +160,13 @@ class StudyExecution:
         anything else.
         """
         failures = self._perform(self.selected_design, workers, on_progress)
+        self.record_last_look()
+        return failures
+
+    def record_last_look(self) -> None:
+        """Record the look at all seeds if the whole study is finished."""
         if not self.selected_parts and not self.progress().is_unfinished:
             self._record_look(self.seeds)
-        return failures
 
     def _perform(
         self, design: Design, workers: Workers, on_progress: Callable[[StudyProgress], None]
@@ -173,8 +177,32 @@ class StudyExecution:
 
     def _record_look(self, seeds: Sequence[int]) -> None:
         looks = self.folder.read_looks()
-        if list(seeds) not in looks:
+        if seeds and list(seeds) not in looks:
             self.folder.save_looks([*looks, list(seeds)])
+
+    def require_round(self, workers: int, hours: float) -> None:
+        """Raise UserError if `perform_rounds` could not finish its next round in `hours`.
+
+        It also needs several seeds and all parts of the study.
+        """
+        if self.selected_parts:
+            raise UserError("--hours needs all parts of a study: leave out --only")
+        sizes = look_sizes(len(self.seeds))
+        if len(sizes) == 1:
+            count = {0: "no seeds", 1: "one seed"}[len(self.seeds)]
+            raise UserError(
+                f"--hours adds seeds in rounds, but {self.study.name} has {count} at scale"
+                f" {self.scale}: leave it out"
+            )
+        for size in sizes:
+            needed = self._hours_left(self.seeds[:size], workers)
+            if needed > hours:
+                raise UserError(
+                    f"--hours {hours:g}: expected at least one round, which takes about"
+                    f" {needed:.2g} hours up to seed {self.seeds[size - 1]}"
+                )
+            if needed > 0.0:
+                return
 
     def perform_rounds(
         self, workers: Workers, on_progress: Callable[[StudyProgress], None], hours: float
@@ -182,23 +210,16 @@ class StudyExecution:
         """Add seeds in rounds until the primary claims are decided or `hours` are over.
 
         After each round there is a look at the claims, see `zerolab.studies.looks`. Return the
-        failures, and the reason for the end in words. Raise UserError, before any work, if the next
-        round would take longer than `hours`, or if only some parts are selected.
+        failures, and the reason for the end in words. `require_round` raises UserError.
         """
         deadline = time.monotonic() + 3600 * hours
-        has_worked = False
+        self.require_round(workers.count, hours)
         for size in look_sizes(len(self.seeds)):
             seeds = self.seeds[:size]
-            design = self._round_design(seeds)
-            needed = self._hours_left(design, workers.count)
+            needed = self._hours_left(seeds, workers.count)
             if needed > (deadline - time.monotonic()) / 3600:
-                message = f"the round up to seed {seeds[-1]} takes about {needed:.2g} hours"
-                if not has_worked:
-                    raise UserError(
-                        f"--hours {hours:g}: expected at least one round, but {message}"
-                    )
-                return {}, f"{message}, which are not left"
-            has_worked = has_worked or needed > 0.0
+                return {}, f"the round up to seed {seeds[-1]} needs about {needed:.2g} hours more"
+            design = self.design.of_seeds(seeds)
             if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
             self._record_look(seeds)
@@ -207,19 +228,9 @@ class StudyExecution:
                 return {}, f"all primary claims are decided after {size} of {len(self.seeds)} seeds"
         return {}, f"all {len(self.seeds)} planned seeds are finished"
 
-    def _round_design(self, seeds: Sequence[int]) -> Design:
-        if self.selected_parts:
-            raise UserError("--hours needs all parts of a study: leave out --only")
-        if len(self.seeds) < 2:
-            raise UserError(
-                f"--hours adds seeds in rounds, but {self.study.name} has"
-                f" {len(self.seeds) or 'no'} seeds at scale {self.scale}: leave it out"
-            )
-        return self.design.of_seeds(seeds)
-
-    def _hours_left(self, design: Design, workers: int) -> float:
-        """Estimate the hours until the runs, games and computations of a design are finished."""
-        view = Scheduler(self.folder, design).progress()
+    def _hours_left(self, seeds: Sequence[int], workers: int) -> float:
+        """Estimate the hours until the runs, games and computations of some seeds are finished."""
+        view = Scheduler(self.folder, self.design.of_seeds(seeds)).progress()
         return (view.seconds - view.done_seconds) / workers / 3600
 
     def status(self) -> dict[str, Any]:
