@@ -141,14 +141,10 @@ def fit_blocks(values: Values) -> BlockModel:
     if not variants or not all(values.values()):
         raise ValueError("expected at least one run per variant")
     seeds = list(dict.fromkeys(seed for by_seed in values.values() for seed in by_seed))
-    blocks = [
-        np.array([[i, values[variant][seed]] for i, variant in enumerate(variants)
-                  if seed in values[variant]])
-        for seed in seeds
-    ]  # fmt: skip
-    runs = sum(map(len, blocks))
+    table = np.array([[values[each].get(seed, np.nan) for each in variants] for seed in seeds])
+    fit = _Fit(table)
+    runs = fit.runs
     freedom = runs - len(variants) - len(seeds) + _components(values, seeds)
-    fit = _Fit(blocks, len(variants))
     ratio = fit.best_ratio() if freedom > 0 and len(seeds) > 1 else 0.0
     means, unscaled, squares = fit.at(ratio)
     largest = max(abs(value) for by_seed in values.values() for value in by_seed.values())
@@ -170,24 +166,23 @@ def _components(values: Values, seeds: Sequence[Hashable]) -> int:
 
 
 class _Fit:
-    """Generalised least squares for a given ratio of block variance to error variance."""
+    """Generalised least squares for a given ratio of block variance to error variance.
 
-    def __init__(self, blocks: Sequence[NDArray[np.float64]], variants: int) -> None:
-        self._designs = [np.eye(variants)[block[:, 0].astype(int)] for block in blocks]
-        self._values = [block[:, 1] for block in blocks]
-        self._runs = sum(map(len, blocks))
-        self._variants = variants
+    The covariance of a block of n runs is V = I + ratio 11', whose inverse is
+    I - ratio / (1 + ratio n) 11'.
+    """
+
+    def __init__(self, table: NDArray[np.float64]) -> None:
+        """Prepare float64[blocks, variants], with NaN for missing runs."""
+        present = ~np.isnan(table)
+        self.runs = int(present.sum())
+        self._present = present.astype(np.float64)
+        self._values = np.where(present, table, 0.0)
+        self._sizes = self._present.sum(axis=1)
 
     def at(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return the means, their unscaled covariance, and the weighted sum of squared errors."""
-        information, moments, _ = self._sums(ratio)
-        unscaled = np.asarray(np.linalg.inv(information), np.float64)
-        means = unscaled @ moments
-        squares = 0.0
-        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
-            residual = y - X @ means
-            squares += float(residual @ _weigh(residual, ratio))
-        return means, unscaled, squares
+        return self._solve(self._information(ratio), ratio)
 
     def best_ratio(self) -> float:
         """Return the ratio that maximises the restricted likelihood."""
@@ -200,29 +195,36 @@ class _Fit:
 
     def _deviance(self, ratio: float) -> float:
         """Return minus twice the restricted log-likelihood, up to a constant."""
-        information, _, log_determinant = self._sums(ratio)
-        squares = max(self.at(ratio)[2], 1e-300)
-        freedom = self._runs - self._variants
+        information = self._information(ratio)
+        squares = max(self._solve(information, ratio)[2], 1e-300)
+        log_determinant = float(np.log1p(ratio * self._sizes).sum())
+        freedom = self.runs - len(information)
         return (
             freedom * math.log(squares) + log_determinant + float(np.linalg.slogdet(information)[1])
         )
 
-    def _sums(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """Return X' V^-1 X, X' V^-1 y and log |V|, where V is the covariance over the error's."""
-        information = np.zeros((self._variants, self._variants))
-        moments = np.zeros(self._variants)
-        log_determinant = 0.0
-        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
-            information += X.T @ _weigh(X, ratio)
-            moments += X.T @ _weigh(y, ratio)
-            log_determinant += math.log1p(ratio * len(y))
-        return information, moments, log_determinant
+    def _information(self, ratio: float) -> NDArray[np.float64]:
+        """Return X' V^-1 X, where X assigns runs to variants."""
+        weighted = self._present * self._weights(ratio)[:, None]
+        information: NDArray[np.float64] = np.diag(self._present.sum(axis=0))
+        return information - self._present.T @ weighted
 
+    def _solve(
+        self, information: NDArray[np.float64], ratio: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return what `at` returns, given X' V^-1 X."""
+        weights = self._weights(ratio)
+        moments = self._values.sum(axis=0) - (weights * self._values.sum(axis=1)) @ self._present
+        unscaled = np.asarray(np.linalg.inv(information), np.float64)
+        means = unscaled @ moments
+        residuals = self._values - self._present * means
+        squares = float((residuals**2).sum() - weights @ residuals.sum(axis=1) ** 2)
+        return means, unscaled, squares
 
-def _weigh(rows: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
-    """Multiply the rows of a block by the inverse of I + ratio 11'."""
-    weighed: NDArray[np.float64] = rows - ratio / (1.0 + ratio * len(rows)) * rows.sum(axis=0)
-    return weighed
+    def _weights(self, ratio: float) -> NDArray[np.float64]:
+        """Return ratio / (1 + ratio n) of each block."""
+        weights: NDArray[np.float64] = ratio / (1.0 + ratio * self._sizes)
+        return weights
 
 
 class GamesModel(NamedTuple):
