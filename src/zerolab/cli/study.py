@@ -51,9 +51,7 @@ def list_studies(
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    headlines = {
-        name: study_headline(study) for name, study in sorted(registered_studies().items())
-    }
+    headlines = {name: study.headline for name, study in sorted(registered_studies().items())}
     if json:
         print_json([{"name": name, "help": text} for name, text in headlines.items()])
         return
@@ -68,11 +66,6 @@ def find_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, lis
     study = registered_studies()[arguments[0]]
     command = _command(study, shlex.join(["zerolab", "study", *arguments]))
     return command, f"study {study.name}", arguments[1:]
-
-
-def study_headline(study: Study) -> str:
-    """Return the first line of a study's description."""
-    return (inspect.getdoc(study) or "").partition("\n")[0]
 
 
 def _command(study: Study, repeat: str) -> Callable[..., None]:

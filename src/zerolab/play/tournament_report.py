@@ -30,7 +30,7 @@ from zerolab.play.pair_results import (
 )
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import EloDifference, Ratings, rate
-from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table, save_ratings
+from zerolab.ratings.rating_report import draw_ratings, ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import SprtVerdict
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.interval import Cell, Interval, wilson_interval
@@ -234,10 +234,13 @@ class TournamentReport:
         pairs = [_pair_dict(pair) for pair in self.pairs]
         columns, rows = list(pairs[0]), [list(pair.values()) for pair in pairs]
         write_text(folder / "pairs.csv", rows_as_csv([columns, *rows]))
-        figure = draw_cross_table(self.players, self.table, title)
-        for ending in ("png", "svg"):
-            save_ratings(self.ratings, folder / f"ratings.{ending}", title)
-            save_figure(figure, folder / f"crosstable.{ending}")
+        figures = {
+            "ratings": draw_ratings(self.ratings, title),
+            "crosstable": draw_cross_table(self.players, self.table, title),
+        }
+        for name, figure in figures.items():
+            for extension in ("png", "svg"):
+                save_figure(figure, folder / f"{name}.{extension}")
 
     def _cross_table_csv(self) -> str:
         rows = [

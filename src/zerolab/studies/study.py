@@ -8,6 +8,7 @@ text of ``zerolab study NAME``, and its first line appears in the list printed b
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
@@ -34,6 +35,11 @@ class Study(ABC):
 
     name: ClassVar[str]
     """Name on the command line."""
+
+    @property
+    def headline(self) -> str:
+        """First line of the docstring, without indentation."""
+        return (inspect.getdoc(self) or "").partition("\n")[0]
 
     @abstractmethod
     def design(self, scale: Scale) -> Design:
