@@ -70,11 +70,11 @@ def _measure_without_tail(rounds: int) -> Iterator[BenchmarkResult]:
         )  # fmt: skip
 
 
-def untrained_evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
+def untrained_evaluator(name: str, settings: dict[str, Any], seed: int = 0) -> NetworkEvaluator:
     """Return an evaluator with an untrained network for the game `name`."""
     game = parse_game(name)
     network_settings = NETWORKS[settings["name"]].model_validate(settings)
-    return NetworkEvaluator(build_network(network_settings, game, seed=0), game)
+    return NetworkEvaluator(build_network(network_settings, game, seed), game)
 
 
 class SelfPlay:
