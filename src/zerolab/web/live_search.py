@@ -223,7 +223,7 @@ class LiveSearch:
         """Return whether the time limit is reached and at least one action has been visited."""
         seconds = self._request.seconds
         is_time_up = seconds is not None and time.perf_counter() - began >= seconds
-        return is_time_up and bool(player.search.visits(_ROW).any())
+        return is_time_up and bool(player.search.root_visits(_ROW).any())
 
     def node(self, path: Sequence[str]) -> TreeNode:
         """Return the tree node at the end of a sequence of moves.
