@@ -16,6 +16,8 @@ from pydantic import Field, model_validator
 from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
 
+_MAX_POSITIONS = 1_000_000_000
+
 
 class WindowSize(VariantSettings):
     """Base class of window sizes, which determine the positions kept after an iteration.
@@ -45,8 +47,7 @@ class WindowSize(VariantSettings):
         """Return the earliest iteration with positions in the window after `iteration`.
 
         `count_positions` returns the number of positions of an iteration and is called only if
-        necessary.
-        If equal positions are merged, even earlier iterations affect the window.
+        necessary. If equal positions are merged, even earlier iterations affect the window.
         """
         oldest, size, later = self.oldest_iteration(iteration), float("inf"), 0
         while iteration >= oldest and later < size:
@@ -110,7 +111,7 @@ class PositionsWindow(WindowSize):
 
     name: Literal["positions"] = "positions"
 
-    size: int = Field(default=2_000_000, ge=1, le=1_000_000_000)
+    size: int = Field(default=2_000_000, ge=1, le=_MAX_POSITIONS)
     """Number of positions kept. [Clausen2021], baseline: 2,000,000."""
 
     def max_positions(self, iteration: int, total: int) -> int:
@@ -129,7 +130,7 @@ class PowerLawWindow(WindowSize):
 
     name: Literal["power_law"] = "power_law"
 
-    c: int = Field(default=250_000, ge=1, le=1_000_000_000)
+    c: int = Field(default=250_000, ge=1, le=_MAX_POSITIONS)
     """Number of positions up to which all are kept. [Wu2019]: 250,000."""
 
     alpha: float = Field(default=0.75, gt=0, le=1)
@@ -147,9 +148,6 @@ class PowerLawWindow(WindowSize):
 
 
 WINDOWS.add("power_law", PowerLawWindow)
-
-
-_MAX_POSITIONS = 1_000_000_000
 
 
 class SlowWindow(WindowSize):
