@@ -110,7 +110,8 @@ def test_growing_trees_keep_their_waiting_leaves():
     check_tree(search, 0)
 
 
-# One set of compiled kernels for two tests; the first reaches no end of a game.
+# Shared by two tests, so that their kernels are compiled once. No simulation of the first test
+# reaches the end of a game.
 DRAWS_AND_PROOFS = {"draw_value": 0.3, "proven_values": True}
 
 

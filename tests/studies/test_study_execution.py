@@ -1,4 +1,4 @@
-"""Work on studies: shared runs, waiting, progress and results."""
+"""Execution of studies: shared runs, waiting, progress and results."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def list_studies(
     print_table(table_console(), table)
 
 
-def find_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
     """Return the function of a study, or `list_studies`, with the full name and the arguments."""
     if not arguments or arguments[0].startswith("-"):
         return list_studies, "study", arguments

@@ -18,7 +18,7 @@ from zerolab.play.match import Match
 from zerolab.play.pair_results import (
     CycleStatistics,
     Floats,
-    GameStatistics,
+    GameCounts,
     GoodnessOfFit,
     PairResult,
     cross_table,
@@ -84,7 +84,7 @@ class MatchReport:
 
     pair: PairResult
     """Result of the pair of agents, with A first."""
-    statistics: GameStatistics
+    statistics: GameCounts
     elo: EloDifference
     """Elo of A minus Elo of B."""
     elo_model: EloDifference
@@ -140,13 +140,13 @@ class MatchReport:
         return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
 
 
-def _repetition(counts: GameStatistics) -> str:
+def _repetition(counts: GameCounts) -> str:
     has_repeats = counts.distinct_count < counts.game_count
     note = f": repeated games count once in intervals and Elo; {_VARIETY_HINT}"
     return note if has_repeats else ""
 
 
-def _forfeits(counts: GameStatistics) -> list[str]:
+def _forfeits(counts: GameCounts) -> list[str]:
     return [
         f"{name} forfeited {games} {'game' if games == 1 else 'games'}"
         for name, games in counts.forfeit_counts.items()
@@ -171,7 +171,7 @@ class TournamentReport:
 
     tournament: Tournament
     ratings: Ratings
-    statistics: GameStatistics
+    statistics: GameCounts
     pairs: list[PairResult]
     table: Floats
     """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
@@ -329,7 +329,7 @@ class TournamentReport:
         return lines
 
 
-def _first_player_interval(counts: GameStatistics) -> Interval:
+def _first_player_interval(counts: GameCounts) -> Interval:
     return wilson_interval(counts.first_player_score.score_rate, counts.distinct_count)
 
 

@@ -19,7 +19,7 @@ from zerolab.core.registry import Registry
 _MAX_POSITIONS = 1_000_000_000
 
 
-class WindowSize(VariantSettings):
+class WindowRule(VariantSettings):
     """Base class of window sizes, which determine the positions kept after an iteration.
 
     Iterations are counted from 1. Positions that were played longest ago leave the window first.
@@ -86,11 +86,11 @@ class Merging(VariantSettings):
         raise NotImplementedError
 
 
-WINDOWS: Registry[type[WindowSize]] = Registry("window")
+WINDOWS: Registry[type[WindowRule]] = Registry("window")
 MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
-class IterationsWindow(WindowSize):
+class IterationsWindow(WindowRule):
     """Keep the positions of the latest iterations; a plain number in the settings selects this."""
 
     name: Literal["iterations"] = "iterations"
@@ -106,7 +106,7 @@ class IterationsWindow(WindowSize):
 WINDOWS.add("iterations", IterationsWindow)
 
 
-class PositionsWindow(WindowSize):
+class PositionsWindow(WindowRule):
     """Keep a constant number of the latest positions [Clausen2021]."""
 
     name: Literal["positions"] = "positions"
@@ -121,7 +121,7 @@ class PositionsWindow(WindowSize):
 WINDOWS.add("positions", PositionsWindow)
 
 
-class PowerLawWindow(WindowSize):
+class PowerLawWindow(WindowRule):
     """Keep c * (1 + beta * ((N / c)^alpha - 1) / alpha) of N positions played so far [Wu2019].
 
     The size is a linear function of N^alpha. The window keeps all of the first c positions, and
@@ -150,7 +150,7 @@ class PowerLawWindow(WindowSize):
 WINDOWS.add("power_law", PowerLawWindow)
 
 
-class SlowWindow(WindowSize):
+class SlowWindow(WindowRule):
     """Keep a number of positions that grows linearly between two iterations [Clausen2021].
 
     The examples of the first, weak networks leave the window early.

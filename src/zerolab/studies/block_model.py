@@ -108,14 +108,14 @@ class BlockModel:
     """Degrees of freedom of the error variance: runs minus variants minus blocks plus 1."""
     block_variance: float
     """Variance of the blocks."""
-    blocks: int
+    block_count: int
     """Number of seeds."""
 
     def mean(self, variant: Hashable) -> StudentEstimate:
         """Return the mean of a variant, whose error includes that of the blocks."""
         index = self.variants.index(variant)
         error = math.sqrt(self.variance * self.unscaled[index, index])
-        return StudentEstimate(float(self.means[index]), error, self.blocks - 1)
+        return StudentEstimate(float(self.means[index]), error, self.block_count - 1)
 
     def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
         """Return a weighted sum of means; the weights of the variants must add up to 0.
