@@ -141,9 +141,10 @@ def fit_blocks(values: Values) -> BlockModel:
     if not variants or not all(values.values()):
         raise ValueError("expected at least one run per variant")
     seeds = list(dict.fromkeys(seed for by_seed in values.values() for seed in by_seed))
-    table = np.array([[values[each].get(seed, np.nan) for each in variants] for seed in seeds])
-    fit = _Fit(table)
-    runs = fit.runs
+    present = np.array([[seed in values[variant] for variant in variants] for seed in seeds])
+    table = np.array([[values[variant].get(seed, 0.0) for variant in variants] for seed in seeds])
+    runs = int(present.sum())
+    fit = _Fit(table, present)
     freedom = runs - len(variants) - len(seeds) + _components(values, seeds)
     ratio = fit.best_ratio() if freedom > 0 and len(seeds) > 1 else 0.0
     means, unscaled, squares = fit.at(ratio)
@@ -172,17 +173,22 @@ class _Fit:
     I - ratio / (1 + ratio n) 11'.
     """
 
-    def __init__(self, table: NDArray[np.float64]) -> None:
-        """Prepare float64[blocks, variants], with NaN for missing runs."""
-        present = ~np.isnan(table)
-        self.runs = int(present.sum())
+    def __init__(self, table: NDArray[np.float64], present: NDArray[np.bool_]) -> None:
+        """Prepare a table, float64[blocks, variants], with 0 where a run is not `present`."""
+        self._values = table
         self._present = present.astype(np.float64)
-        self._values = np.where(present, table, 0.0)
         self._sizes = self._present.sum(axis=1)
+        self._freedom = int(present.sum()) - present.shape[1]
 
     def at(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return the means, their unscaled covariance, and the weighted sum of squared errors."""
-        return self._solve(self._information(ratio), ratio)
+        weights = ratio / (1.0 + ratio * self._sizes)
+        weighted = self._present * weights[:, None]
+        unscaled = np.linalg.inv(np.diag(self._present.sum(axis=0)) - self._present.T @ weighted)
+        means = unscaled @ (self._values.sum(axis=0) - self._values.sum(axis=1) @ weighted)
+        residuals = self._values - self._present * means
+        squares = (residuals**2).sum() - weights @ residuals.sum(axis=1) ** 2
+        return means, unscaled, float(squares)
 
     def best_ratio(self) -> float:
         """Return the ratio that maximises the restricted likelihood."""
@@ -195,36 +201,9 @@ class _Fit:
 
     def _deviance(self, ratio: float) -> float:
         """Return minus twice the restricted log-likelihood, up to a constant."""
-        information = self._information(ratio)
-        squares = max(self._solve(information, ratio)[2], 1e-300)
-        log_determinant = float(np.log1p(ratio * self._sizes).sum())
-        freedom = self.runs - len(information)
-        return (
-            freedom * math.log(squares) + log_determinant + float(np.linalg.slogdet(information)[1])
-        )
-
-    def _information(self, ratio: float) -> NDArray[np.float64]:
-        """Return X' V^-1 X, where X assigns runs to variants."""
-        weighted = self._present * self._weights(ratio)[:, None]
-        information: NDArray[np.float64] = np.diag(self._present.sum(axis=0))
-        return information - self._present.T @ weighted
-
-    def _solve(
-        self, information: NDArray[np.float64], ratio: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """Return what `at` returns, given X' V^-1 X."""
-        weights = self._weights(ratio)
-        moments = self._values.sum(axis=0) - (weights * self._values.sum(axis=1)) @ self._present
-        unscaled = np.asarray(np.linalg.inv(information), np.float64)
-        means = unscaled @ moments
-        residuals = self._values - self._present * means
-        squares = float((residuals**2).sum() - weights @ residuals.sum(axis=1) ** 2)
-        return means, unscaled, squares
-
-    def _weights(self, ratio: float) -> NDArray[np.float64]:
-        """Return ratio / (1 + ratio n) of each block."""
-        weights: NDArray[np.float64] = ratio / (1.0 + ratio * self._sizes)
-        return weights
+        _, unscaled, squares = self.at(ratio)
+        log_determinants = np.log1p(ratio * self._sizes).sum() - np.linalg.slogdet(unscaled)[1]
+        return float(self._freedom * math.log(max(squares, 1e-300)) + log_determinants)
 
 
 class GamesModel(NamedTuple):
