@@ -1,6 +1,6 @@
 """Agent files: agreement with their runs, and refusal of invalid files.
 
-All tests share runs that are trained once per module.
+The tests stay in one file because they share runs that are trained once per module.
 """
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ def test_name_includes_the_digest(work):
     assert parse_agent(str(work / "agent.zerolab")).name == name
     assert parse_agent(name) == parse_agent("file:agent.zerolab") == parse_agent("agent.zerolab")
     assert parse_agent(f"{name}?simulations=9").name == f"{name}?simulations=9"
+    # Worker processes receive agents in this way.
     assert pickle.loads(pickle.dumps(parse_agent(name))) == parse_agent(name)
     first, second = parse_agents(["agent.zerolab", "agent.zerolab"])
     assert second.name == f"{first.name} #2"

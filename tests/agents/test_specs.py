@@ -164,7 +164,7 @@ def test_options_change_the_search():
     player.start(1)
     state = compiled_rules.start(GAME)[None]
     player.choose(np.zeros(1, int), state, np.zeros(1, np.uint64))
-    assert player.search.visits(np.zeros(1, int)).sum() == 9
+    assert player.search.root_visits(np.zeros(1, int)).sum() == 9
 
 
 def test_players_have_no_self_play_noise(runs):

@@ -118,7 +118,7 @@ def test_search_analysis_finds_win(run):
     position = zerolab.Position.start(GAME)
     for move in ("a1", "b1", "a2", "b2"):
         position = position.play(move)
-    for agent in ("mcts:300", f"{run.path}?simulations=300"):
+    for agent in ("mcts:300?tie_break=random", f"{run.path}?simulations=300"):
         analysis = zerolab.analyse(position, agent, seed=3)
         assert analysis.best.name == "a3"
         assert analysis.principal_variation[0] == "a3"

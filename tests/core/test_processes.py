@@ -119,8 +119,8 @@ def test_all_cores_are_available_without_affinity_or_control_groups(machine, mon
     assert available_cores() == 12
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind threads")
-def test_on_one_core_limits_threads_until_exit():
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot pin threads")
+def test_pinning_to_one_core_limits_threads_until_exit():
     before, core_counts = os.sched_getaffinity(0), []
     with pinned_to_one_core():
         thread = threading.Thread(target=lambda: core_counts.append(available_cores()))

@@ -28,7 +28,9 @@ def test_first_different_node_is_named():
     assert set(local.software) == {"zerolab", "python", "torch", "numpy", "numba", "code"}
     assert local.hardware["precision"] in ("float32", "bfloat16")
     other = local._replace(software={**local.software, "torch": "0.1", "numba": "0.1"})
-    difference = f"node b has torch 0.1 instead of {local.software['torch']}"
+    difference = (
+        f"node b differs from this machine (torch 0.1 instead of {local.software['torch']})"
+    )
     with pytest.raises(UserError, match=re.escape(difference)):
         require_equal_properties([("a", local), ("b", other), ("c", other)], local)
 
@@ -37,7 +39,9 @@ def test_nodes_need_equal_hardware():
     local = node_properties(cpu_precision_name)
     one, other = (local._replace(hardware={"GPU": kind}) for kind in ("A100", "H100"))
     require_equal_properties([("a", one), ("b", one)], local)
-    with pytest.raises(UserError, match="node c has GPU H100 instead of A100"):
+    with pytest.raises(
+        UserError, match=r"node c differs from the first node \(GPU H100 instead of A100\)"
+    ):
         require_equal_properties([("a", one), ("b", one), ("c", other)], local)
 
 

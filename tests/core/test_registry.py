@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import count
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_foreign_messages_become_one_line() -> None:
     assert len(one_line("x" * 5000)) < 400
 
 
-LAYERS = ("games", "search", "networks", "agents", "training", "studies")
+LAYERS = get_args(Layer)
 
 
 @pytest.fixture
@@ -115,6 +116,6 @@ def test_plugins_are_imported(announce: Path, layer: Layer) -> None:
 def test_broken_plugin_is_named_in_error(announce: Path, source: str, reason: str) -> None:
     announce.write_text(source)
     with pytest.raises(UserError) as caught:
-        load_plugins("studies")
-    start = 'the plug-in "mine" (added) of zerolab.studies cannot be loaded: '
+        load_plugins("papers")
+    start = 'the plug-in "mine" (added) of zerolab.papers cannot be loaded: '
     assert str(caught.value) == start + reason

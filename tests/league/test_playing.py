@@ -60,7 +60,7 @@ def played_alone(values, number):
         search.set_root(np.array([0]), compiled_rules.start(GAME)[None])
         searches.append(search)
     slot, moves = np.array([0]), []
-    while searches[0].outcomes(slot)[0] == ONGOING:
+    while searches[0].root_outcomes(slot)[0] == ONGOING:
         mover = searches[len(moves) % 2]
         keys = (
             streams.stream_keys(5, 0, np.array([number]), np.array([len(moves)]), purpose)

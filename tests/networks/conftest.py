@@ -1,3 +1,5 @@
+"""Small networks, untrained and trained, for the tests of networks."""
+
 from __future__ import annotations
 
 import copy

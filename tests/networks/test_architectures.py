@@ -1,3 +1,5 @@
+"""Architectures: shapes, hand-counted parameters, seeds and gates."""
+
 from __future__ import annotations
 
 from itertools import product

@@ -83,15 +83,13 @@ def test_outputs_do_not_depend_on_the_batch(trained, game, states, precision):
         np.testing.assert_allclose(fewer_values, values[:count], rtol=0, atol=tolerance)
 
 
-def test_buckets_are_few_and_waste_little():
+def test_padded_batch_sizes_are_few_and_waste_little():
     counts = range(1, 2049)
-    buckets = [padded_batch_size(count) for count in counts]
-    assert all(
-        count <= size <= count * 17 / 16 for count, size in zip(counts, buckets, strict=True)
-    )
-    assert buckets == sorted(buckets)
-    assert len(set(buckets)) == 32 + 6 * 16
-    assert all(padded_batch_size(size) == size for size in buckets)
+    sizes = [padded_batch_size(count) for count in counts]
+    assert all(count <= size <= count * 17 / 16 for count, size in zip(counts, sizes, strict=True))
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 32 + 6 * 16
+    assert all(padded_batch_size(size) == size for size in sizes)
 
 
 def test_evaluator_is_a_snapshot(trained, game, states):

@@ -47,13 +47,13 @@ def test_probed_bounds_were_stored_for_that_state(entries):
                 lows, highs, moves = zip(*stored_bounds[other], strict=True)
                 assert probed_other.low in lows
                 assert probed_other.high in highs
-                assert probed_other.move in moves
+                assert probed_other.cutoff_move in moves
             else:
                 assert (probed_other.low, probed_other.high) == (
                     tables.LOWEST_VALUE,
                     tables.HIGHEST_VALUE,
                 )
-                assert probed_other.move == tables.NO_MOVE
+                assert probed_other.cutoff_move == tables.NO_MOVE
 
 
 def test_entry_with_larger_effort_is_kept():

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_up_runs import alike, design_of, made_up_run
+from scipy.stats import spearmanr
 
 from zerolab.papers.elo import (
     RunElos,
@@ -47,6 +48,14 @@ def test_rank_correlation_agrees_with_hand_computed_values():
     # Ranks 1 2 3 4 and 2 1 4 3: 1 - 6 * 4 / (4 * 15).
     assert rank_correlation(exactly((1, 2), (2, 1), (3, 9), (4, 5))) == pytest.approx(0.6)
     assert rank_correlation(exactly((1, 5), (2, 5))) == 0
+
+
+def test_rank_correlation_of_ties_agrees_with_scipy():
+    random = np.random.default_rng(2)
+    for _ in range(20):
+        pairs = random.integers(0, 4, (9, 2)).astype(float)
+        expected = float(spearmanr(*pairs.T).statistic)
+        assert rank_correlation(exactly(*pairs.tolist())) == pytest.approx(expected)
 
 
 def test_measurement_errors_reduce_the_correlation_to_the_attainable_one():

@@ -92,7 +92,7 @@ def test_players_of_match_do_not_share_trees():
         if ply % 2 == 0:
             keys = np.zeros(1, np.uint64)
             chosen = again.choose(np.zeros(1, int), position.state[None], keys)[0]
-            visits = again.search.visits(np.zeros(1, int))[0]
+            visits = again.search.root_visits(np.zeros(1, int))[0]
             assert visits[action] == visits[chosen]
         again.advance(np.zeros(1, int), np.array([action]))
         position = position.play(action)

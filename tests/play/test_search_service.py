@@ -64,7 +64,7 @@ def test_results_agree_with_separate_searches():
         search.set_root(slot, state[None])
         search.start_search(slot, *keys)
         search.run()
-        assert (results.visits[row] == search.visits(slot)[0]).all()
+        assert (results.visits[row] == search.root_visits(slot)[0]).all()
         assert (results.policies[row] == search.policies(slot)[0]).all()
         assert results.root_values[row] == search.root_values(slot)[0]
         searched = results.visits[row] > 0

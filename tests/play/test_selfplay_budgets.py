@@ -33,7 +33,7 @@ def policies(states, simulations):
     search.set_root(slots, states)
     search.start_search(slots, *np.zeros((2, len(states)), np.uint64))
     search.run()
-    visits = search.visits(slots)
+    visits = search.root_visits(slots)
     return (visits / visits.sum(axis=1, keepdims=True)).astype(np.float16)
 
 

@@ -15,7 +15,7 @@ from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, rate
 from zerolab.ratings.posterior import Posterior
 from zerolab.ratings.rating_report import ratings_json
 from zerolab.ratings.results import GameResult, connected_groups, synthetic_tournament, tally
-from zerolab.ratings.sprt import Sprt, cumulative_pair_counts
+from zerolab.ratings.sprt import Sprt, cumulative_pair_counts, log_likelihood_ratio
 
 
 def elos(ratings):
@@ -145,7 +145,8 @@ def test_match_and_sequential_test_have_same_elo_scale():
     assert ratings.model.difference("a", "b").elo > 4 * difference.elo
     assert ratings.model.difference("a", "b").los == difference.los
     assert difference.interval.high < 50
-    assert Sprt(0, 50).judge_pairs(cumulative_pair_counts("a", played)[-1]).state == "accept H0"
+    ratio = log_likelihood_ratio(cumulative_pair_counts("a", played)[-1], 0, 50)
+    assert Sprt(0, 50).verdict(float(ratio)).state == "accept H0"
     top = ratings.players[0]
     assert top.elo == pytest.approx(difference.elo / 2)
     assert top.elo_model == pytest.approx(ratings.model.difference("a", "b").elo / 2)

@@ -12,6 +12,11 @@ from zerolab.ratings.results import GameResult
 from zerolab.ratings.sprt import Sprt, cumulative_pair_counts, expected_score, log_likelihood_ratio
 
 
+def verdict_on_pairs(sprt, pairs):
+    """Return the verdict for int[5]: numbers of pairs with 0, 1/2, 1, 3/2 and 2 points."""
+    return sprt.verdict(float(log_likelihood_ratio(pairs, sprt.elo0, sprt.elo1)))
+
+
 def share_accepting_h1(elo, elo0, elo1, *, runs=1000, max_pairs=1500, bias=0.0):
     """Simulate sequential tests on pairs of games, and return the share that accept H1.
 
@@ -47,17 +52,17 @@ def test_error_rates_are_within_bounds(bias):
 
 
 def test_large_difference_is_decided_quickly():
-    verdicts = [Sprt(0, 50).judge_pairs([0, 0, 0, 0, n]).state for n in range(60)]
+    verdicts = [verdict_on_pairs(Sprt(0, 50), [0, 0, 0, 0, n]).state for n in range(60)]
     assert verdicts[0] == "continue"
     assert verdicts[-1] == "accept H1"
-    lost = [Sprt(0, 50).judge_pairs([n, 0, 0, 0, 0]).state for n in range(60)]
+    lost = [verdict_on_pairs(Sprt(0, 50), [n, 0, 0, 0, 0]).state for n in range(60)]
     assert lost[-1] == "accept H0"
 
 
 def test_even_pairs_favour_nearer_hypothesis():
-    assert Sprt(0, 50).judge_pairs([0, 0, 500, 0, 0]).state == "accept H0"
-    assert Sprt(-50, 0).judge_pairs([0, 0, 500, 0, 0]).state == "accept H1"
-    assert Sprt(-20, 20).judge_pairs([3, 7, 11, 7, 3]).llr == pytest.approx(0, abs=1e-9)
+    assert verdict_on_pairs(Sprt(0, 50), [0, 0, 500, 0, 0]).state == "accept H0"
+    assert verdict_on_pairs(Sprt(-50, 0), [0, 0, 500, 0, 0]).state == "accept H1"
+    assert verdict_on_pairs(Sprt(-20, 20), [3, 7, 11, 7, 3]).llr == pytest.approx(0, abs=1e-9)
 
 
 def test_two_scores_give_bernoulli_likelihood_ratio():
@@ -68,7 +73,7 @@ def test_two_scores_give_bernoulli_likelihood_ratio():
 
 
 def test_bounds_follow_wald():
-    verdict = Sprt(0, 10, alpha=0.05, beta=0.1).judge_pairs([0] * 5)
+    verdict = verdict_on_pairs(Sprt(0, 10, alpha=0.05, beta=0.1), [0] * 5)
     assert verdict.llr == 0
     assert verdict.lower == pytest.approx(math.log(0.1 / 0.95))
     assert verdict.upper == pytest.approx(math.log(0.9 / 0.05))
@@ -115,7 +120,7 @@ def test_judge_stops_at_deciding_pair():
     outcomes = np.random.default_rng(2).choice([1, 1, 0, -1], 400).tolist()
     games = games_of_a(outcomes)
     count, verdict = Sprt(0, 50).judge_games("a", games)
-    assert verdict == Sprt(0, 50).judge_pairs(cumulative_pair_counts("a", games[:count])[-1])
+    assert verdict == verdict_on_pairs(Sprt(0, 50), cumulative_pair_counts("a", games[:count])[-1])
     assert verdict.state != "continue"
     assert Sprt(0, 50).judge_games("a", games[: count - 2])[1].state == "continue"
     assert Sprt(0, 50).judge_games("a", [])[1].state == "continue"

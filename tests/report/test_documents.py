@@ -19,7 +19,7 @@ from zerolab.report.document import Document, Heading, Image, Paragraph, Picture
 from zerolab.report.figures import new_figure
 from zerolab.report.html import html_page
 from zerolab.report.interval import Interval, cell_text, p_value_text
-from zerolab.report.markdown import escape_markdown
+from zerolab.report.markdown import escape_markdown, markdown_page
 from zerolab.report.save import save_document
 from zerolab.report.table import Column, Table, table_as_csv
 from zerolab.report.terminal import print_document
@@ -155,6 +155,31 @@ def test_html_page_shows_names_unchanged(saved):
         assert word in parsed.text
     assert "\N{MINUS SIGN}12.3" in parsed.text
     assert parsed.tags.count("circle") == 4  # one interval per claim with data
+
+
+@pytest.mark.parametrize(
+    ("direction", "claimed", "values"),
+    [
+        ("above", "above 10", (10.0, math.inf)),
+        ("below", "below 10", (-math.inf, 10.0)),
+        ("not below", "not below 10 within 1", (9.0, math.inf)),
+        ("not above", "not above 10 within 1", (-math.inf, 11.0)),
+        ("equal to", "equal to 10 within 1", (9.0, 11.0)),
+    ],
+)
+def test_claimed_values_are_shaded_and_stated(direction, claimed, values):
+    tested = claim("tested", 10.0, direction)
+    assert tested.claimed_range == values
+    document = demo([ClaimTable(judge_claims({tested: mean_of([10.0, 12.0, 11.0, 10.5])}))])
+    assert claimed in markdown_page(document)
+    page = html_page(document, {})
+    assert claimed in Page(page).text
+    left, width = map(float, re.findall(r'class="claimed" x="(\S+)" width="(\S+)"', page)[0])
+    (threshold,) = map(float, re.findall(r'class="threshold" x1="(\S+)"', page))
+    assert (left < threshold) == (values[0] < 10.0)
+    assert (left + width > threshold) == (values[1] > 10.0)
+    assert (left >= 0) == math.isfinite(values[0])  # infinite ends are outside the drawing
+    assert (left + width <= 2 * threshold) == math.isfinite(values[1])
 
 
 def test_html_page_embeds_pictures_and_tables(saved):

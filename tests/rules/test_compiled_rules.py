@@ -14,7 +14,6 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
 from zerolab.rules import compiled_rules, rules
-from zerolab.rules import rules as playouts
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.compiled_rules import PerftCount, perft
 from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, State
@@ -55,7 +54,7 @@ def test_playouts_do_not_depend_on_threads_or_batch(monkeypatch: pytest.MonkeyPa
     states = _states(game)
     keys = _keys(len(states))
     expected = compiled_rules.playout_batch(game, states, keys, count=20)
-    monkeypatch.setattr(playouts, "_PLAYOUTS_PER_THREAD", 1)
+    monkeypatch.setattr(rules, "_PLAYOUTS_PER_THREAD", 1)
     for threads in (2, 3, len(states) + 5):
         assert np.array_equal(
             compiled_rules.playout_batch(game, states, keys, 20, threads), expected

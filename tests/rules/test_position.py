@@ -65,7 +65,7 @@ def test_drawing_shows_first_player_as_x() -> None:
     assert np.array_equal(position.board()[3], [1, 0, 1, 0, 0])
 
 
-def test_squares_are_named_by_column_letter_and_row_from_top() -> None:
+def test_cells_are_named_by_column_letter_and_row_from_top() -> None:
     lines = Position.start("othello:4x5").play("a2").render().splitlines()
     assert lines[0] == "  a b c d e"
     assert lines[2] == "2 X X X . .   last move a2"

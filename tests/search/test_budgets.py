@@ -36,7 +36,7 @@ def visits_and_priors_after(slots, states, simulations):
     search.set_root(slots, states)
     search.start_search(slots, *np.zeros((2, len(slots)), np.uint64))
     search.run()
-    return search.visits(slots), search.root_priors(slots)
+    return search.root_visits(slots), search.root_priors(slots)
 
 
 def simulations_to_settle(slot, state, settings):
@@ -72,18 +72,18 @@ def test_settling_agrees_with_new_searches(least):
     states = np.zeros((4, rules.word_count(GAME)), np.uint64)
     search = Search(GAME, SearchSettings(), HashEvaluator(ACTIONS), 4)
     for slot in slots:  # one position per opening move
-        search.set_root(slots[slot : slot + 1], player.search.states(slots[slot : slot + 1]))
+        search.set_root(slots[slot : slot + 1], player.search.root_states(slots[slot : slot + 1]))
     search.advance(slots, slots)
-    states[:] = search.states(slots)
+    states[:] = search.root_states(slots)
     player.search.set_root(slots, states)
     player.choose(slots, states, np.zeros(4, np.uint64))
     times = [simulations_to_settle(slots[:1], states[slot : slot + 1], settings) for slot in slots]
-    assert player.search.visits(slots).sum(axis=1).tolist() == times
+    assert player.search.root_visits(slots).sum(axis=1).tolist() == times
     assert len(set(times)) > 1
     assert min(times) >= least
     for slot, spent in enumerate(times):
         expected, _ = visits_and_priors_after(slots[:1], states[slot : slot + 1], spent)
-        assert (player.search.visits(slots[slot : slot + 1]) == expected).all()
+        assert (player.search.root_visits(slots[slot : slot + 1]) == expected).all()
 
 
 def test_playout_caps_draw_full_searches_from_streams():

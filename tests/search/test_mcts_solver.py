@@ -130,14 +130,15 @@ def test_proven_wins_are_played_out_within_their_distance():
             assert (policies[np.arange(len(slots)), actions] > 0).all()
         else:
             legal = [
-                np.flatnonzero(compiled_rules.legal(game, state)) for state in search.states(slots)
+                np.flatnonzero(compiled_rules.legal(game, state))
+                for state in search.root_states(slots)
             ]
             actions = np.array([random.choice(choices) for choices in legal])
         search.advance(slots, actions)
         remaining[slots] -= 1
         assert (remaining[slots] >= 0).all()
-        finished = search.outcomes(slots) != ONGOING
-        assert (search.outcomes(slots)[finished] == LOSS).all()
+        finished = search.root_outcomes(slots) != ONGOING
+        assert (search.root_outcomes(slots)[finished] == LOSS).all()
         assert ply % 2 == 0 or not finished.any()
         slots = slots[~finished]
     assert not len(slots)
@@ -191,7 +192,7 @@ def search_with_proofs(proven, simulations=30):
 
 
 def test_lost_actions_have_no_policy_mass():
-    visits = search_with_proofs([ONGOING] * 4).visits(FIRST)[0]
+    visits = search_with_proofs([ONGOING] * 4).root_visits(FIRST)[0]
     search = search_with_proofs([WIN, ONGOING, DRAW, WIN])
     expected = visits * [0, 1, 1, 0]
     assert search.policies(FIRST)[0] == pytest.approx(expected / expected.sum())
@@ -211,13 +212,13 @@ def test_unvisited_actions_use_priors_if_all_visited_actions_lose():
 
 def test_selection_avoids_lost_actions():
     search = search_with_proofs([ONGOING] * 4)
-    best = int(search.visits(FIRST)[0].argmax())
+    best = int(search.root_visits(FIRST)[0].argmax())
     search._tree.proven_result[0, 1 + best] = WIN
-    before = search.visits(FIRST)[0]
+    before = search.root_visits(FIRST)[0]
     keys = np.array([7], np.uint64)
     search.start_search(FIRST, keys, keys, 100)
     search.run()
-    gained = search.visits(FIRST)[0] - before
+    gained = search.root_visits(FIRST)[0] - before
     assert gained[best] == 0
     assert gained.sum() == 100
 
@@ -243,10 +244,10 @@ def test_proofs_survive_moves_and_visit_discounting():
         state.tobytes(): proof for state, *proof in zip(*proven_positions(search), strict=True)
     }
     unproven = np.flatnonzero(search._tree.proven_result[:, 0] == ONGOING)
-    actions = search.visits(unproven).argmax(axis=1)
+    actions = search.root_visits(unproven).argmax(axis=1)
     search.advance(unproven, actions)
     keys = streams.stream_keys(1, 0, unproven, unproven, streams.PLAYOUT)
-    ongoing = search.outcomes(unproven) == ONGOING
+    ongoing = search.root_outcomes(unproven) == ONGOING
     search.start_search(unproven[ongoing], keys[ongoing], keys[ongoing], 1)
     compared = 0
     tree = search._tree

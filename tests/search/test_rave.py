@@ -17,7 +17,7 @@ from zerolab.rules.rules import MAX_PLIES
 from zerolab.search.methods import update_statistics
 from zerolab.search.rave import Rave
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.tree import UNSEEN, empty_tree_arrays
+from zerolab.search.tree import UNSEEN, empty_forest, tree_arrays
 
 # Every pair of game and leaf evaluator compiles another set of kernels. Hand-made trees below also
 # have leaves without playout moves.
@@ -146,7 +146,7 @@ COUNT, TOTAL, MEAN = 0, 1, 4
 
 def hand_made_tree():
     """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
-    tree = empty_tree_arrays(1, 13, 2, 5)
+    tree = tree_arrays(empty_forest(1, 13, 2, 5))
     tree.parent[0, 0] = -1
     tree.outcome[0] = UNSEEN
     for node, first in ((0, 1), (1, 4), (5, 7), (9, 10)):

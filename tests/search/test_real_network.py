@@ -47,7 +47,7 @@ def visits_of_games(evaluator, numbers, **settings):
         )
         search.start_search(slots, keys, keys)
         search.run()
-        visits.append(search.visits(slots))
+        visits.append(search.root_visits(slots))
         sample = np.ones(len(slots), np.bool_)
         search.advance(slots, choose_actions(visits[-1], keys, sample))
     return np.array(visits)

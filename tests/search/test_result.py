@@ -79,11 +79,7 @@ def test_node_visits_are_one_plus_child_visits() -> None:
     for path in ([], [3], [4, 0], [0, 4]):
         node = search.node(0, path)
         assert node is not None
-        terminal_visits = sum(child.visits for child in node.children if child.outcome is not None)
-        assert node.visits == 1 + sum(child.visits for child in node.children), (
-            path,
-            terminal_visits,
-        )
+        assert node.visits == 1 + sum(child.visits for child in node.children), path
         assert list(node.children) == sorted(node.children, key=lambda child: -child.visits)
 
 

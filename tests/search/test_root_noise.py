@@ -66,13 +66,13 @@ EQUAL, DIFFERENT = keys_of(np.zeros_like(SLOTS)), keys_of(SLOTS)
 def second_search(settings):
     """Search again after the most visited move, with different noise in every tree."""
     search = searched(settings, EQUAL)
-    move = search.visits(SLOTS[:1]).argmax()
+    move = search.root_visits(SLOTS[:1]).argmax()
     search.advance(SLOTS, np.full(len(SLOTS), move))
     return searched(settings, DIFFERENT, search)
 
 
 def shares_of(search):
-    visits = search.visits(SLOTS)
+    visits = search.root_visits(SLOTS)
     return visits / visits.sum(axis=1, keepdims=True)
 
 
@@ -97,8 +97,8 @@ def effect_of_noise(weight):
     search = Search(GAME, settings_with(inherited_visits=weight), EVALUATOR, len(SLOTS))
     search.set_root(SLOTS, np.repeat(states, 2, axis=0))
     searched(search.settings, EQUAL, search)
-    search.advance(SLOTS, search.visits(SLOTS).argmax(axis=1))
-    ongoing = SLOTS[search.outcomes(SLOTS) == ONGOING]
+    search.advance(SLOTS, search.root_visits(SLOTS).argmax(axis=1))
+    ongoing = SLOTS[search.root_outcomes(SLOTS) == ONGOING]
     search.start_search(ongoing, DIFFERENT[ongoing], DIFFERENT[ongoing])
     search.run()
     shares = shares_of(search)[ongoing]
@@ -115,9 +115,9 @@ def test_discarded_visits_leave_a_bare_root():
     settings = settings_with(inherited_visits=0)
     search = second_search(settings)
     bare = Search(GAME, settings, EVALUATOR, len(SLOTS))
-    bare.set_root(SLOTS, search.states(SLOTS))
+    bare.set_root(SLOTS, search.root_states(SLOTS))
     searched(settings, DIFFERENT, bare)
-    assert (search.visits(SLOTS) == bare.visits(SLOTS)).all()
+    assert (search.root_visits(SLOTS) == bare.root_visits(SLOTS)).all()
     assert (search.root_values(SLOTS) == bare.root_values(SLOTS)).all()
 
 
@@ -125,8 +125,8 @@ def test_visits_are_inherited_without_noise_at_any_weight():
     inherited, discarded = (
         second_search(settings_with(fraction=0, inherited_visits=weight)) for weight in (1, 0)
     )
-    assert (inherited.visits(SLOTS) == discarded.visits(SLOTS)).all()
-    assert inherited.visits(SLOTS).sum() > 60 * len(SLOTS)
+    assert (inherited.root_visits(SLOTS) == discarded.root_visits(SLOTS)).all()
+    assert inherited.root_visits(SLOTS).sum() > 60 * len(SLOTS)
 
 
 @pytest.mark.parametrize("weight", [0.05, 0.3, 0.5, 0.99, 1.0])
@@ -145,6 +145,6 @@ def test_discounted_trees_shrink_and_keep_their_means(weight):
     for b in SLOTS[:5]:
         check_tree(search, b)
     searched(settings_with(fraction=0), DIFFERENT, search)
-    assert (search.visits(SLOTS).sum(axis=1) == int(weight * 60) + 60).all()
+    assert (search.root_visits(SLOTS).sum(axis=1) == int(weight * 60) + 60).all()
     for b in SLOTS[:5]:
         check_tree(search, b)

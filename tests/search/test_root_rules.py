@@ -71,7 +71,7 @@ def test_gumbel_agrees_with_the_naive_twin(noise, considered, simulations, disco
     """Cases include one simulation per action, and fewer simulations than actions."""
     positions = some_positions("connect_four:5x5", 6, plies=20)
     search = searched(gumbel(considered, simulations, discount=discount), positions, noise)
-    policies, visits = search.policies(SLOTS), search.visits(SLOTS)
+    policies, visits = search.policies(SLOTS), search.root_visits(SLOTS)
     moves = search.choose(SLOTS, KEYS, np.zeros(6, bool))
     for i, position in enumerate(positions):
         noise_of_actions = gumbel_noise(KEYS[i]) if noise else np.zeros(5)
@@ -89,7 +89,7 @@ def test_gumbel_agrees_with_the_naive_twin(noise, considered, simulations, disco
 def test_gumbel_visits_every_action_once_with_enough_simulations():
     position = Position.start("connect_four:5x5")
     search = searched(gumbel(16, 5), [position] * 6, True)
-    assert (search.visits(SLOTS) == 1).all()
+    assert (search.root_visits(SLOTS) == 1).all()
     assert len(set(search.choose(SLOTS, KEYS, np.ones(6, bool)))) > 1
 
 
@@ -97,7 +97,7 @@ def test_principal_variation_starts_with_the_gumbel_choice():
     search = searched(gumbel(4, 8), some_positions("connect_four:5x5", 6), False)
     chosen = search.choose(SLOTS, KEYS, np.zeros(6, np.bool_))
     assert [search.result(slot).principal_variation[0] for slot in SLOTS] == chosen.tolist()
-    assert (chosen != search.visits(SLOTS).argmax(axis=1)).any()
+    assert (chosen != search.root_visits(SLOTS).argmax(axis=1)).any()
 
 
 def test_moves_without_gumbel_noise_are_sampled_from_the_policy():
@@ -115,7 +115,7 @@ def test_gumbel_starts_from_bare_roots_and_cannot_be_extended():
     search = searched(gumbel(4, 16), [position], True)
     search.start_search(SLOTS[:1], KEYS[:1], KEYS[:1], 8)
     search.run()
-    assert search.visits(SLOTS[:1]).sum() == 8
+    assert search.root_visits(SLOTS[:1]).sum() == 8
     search.advance(SLOTS[:1], np.array([2]))
     assert search._tree.node_count[0] == 1
     with pytest.raises(ValueError, match="plans all simulations"):
@@ -162,15 +162,15 @@ FORCED = {
 def test_visited_children_of_noisy_roots_get_forced_playouts():
     positions = some_positions("connect_four:5x5", 6, plies=10)
     search = searched(validate(SearchSettings, FORCED), positions, True)
-    visits, priors = search.visits(SLOTS), search.root_priors(SLOTS)
+    visits, priors = search.root_visits(SLOTS), search.root_priors(SLOTS)
     forced = np.floor(np.sqrt(4 * priors * 59))
     assert (visits[visits > 0] >= forced[visits > 0]).all()
     plain = searched(
         validate(SearchSettings, {**FORCED, "root": {"name": "puct"}}), positions, True
     )
-    assert (plain.visits(SLOTS) < np.minimum(forced, visits)).any()
+    assert (plain.root_visits(SLOTS) < np.minimum(forced, visits)).any()
     quiet = searched(validate(SearchSettings, FORCED), positions, False)
-    assert (quiet.policies(SLOTS) == (quiet.visits(SLOTS) / 60).astype(np.float32)).all()
+    assert (quiet.policies(SLOTS) == (quiet.root_visits(SLOTS) / 60).astype(np.float32)).all()
 
 
 def pruned_by_hand(visits, values, priors, c, k, lost=()):
@@ -209,7 +209,7 @@ def test_policy_pruning_removes_forced_playouts_but_spares_the_best_move():
         assert pruned[visits[i].argmax()] == visits[i].max()
         changed += sum(pruned) < 60
     assert changed > 2
-    assert (search.visits(SLOTS).sum(axis=1) == 60).all()
+    assert (search.root_visits(SLOTS).sum(axis=1) == 60).all()
 
 
 def test_policy_pruning_ignores_proven_losses():

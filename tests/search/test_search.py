@@ -85,7 +85,9 @@ def test_trees_do_not_influence_each_other(name):
     together = run(game, settings, HashEvaluator(rules.action_count(game)), positions)
     for i, position in enumerate(positions):
         alone = run(game, settings, HashEvaluator(rules.action_count(game)), [position])
-        assert (alone.visits(np.zeros(1, int))[0] == together.visits(np.array([i]))[0]).all()
+        assert (
+            alone.root_visits(np.zeros(1, int))[0] == together.root_visits(np.array([i]))[0]
+        ).all()
 
 
 @pytest.mark.parametrize("deduplicate", [True, False])
@@ -103,7 +105,7 @@ def test_deduplication_and_cache_change_only_the_work(deduplicate, cache):
     settings = SearchSettings(simulations=50, deduplicate=deduplicate, cache=cache)
     saving = run(game, settings, evaluator, positions)
     slots = np.arange(10)
-    assert (plain.visits(slots) == saving.visits(slots)).all()
+    assert (plain.root_visits(slots) == saving.root_visits(slots)).all()
     assert (plain.root_values(slots) == saving.root_values(slots)).all()
     counts = saving.counts
     assert counts["evaluated"] == sum(evaluator.calls)
@@ -125,7 +127,7 @@ def test_simulations_equal_root_visits(simulations):
         UniformEvaluator(37),
         [Position.start(game)],
     )
-    visits = search.visits(np.zeros(1, int))[0]
+    visits = search.root_visits(np.zeros(1, int))[0]
     assert visits.sum() == simulations
     assert search.counts["simulations"] == simulations
 
@@ -138,7 +140,7 @@ def test_only_legal_actions_are_visited(name):
         game, SearchSettings(simulations=9), HashEvaluator(rules.action_count(game)), positions
     )
     for i, position in enumerate(positions):
-        visits = search.visits(np.array([i]))[0]
+        visits = search.root_visits(np.array([i]))[0]
         assert visits[~position.legal_mask].sum() == 0
         assert visits.sum() == 9
 
@@ -157,7 +159,7 @@ class PeakedEvaluator:
 def test_first_simulation_follows_the_prior():
     start = Position.start("connect_four:6x7")
     search = run(start.game, SearchSettings(simulations=1), PeakedEvaluator(7, 4), [start])
-    assert search.visits(np.zeros(1, int))[0].argmax() == 4
+    assert search.root_visits(np.zeros(1, int))[0].argmax() == 4
 
 
 @pytest.mark.parametrize("weight", [np.nan, np.inf, 0.0])
@@ -203,7 +205,7 @@ def test_search_blocks_a_win():
     for move in ("0", "3", "1", "4", "6", "5"):
         position = position.play(move)
     search = run(position.game, SearchSettings(simulations=800), UniformEvaluator(7), [position])
-    assert search.visits(np.zeros(1, int))[0].argmax() == 2
+    assert search.root_visits(np.zeros(1, int))[0].argmax() == 2
 
 
 def tree_of(search, b):
@@ -234,7 +236,7 @@ def test_subtree_of_the_played_move_is_kept(name):
     slots = np.arange(3)
     positions = [Position.start(game)] * 3
     for ply in range(8):
-        visits = search.visits(slots)
+        visits = search.root_visits(slots)
         inherited = visits.max(axis=1)
         actions = visits.argmax(axis=1)
         search.advance(slots, actions)
@@ -243,12 +245,12 @@ def test_subtree_of_the_played_move_is_kept(name):
             break
         for b in slots:
             check_tree(search, b)
-            assert (search.states(np.array([b]))[0] == positions[b].state).all()
+            assert (search.root_states(np.array([b]))[0] == positions[b].state).all()
         assert (search._tree.visits[slots, 0] == inherited).all()
         keys = streams.stream_keys(1, 0, slots, slots + ply, streams.PLAYOUT)
         search.start_search(slots, keys, keys)
         search.run()
-        assert (search.visits(slots).sum(axis=1) == inherited - 1 + 50).all()
+        assert (search.root_visits(slots).sum(axis=1) == inherited - 1 + 50).all()
     assert ply >= 3
 
 
@@ -258,7 +260,7 @@ def test_moves_start_bare_roots_without_tree_reuse():
     search = run(game, settings, HashEvaluator(5), [Position.start(game)])
     search.advance(np.zeros(1, int), np.array([2]))
     assert search._tree.node_count[0] == 1
-    assert (search.states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
+    assert (search.root_states(np.zeros(1, int))[0] == Position.start(game).play(2).state).all()
 
 
 def test_fresh_noise_is_added_only_at_roots():
@@ -275,7 +277,7 @@ def test_fresh_noise_is_added_only_at_roots():
         keys = streams.stream_keys(7, 0, slots, np.full(400, ply), streams.ROOT_NOISE)
         search.start_search(slots, keys, keys)
         search.run()
-        clean = evaluator.evaluate(search.states(slots[:1]))[0][0]
+        clean = evaluator.evaluate(search.root_states(slots[:1]))[0][0]
         clean = clean / clean.sum()
         priors = search.root_priors(slots)
         noise = (priors - 0.75 * clean) / 0.25
@@ -292,7 +294,7 @@ def test_uct_visits_every_action_before_revisiting():
     for simulations in (8, 9, 16):
         settings = MCTS.model_copy(update={"simulations": simulations})
         search = run(start.game, settings, UniformEvaluator(8), [start])
-        visits = search.visits(np.zeros(1, int))[0]
+        visits = search.root_visits(np.zeros(1, int))[0]
         assert visits.min() >= 1
         assert visits.sum() == simulations
 
@@ -304,8 +306,8 @@ def test_playouts_depend_only_on_their_stream():
         run(positions[0].game, settings, UniformEvaluator(17), positions, key) for key in (1, 1, 2)
     )
     slots = np.arange(3)
-    assert (first.visits(slots) == repeated.visits(slots)).all()
-    assert (first.visits(slots) != other.visits(slots)).any()
+    assert (first.root_visits(slots) == repeated.root_visits(slots)).all()
+    assert (first.root_visits(slots) != other.root_visits(slots)).any()
 
 
 def test_sampled_actions_follow_the_visits():

@@ -71,7 +71,7 @@ def test_simulations_and_noise_can_differ_between_trees():
     simulations = np.array([5, 30, 17, 60], np.int32)
     search.start_search(SLOTS, KEYS, KEYS, simulations, np.array([True, False, True, False]))
     search.run()
-    assert (search.visits(SLOTS).sum(axis=1) == simulations).all()
+    assert (search.root_visits(SLOTS).sum(axis=1) == simulations).all()
     priors = search.root_priors(SLOTS)
     raw, _ = HashEvaluator(5).evaluate(np.array([position.state for position in positions]))
     shares = raw / raw.sum(axis=1, keepdims=True)
@@ -82,16 +82,16 @@ def test_extended_searches_equal_uninterrupted_ones():
     search, _ = prepared(SearchSettings(simulations=50))
     search.start_search(SLOTS, KEYS, KEYS)
     search.run()
-    whole = search.visits(SLOTS), search.root_values(SLOTS)
+    whole = search.root_visits(SLOTS), search.root_values(SLOTS)
     search, _ = prepared(SearchSettings(simulations=20))
     search.start_search(SLOTS, KEYS, KEYS)
     search.run()
     search.extend(SLOTS[1:3], np.array([30, 10], np.int32))
     search.run()
-    assert (search.visits(SLOTS).sum(axis=1) == [20, 50, 30, 20]).all()
+    assert (search.root_visits(SLOTS).sum(axis=1) == [20, 50, 30, 20]).all()
     search.extend(np.array([0, 2, 3]), np.array([30, 20, 30], np.int32))
     search.run()
-    assert (search.visits(SLOTS) == whole[0]).all()
+    assert (search.root_visits(SLOTS) == whole[0]).all()
     assert (search.root_values(SLOTS) == whole[1]).all()
 
 
@@ -120,7 +120,7 @@ def test_policies_are_visit_shares_and_moves_follow_them():
     search.run()
     policies = search.policies(SLOTS)
     assert policies.dtype == np.float32
-    assert (policies == (search.visits(SLOTS) / 40).astype(np.float32)).all()
+    assert (policies == (search.root_visits(SLOTS) / 40).astype(np.float32)).all()
     chosen = search.choose(SLOTS, KEYS, np.zeros(4, bool))
     assert (policies[SLOTS, chosen] == policies.max(axis=1)).all()
     assert np.isnan(search.root_draws(SLOTS)).all()
@@ -137,7 +137,7 @@ def visits_of_mcts(trees=TREES, key=0):
     start = Position.start("connect_four:8x8")
     settings = mcts_settings(SIMULATIONS).model_copy(update={"tie_break": "random"})
     search = run(start.game, settings, UniformEvaluator(COLUMNS), [start] * trees, key)
-    return search.visits(np.arange(trees))
+    return search.root_visits(np.arange(trees))
 
 
 def test_random_ties_visit_all_actions_equally_often():
@@ -159,5 +159,5 @@ def test_random_ties_depend_only_on_their_stream():
 def test_first_tie_break_never_visits_the_last_columns():
     """Evaluation opponents therefore need random tie-breaks."""
     start, settings = Position.start("connect_four:8x8"), SearchSettings(simulations=SIMULATIONS)
-    visits = run(start.game, settings, UniformEvaluator(COLUMNS), [start]).visits(SLOTS[:1])[0]
+    visits = run(start.game, settings, UniformEvaluator(COLUMNS), [start]).root_visits(SLOTS[:1])[0]
     assert visits.tolist() == [1] * SIMULATIONS + [0] * (COLUMNS - SIMULATIONS)

@@ -70,7 +70,7 @@ def test_virtual_losses_leave_no_trace_in_visits_and_means(leaves, saving, disco
     options = {"cache": 1000} if saving else {"deduplicate": False}
     search_settings = settings(leaves, discount=discount, **options)
     search = run(positions[0].game, search_settings, HashEvaluator(5), positions)
-    assert (search.visits(np.arange(3)).sum(axis=1) == 90).all()
+    assert (search.root_visits(np.arange(3)).sum(axis=1) == 90).all()
     tree = search._tree
     for b in range(3):
         check_tree(search, b)
@@ -89,7 +89,7 @@ def test_batches_are_filled_and_results_repeat():
     assert max(evaluator.calls) == 16
     assert np.median(evaluator.calls) == 16
     repeated = run(position.game, search_settings, HashEvaluator(7), [position])
-    assert (search.visits(SLOT) == repeated.visits(SLOT)).all()
+    assert (search.root_visits(SLOT) == repeated.root_visits(SLOT)).all()
     assert search.root_values(SLOT) == repeated.root_values(SLOT)
 
 
@@ -99,18 +99,19 @@ def test_trees_do_not_influence_each_other():
     together = run(positions[0].game, search_settings, HashEvaluator(5), positions)
     for i in (0, 7, 39):
         alone = run(positions[0].game, search_settings, HashEvaluator(5), [positions[i]])
-        assert (alone.visits(SLOT)[0] == together.visits(np.array([i]))[0]).all()
+        assert (alone.root_visits(SLOT)[0] == together.root_visits(np.array([i]))[0]).all()
 
 
 def test_growing_trees_keep_their_waiting_leaves():
     position = some_positions("connect_four:6x7", 1)[0]
     search = run(position.game, settings(50, simulations=1500), HashEvaluator(7), [position])
     assert search._tree.node_count[0] > 1024
-    assert search.visits(SLOT).sum() == 1500
+    assert search.root_visits(SLOT).sum() == 1500
     check_tree(search, 0)
 
 
-# One set of compiled kernels for two tests; the first reaches no end of a game.
+# Shared by two tests, so that their kernels are compiled once. No simulation of the first test
+# reaches the end of a game.
 DRAWS_AND_PROOFS = {"draw_value": 0.3, "proven_values": True}
 
 

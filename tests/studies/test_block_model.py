@@ -30,6 +30,7 @@ def without(values, missing):
     }
 
 
+@pytest.mark.filterwarnings("ignore:Random effects covariance", "ignore:The MLE may be on the")
 @pytest.mark.parametrize(
     "missing",
     [(), {("baseline", 0), ("baseline", 5), ("rollout", 1), ("wrora", 2), ("wrora", 3)}],

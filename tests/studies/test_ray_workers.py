@@ -194,7 +194,7 @@ def is_alive(process):
 
 def test_nodes_with_another_version_are_named(tmp_path, cluster, monkeypatch):
     monkeypatch.setattr(ray_cluster, "code_digest", lambda: "0123456789")
-    expected = r"node [\d.]+ has code \S+ instead of 01234567"
+    expected = r"node [\d.]+ differs from this machine \(code \S+ instead of 01234567\)"
     with pytest.raises(UserError, match=expected), RayWorkers(cluster.address, tmp_path):
         pass
 

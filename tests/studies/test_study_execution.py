@@ -1,4 +1,4 @@
-"""Work on studies: shared runs, waiting, progress and results."""
+"""Execution of studies: shared runs, waiting, progress and results."""
 
 from __future__ import annotations
 
@@ -118,6 +118,24 @@ def test_tournament_waits_for_players_of_other_parts(tmp_path):
     assert apart.perform_all(Reusing(), lambda view: None) == {}
     assert apart.progress().finished_games == 0
     assert StudyExecution.plan(Apart(), "smoke", tmp_path).blocked_tournaments() == []
+
+
+def test_status_counts_the_games_of_each_part(tmp_path):
+    class Parts(Tiny):
+        def design(self, scale):
+            agents = ("random", "mcts:2?tie_break=random")
+            return Design(
+                [],
+                [
+                    PlannedTournament(part, GAME, agent_specs=agents, games_per_pair=4)
+                    for part in ("a", "b", "c")
+                ],
+            )
+
+    first = StudyExecution.plan(Parts(), "smoke", tmp_path, ["a"])
+    assert first.perform_all(Reusing(), lambda view: None) == {}
+    status = execution_in(tmp_path, Parts()).status()
+    assert [part["finished_games"] for part in status["parts"]] == [4, 0, 0]
 
 
 def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):

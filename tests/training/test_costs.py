@@ -15,8 +15,8 @@ from zerolab.training.costs import cost_to_reach, run_costs
 from zerolab.training.move_times import (
     CostReference,
     Machine,
-    MeasuredMove,
     MeasurementSubject,
+    MoveTime,
     cost_reference_to_extend,
     move_kind,
     read_cost_reference,
@@ -76,7 +76,7 @@ def run(tmp_path):
 
 def reference_for(run, milliseconds=3.0, simulations=8.0):
     kind = move_kind(saved_settings(run), 0)
-    measured = MeasuredMove(
+    measured = MoveTime(
         kind=kind, milliseconds=milliseconds, low=2.0, high=4.0, rounds=6, moves=100,
         simulations_per_move=simulations, parallel_games=512,
     )  # fmt: skip

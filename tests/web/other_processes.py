@@ -67,7 +67,7 @@ class SearchThread:
 
 
 class ForkedProcess:
-    """A search process forked from a server, which does not spend seconds on imports."""
+    """A search process forked from a server, so that it spends no seconds on imports."""
 
     _CODE = """
 import os

@@ -1,4 +1,4 @@
-"""Ways to damage a file, as disks, interrupted copies or attackers do.
+"""Ways to damage a file, imitating failing disks, interrupted copies and attackers.
 
 Each function changes one file at random and returns whether it changed anything.
 """
@@ -69,42 +69,42 @@ def delete(path: Path, draw: random.Random) -> bool:
 
 
 def folder(path: Path, draw: random.Random) -> bool:
-    """Replace the file by a folder."""
+    """Replace the file with a folder."""
     path.unlink()
     path.mkdir()
     return True
 
 
 def pipe(path: Path, draw: random.Random) -> bool:
-    """Replace the file by a named pipe without a writer."""
+    """Replace the file with a named pipe without a writer."""
     path.unlink()
     os.mkfifo(path)
     return True
 
 
 def dangling(path: Path, draw: random.Random) -> bool:
-    """Replace the file by a dangling link."""
+    """Replace the file with a dangling link."""
     path.unlink()
     path.symlink_to("nowhere")
     return True
 
 
 def circle(path: Path, draw: random.Random) -> bool:
-    """Replace the file by a link to itself."""
+    """Replace the file with a link to itself."""
     path.unlink()
     path.symlink_to(path.name)
     return True
 
 
 def endless(path: Path, draw: random.Random) -> bool:
-    """Replace the file by a link to a device with endless content."""
+    """Replace the file with a link to a device with endless content."""
     path.unlink()
     path.symlink_to("/dev/zero")
     return True
 
 
 def sparse(path: Path, draw: random.Random) -> bool:
-    """Append gigabytes of zeros to the file, or replace its content by them."""
+    """Append gigabytes of zeros to the file, or replace its content with them."""
     if draw.random() < 0.5:
         path.write_bytes(b"")
     os.truncate(path, _GIGABYTES)
@@ -112,14 +112,14 @@ def sparse(path: Path, draw: random.Random) -> bool:
 
 
 def text(path: Path, draw: random.Random) -> bool:
-    """Replace the content by short text."""
+    """Replace the content with short text."""
     return _replace(
         path, draw.choice([b"hello\n", b"{}", b"[]", b"null\n", b"\n" * 1000, b"PK\x03\x04"])
     )
 
 
 def nested(path: Path, draw: random.Random) -> bool:
-    """Replace the content, or a value in it, by deeply nested JSON."""
+    """Replace the content, or a value in it, with deeply nested JSON."""
     deep = draw.choice(
         ['{"a":' * 50_000 + "1" + "}" * 50_000, "[" * 100_000, "[" * 900 + "]" * 900]
     )
@@ -144,19 +144,19 @@ def keys(path: Path, draw: random.Random) -> bool:
 
 
 def number(path: Path, draw: random.Random) -> bool:
-    """Replace a number by an extreme one."""
+    """Replace a number with an extreme one."""
     return _substitute(path, draw, r"(?<![\w.])-?\d+(\.\d+)?(?![\w.])", _NUMBERS)
 
 
 def control(path: Path, draw: random.Random) -> bool:
-    """Replace a word by terminal control characters, escaped if the format requires it."""
+    """Replace a word with terminal control characters, escaped if the format requires it."""
     is_plain = path.suffix in {".pgn", ".csv", ".md"}
     words = _CONTROL if is_plain else tuple(json.dumps(each)[1:-1] for each in _CONTROL)
     return _substitute(path, draw, r"(?<=[\"'])[A-Za-z]\w+(?=[^\n\"']*[\"'])", words)
 
 
 def word(path: Path, draw: random.Random) -> bool:
-    """Replace a word by another one."""
+    """Replace a word with another one."""
     others = ("", "run", "random", "../..", "x" * 100_000, "mcts:999999999", 'gtp:"sleep 600"')
     return _substitute(path, draw, r"(?<=[\"'])[A-Za-z_]\w*(?=[^\n\"']*[\"'])", others)
 
@@ -175,7 +175,7 @@ def lines(path: Path, draw: random.Random) -> bool:
 
 
 def bomb(path: Path, draw: random.Random) -> bool:
-    """Replace an array in an archive by gigabytes of zeros compressed to megabytes."""
+    """Replace an array in an archive with gigabytes of zeros compressed to megabytes."""
     if path.suffix != ".npz":
         return False
     with zipfile.ZipFile(path) as archive:
@@ -195,7 +195,7 @@ def bomb(path: Path, draw: random.Random) -> bool:
 
 
 def crowd(path: Path, draw: random.Random) -> bool:
-    """Replace the games by those of thousands of players who each meet a few others."""
+    """Replace the games with those of thousands of players who each meet a few others."""
     if path.suffix != ".pgn":
         return False
     games = (
@@ -289,7 +289,7 @@ WAYS: dict[str, _Way] = {
 
 
 def exchange(path: Path, other: Path) -> bool:
-    """Replace the file by a copy of another one."""
+    """Replace the file with a copy of another one."""
     if not other.is_file() or other.read_bytes() == path.read_bytes():
         return False
     shutil.copy(other, path)

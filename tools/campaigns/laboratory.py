@@ -75,7 +75,7 @@ class Laboratory:
     def run(
         self, command: Command, launcher: Launcher, place: Path, undisturbed: float
     ) -> Ended:  # fmt: skip
-        """Run a command with a time limit based on its undisturbed seconds."""
+        """Run a command with a time limit based on the seconds it takes undisturbed."""
         return watched(launcher, command, place / "notes", SECONDS + 3 * undisturbed)
 
     def clear(self, name: str) -> Path:

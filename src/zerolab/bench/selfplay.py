@@ -70,11 +70,11 @@ def _measure_without_tail(rounds: int) -> Iterator[BenchmarkResult]:
         )  # fmt: skip
 
 
-def untrained_evaluator(name: str, settings: dict[str, Any]) -> NetworkEvaluator:
+def untrained_evaluator(name: str, settings: dict[str, Any], seed: int = 0) -> NetworkEvaluator:
     """Return an evaluator with an untrained network for the game `name`."""
     game = parse_game(name)
     network_settings = NETWORKS[settings["name"]].model_validate(settings)
-    return NetworkEvaluator(build_network(network_settings, game, seed=0), game)
+    return NetworkEvaluator(build_network(network_settings, game, seed), game)
 
 
 class SelfPlay:
@@ -197,7 +197,7 @@ _STARTS = (("random-starts", 24), ("one-start", 0))
 
 
 def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure searched moves with positions that repeat rarely and with ones that repeat often."""
+    """Measure searched moves with the search service, when positions repeat rarely and often."""
     for title, plies in _STARTS:
         served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
         rate, limit_rate = alternating_rates(served.play, plain.play, rounds)

@@ -196,7 +196,7 @@ def strength_table(curves: dict[str, list[StrengthPoint]], settings: StrengthSet
     return Table(
         "strength",
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"
-        " 95 % intervals of the positions",
+        " 95 % intervals over positions",
         [
             "variant", "description", Column("hours", ".2f"),
             *(Column(title, ".1%") for title in _SHARE_TITLES), "strong, by run",
@@ -239,7 +239,7 @@ def draw_strength(curves: dict[str, list[StrengthPoint]], settings: StrengthSett
     legend_below(figure, strong.get_legend_handles_labels()[0])
     figure.suptitle(
         f"{settings.game}: moves with {settings.simulations} simulations on"
-        f" {settings.positions} solved positions, 95 % intervals of these",
+        f" {settings.positions} solved positions, with 95 % intervals over positions",
         parse_math=False,
     )
     return figure

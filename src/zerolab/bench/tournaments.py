@@ -16,7 +16,6 @@ from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.processes import available_cores
 from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings
-from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -25,7 +24,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.search_settings import SearchSettings
 
 _GAME_NAME = "connect_four:6x7"
-_NETWORK = {"blocks": 4, "filters": 32}
+_NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
 _NETWORKS = 4
 _GAMES_PER_PAIR = 340
 _SIMULATIONS = 8
@@ -34,7 +33,7 @@ _SAMPLED_PLIES = 14  # the default of self-play, so that games are similar
 
 def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure a tournament against self-play, without and with deduplication and a cache."""
-    evaluators = [_evaluator(seed) for seed in range(_NETWORKS)]
+    evaluators = [untrained_evaluator(_GAME_NAME, _NETWORK, seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}
         search = SearchSettings(simulations=_SIMULATIONS, deduplicate=saving, **cache)
@@ -45,12 +44,6 @@ def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
         yield BenchmarkResult(
             label, "simulations/s", rate, limit_rate, "self-play of one of the networks"
         )
-
-
-def _evaluator(seed: int) -> NetworkEvaluator:
-    game = parse_game(_GAME_NAME)
-    settings = NETWORKS["resnet"].model_validate(_NETWORK)
-    return NetworkEvaluator(build_network(settings, game, seed), game)
 
 
 class _Tournament:
@@ -110,9 +103,7 @@ class _SelfPlay:
 
 
 _LEAGUE_GAME_NAMES = ("connect_four:6x7", "gobang:6x6")
-_LEAGUE_NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
 _GAMES = 500
-_LEAGUE_SAMPLED_PLIES = 14
 _SEARCH: dict[str, Any] = {
     "simulations": 8,
     "selection": {"name": "puct", "c": 3.09},
@@ -126,7 +117,7 @@ def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
     The players of a league differ in the exploration constant c and in first-play urgency.
     """
     for name in _LEAGUE_GAME_NAMES:
-        evaluator = untrained_evaluator(name, _LEAGUE_NETWORK)
+        evaluator = untrained_evaluator(name, _NETWORK)
         subject, limit = _League(name, evaluator), _LeagueSelfPlay(name, evaluator)
         rate, limit_rate = alternating_rates(subject.play, limit.play, rounds)
         yield BenchmarkResult(
@@ -145,7 +136,7 @@ class _League:
         self._seed = 0
         self._fields = {
             "game": name, "parameters": ("c", "fpu"), "search": _SEARCH, "generation": _GAMES,
-            "batch": _GAMES, "temperature_plies": _LEAGUE_SAMPLED_PLIES, "parallel_games": 512,
+            "batch": _GAMES, "temperature_plies": _SAMPLED_PLIES, "parallel_games": 512,
         }  # fmt: skip
         self.plies = 0.0
         """Mean plies per game in the latest league."""
@@ -178,7 +169,7 @@ class _LeagueSelfPlay:
         self._evaluator = evaluator
         self._search = LeagueSettings(game=name, search=_SEARCH).search
         self._settings = SelfPlaySettings(
-            episodes=_GAMES, temperature_plies=_LEAGUE_SAMPLED_PLIES, threads=available_cores()
+            episodes=_GAMES, temperature_plies=_SAMPLED_PLIES, threads=available_cores()
         )
         self._iteration = 0
         self.plies = 0.0

@@ -130,7 +130,7 @@ def _table(measured: Sequence[BenchmarkResult]) -> Table:
     return Table("bench", "", columns, rows)
 
 
-def find_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
     """Return the function for speed or strength, the command's full name, and the arguments."""
     if arguments[:1] == ["strength"]:
         return strength, "bench strength", arguments[1:]

@@ -16,7 +16,7 @@ from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
     from zerolab.training.costs import CumulativeCost
-    from zerolab.training.move_times import CostReference, MeasuredMove
+    from zerolab.training.move_times import CostReference, MoveTime
 
 _DEFAULT_REFERENCE = Path("cost-reference.json")
 _LEARN, _SELF_PLAY = "learn", "selfplay"
@@ -228,7 +228,7 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
         say(f"written to {path}")
 
 
-def _print_measured(networks: Sequence[str], measured: Sequence[MeasuredMove]) -> None:
+def _print_measured(networks: Sequence[str], measured: Sequence[MoveTime]) -> None:
     rows: list[list[Cell]] = [
         [name, Interval(each.milliseconds, each.low, each.high), each.moves, str(each.kind)]
         for name, each in zip(networks, measured, strict=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
-from zerolab.cli.output import Console
+from zerolab.cli.output import Console, print_json
 from zerolab.cli.parse import AgentSpec
 from zerolab.cli.progress import progress_bar
 from zerolab.core.errors import UserError, quoted
@@ -104,8 +103,7 @@ def evaluate(
     if solved is not None:
         result["accuracy"] = _accuracy(console, agent, solved, seed, figure)
     if json:
-        json_format.dump(result, sys.stdout, indent=1)
-        print()
+        print_json(result)
 
 
 def _check_limits(games: int, openings: int, nodes: int, seed: int) -> None:

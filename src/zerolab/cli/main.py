@@ -72,7 +72,7 @@ COMMANDS = {
 }
 
 _GROUPS = ("bench", "study")
-"""Commands whose first argument can select another function, with `find_subcommand` in the module
+"""Commands whose first argument can select another function, with `split_subcommand` in the module
 of the command."""
 
 _EXAMPLES = """examples:
@@ -114,7 +114,7 @@ def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, li
     module_name, _, function = COMMANDS[name].function_path.partition(":")
     module: Any = importlib.import_module(f"zerolab.cli.{module_name}")
     if name in _GROUPS:
-        command: tuple[Callable[..., None], str, list[str]] = module.find_subcommand(rest)
+        command: tuple[Callable[..., None], str, list[str]] = module.split_subcommand(rest)
         return command
     return getattr(module, function), name, rest
 

@@ -25,8 +25,8 @@ _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0
 
 
-_INTERRUPTED = "interrupted"
-_advice = [_INTERRUPTED]  # the last entry is printed on interruption
+_DEFAULT_MESSAGE = "interrupted"
+_advice = [_DEFAULT_MESSAGE]  # the last entry is printed on interruption
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def resume_advice(saved: str, command: str) -> Iterator[None]:
 
 def report_interruption(message: object = "") -> None:
     """Print a message on one line, or a default message if it is empty."""
-    print(f"zerolab: {str(message) or _INTERRUPTED}", file=sys.stderr)
+    print(f"zerolab: {str(message) or _DEFAULT_MESSAGE}", file=sys.stderr)
 
 
 def run_interruptibly(work: Callable[[], int]) -> int:

@@ -124,7 +124,6 @@ def diversity(
         json: Print JSON instead of a table.
     """
     from zerolab.evaluation.diversity import draw_diversity, run_diversity
-    from zerolab.report.figures import check_figure_path, save_figure
 
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")

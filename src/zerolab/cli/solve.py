@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_format
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +13,7 @@ import numpy as np
 import tyro
 from rich.status import Status
 
-from zerolab.cli.output import Console, say
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PLAIN_SECONDS, ProgressCallback, progress_bar
 from zerolab.core.config import validate
@@ -190,8 +189,7 @@ def dataset(
             lambda progress: _show_collection(update, progress),
         )  # fmt: skip
     if json:
-        json_format.dump(manifest, sys.stdout, indent=1)
-        print()
+        print_json(manifest)
     else:
         say(*manifest_lines(path, manifest))
 

@@ -58,9 +58,7 @@ def list_studies(
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    headlines = {
-        name: study_headline(study) for name, study in sorted(registered_studies().items())
-    }
+    headlines = {name: study.headline for name, study in sorted(registered_studies().items())}
     if json:
         print_json([{"name": name, "help": text} for name, text in headlines.items()])
         return
@@ -68,18 +66,13 @@ def list_studies(
     print_table(table_console(), table)
 
 
-def find_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
     """Return the function of a study, or `list_studies`, with the full name and the arguments."""
     if not arguments or arguments[0].startswith("-"):
         return list_studies, "study", arguments
     study = registered_studies()[arguments[0]]
     command = _command(study, shlex.join(["zerolab", "study", *arguments]))
     return command, f"study {study.name}", arguments[1:]
-
-
-def study_headline(study: Study) -> str:
-    """Return the first line of a study's description."""
-    return (inspect.getdoc(study) or "").partition("\n")[0]
 
 
 def _command(study: Study, repeat: str) -> Callable[..., None]:

@@ -17,6 +17,7 @@ from zerolab.training.shorthands import TransferOption, preset_name
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
+    from zerolab.core.nested_tables import Assignment
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.inputs import RunInputs
     from zerolab.training.train_settings import TrainSettings
@@ -116,7 +117,7 @@ def _resume(
     folder: Path,
     game: str | None,
     preset: str | None,
-    assignments: Sequence[str],
+    assignments: Sequence[Assignment],
     allow_programs: bool,
 ) -> tuple[RunFolder, TrainSettings]:
     from zerolab.store.run_folder import RunFolder
@@ -124,7 +125,8 @@ def _resume(
 
     run = RunFolder.open(folder)
     options = {"game": game, "preset": preset and preset_name(preset)}
-    changes = [*(f"{key}={value}" for key, value in options.items() if value), *assignments]
+    named = (f"{key}={value}" for key, value in options.items() if value)
+    changes: list[Assignment] = [*named, *assignments]
     return run, amend_settings(run, changes, allow_programs=allow_programs)
 
 
@@ -202,14 +204,8 @@ def fit(
             in addition to those named in --set.
     """
     from zerolab.cli.output import Console
-    from zerolab.core.nested_tables import Assignment
     from zerolab.store.run_folder import RunFolder, is_run
-    from zerolab.training.configure import (
-        amend_settings,
-        require_effects,
-        resolve_settings,
-    )
-    from zerolab.training.shorthands import preset_name
+    from zerolab.training.configure import require_effects, resolve_settings
     from zerolab.training.trainer import check_new_run
     from zerolab.training.window_facts import solved_file_settings
 
@@ -217,9 +213,7 @@ def fit(
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
     console = Console()
     if is_run(folder):
-        run_folder = RunFolder.open(folder)
-        changes: list[Assignment] = [f"preset={preset_name(preset)}", *assignments]
-        settings = amend_settings(run_folder, changes, allow_programs=allow_programs)
+        run_folder, settings = _resume(folder, None, preset, assignments, allow_programs)
         inputs = None
     else:
         settings = resolve_settings(None, preset, assignments, allow_programs=allow_programs)

@@ -187,13 +187,13 @@ def require_equal_properties(
     for node, properties in nodes:
         if difference := _difference(properties.software, here.software):
             raise UserError(
-                f"node {node} has {difference} as on this machine: expected the same installation"
-                " on all nodes"
+                f"node {node} differs from this machine ({difference}): expected the same"
+                " installation on all nodes"
             )
         if difference := _difference(properties.hardware, nodes[0][1].hardware):
             raise UserError(
-                f"node {node} has {difference} as the first node: expected equal nodes, since"
-                " results would depend on the node on which a run is trained"
+                f"node {node} differs from the first node ({difference}): expected identical"
+                " nodes, since results would otherwise depend on which node trains a run"
             )
 
 
@@ -266,15 +266,15 @@ def _require_ray_at(address: str) -> None:
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         raise UserError(
-            f"Ray cluster at {quoted(address)}: expected {LOCAL}, or the HOST:PORT that ray start"
-            " has printed for a cluster with this machine as a node"
+            f"Ray cluster at {quoted(address)}: expected {LOCAL}, or the HOST:PORT printed by"
+            " ray start for a cluster that includes this machine"
         )
-    no_answer = f"no Ray cluster answers at {address}"
+    no_answer = f"no Ray cluster responded at {address}"
     try:
         socket.create_connection((parts[1].strip("[]"), int(parts[2])), _CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"{no_answer} ({one_line(error)}): expected the address that ray start has printed"
+            f"{no_answer} ({one_line(error)}): expected the address printed by ray start"
         ) from None
     try:
         trial = subprocess.run(
@@ -283,8 +283,8 @@ def _require_ray_at(address: str) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise UserError(
-            f"{no_answer} within {_JOIN_SECONDS:.0f} seconds: expected the address of its head"
-            " node, and this machine as a node of the cluster (ray start --address)"
+            f"{no_answer} within {_JOIN_SECONDS:.0f} seconds: expected the address of the head"
+            " node of a cluster that includes this machine (ray start --address)"
         ) from None
     if trial.returncode:
         raise UserError(f"cannot join the Ray cluster at {address}: {one_line(trial.stdout)}")

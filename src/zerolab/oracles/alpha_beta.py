@@ -45,7 +45,8 @@ class TableEntry(NamedTuple):
 
     low: np.int64
     high: np.int64
-    move: np.int64
+    cutoff_move: np.int64
+    """Move of the stored image; `NO_MOVE` if only an upper bound is known."""
     log2_nodes: np.int64
     """Binary logarithm of the number of searched nodes, rounded down, plus 1; 0 if unknown."""
 
@@ -122,7 +123,7 @@ def store_entry(table, state, low, high, move, log2_nodes):
         high = min(high, stored.high)
         log2_nodes = max(log2_nodes, stored.log2_nodes)
         if move == NO_MOVE:
-            move = stored.move
+            move = stored.cutoff_move
     elif log2_nodes >= _unpack(table.packed_entries[pair]).log2_nodes:
         copy_row(table.states[pair], table.states[pair + 1])
         table.packed_entries[pair + 1] = table.packed_entries[pair]
@@ -267,7 +268,7 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
         stored = probe_table(table, stack.image_workspace[0])
         low = max(low, stored.low)
         high = min(high, stored.high)
-        table_move = stored.move
+        table_move = stored.cutoff_move
     if low >= bound or high < bound:
         return True, low if low >= bound else high
     stack.move_count[ply] = solver_rules.solver_moves(game, state, stack.moves[ply])
@@ -358,8 +359,8 @@ def start_null_window_test(stack, state, bound):
 def run_null_window_test(game, table, stack, min_symmetric_empties, nodes):
     """Search about `nodes` nodes, or until the stack is full; return True if the test is finished.
 
-    In this case, the register VALUE is a bound on the value of the state. It is a lower bound if it
-    is at least the tested bound, and an upper bound otherwise.
+    In this case, the scalar VALUE is a bound on the value of the state: a lower bound if it is at
+    least the tested bound, otherwise an upper bound.
     """
     node_limit = stack.scalars[NODES] + nodes
     deepest = stack.states.shape[0] - 1

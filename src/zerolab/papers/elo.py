@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zerolab.ratings.bayes import Rating
 from zerolab.report.figures import RunSample
@@ -213,13 +214,22 @@ def observed_elo_correlation(
 
 def rank_correlation(elos: Sequence[RunElos]) -> float:
     """Return Spearman's rank correlation, or 0 if either Elo is constant."""
-    from scipy.stats import rankdata
+    training = _centred_ranks([each.training_elo for each in elos])
+    tournament = _centred_ranks([each.tournament_elo for each in elos])
+    scale = math.sqrt((training @ training) * (tournament @ tournament))
+    return float(training @ tournament) / scale if scale else 0.0
 
-    x = rankdata([each.training_elo for each in elos])
-    y = rankdata([each.tournament_elo for each in elos])
-    if not (np.ptp(x) and np.ptp(y)):
-        return 0.0
-    return float(np.corrcoef(x, y)[0, 1])
+
+def _centred_ranks(values: Sequence[float]) -> NDArray[np.float64]:
+    """Return the ranks of values minus their mean; ties share their mean rank.
+
+    A bootstrap ranks small samples so often that the checks of `scipy.stats.rankdata` would take
+    most of its time.
+    """
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last_ranks = np.cumsum(counts)
+    ranks: NDArray[np.float64] = (last_ranks - (counts - 1) / 2)[group]
+    return ranks - (len(values) + 1) / 2
 
 
 def attenuation(elos: Sequence[RunElos]) -> float:

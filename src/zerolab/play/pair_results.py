@@ -58,7 +58,7 @@ class PairResult(NamedTuple):
         }
 
 
-class GameStatistics(NamedTuple):
+class GameCounts(NamedTuple):
     """Counts over all games of a tournament or match."""
 
     game_count: int
@@ -71,12 +71,12 @@ class GameStatistics(NamedTuple):
     """Number of forfeited games by agent, without agents that forfeited none."""
 
 
-def game_statistics(games: Sequence[GameRecord]) -> GameStatistics:
+def game_statistics(games: Sequence[GameRecord]) -> GameCounts:
     """Count games, distinct games, results of the players that moved first, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.actions[-1:] == (FORFEIT,))
     results = [game.result for game in games]
     first_player_score = MatchScore(results.count(1), results.count(0), results.count(-1))
-    return GameStatistics(
+    return GameCounts(
         len(games),
         len(distinct_games(games)),
         first_player_score,

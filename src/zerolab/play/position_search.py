@@ -197,7 +197,7 @@ class PositionSearch:
         sample = np.ones(len(slots), np.bool_)
         return PositionResults(
             **self.search.facts(slots).columns(),
-            visits=self.search.visits(slots),
+            visits=self.search.root_visits(slots),
             full=self._full[slots],
             greedy_weights=self.search.move_weights(slots, ~sample).astype(np.uint32),
             sampling_weights=self.search.move_weights(slots, sample).astype(np.uint32),

@@ -18,7 +18,7 @@ from zerolab.play.match import Match
 from zerolab.play.pair_results import (
     CycleStatistics,
     Floats,
-    GameStatistics,
+    GameCounts,
     GoodnessOfFit,
     PairResult,
     cross_table,
@@ -30,7 +30,7 @@ from zerolab.play.pair_results import (
 )
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import EloDifference, Ratings, rate
-from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table, save_ratings
+from zerolab.ratings.rating_report import draw_ratings, ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import SprtVerdict
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.interval import Cell, Interval, wilson_interval
@@ -84,7 +84,7 @@ class MatchReport:
 
     pair: PairResult
     """Result of the pair of agents, with A first."""
-    statistics: GameStatistics
+    statistics: GameCounts
     elo: EloDifference
     """Elo of A minus Elo of B."""
     elo_model: EloDifference
@@ -140,13 +140,13 @@ class MatchReport:
         return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
 
 
-def _repetition(counts: GameStatistics) -> str:
+def _repetition(counts: GameCounts) -> str:
     has_repeats = counts.distinct_count < counts.game_count
     note = f": repeated games count once in intervals and Elo; {_VARIETY_HINT}"
     return note if has_repeats else ""
 
 
-def _forfeits(counts: GameStatistics) -> list[str]:
+def _forfeits(counts: GameCounts) -> list[str]:
     return [
         f"{name} forfeited {games} {'game' if games == 1 else 'games'}"
         for name, games in counts.forfeit_counts.items()
@@ -171,7 +171,7 @@ class TournamentReport:
 
     tournament: Tournament
     ratings: Ratings
-    statistics: GameStatistics
+    statistics: GameCounts
     pairs: list[PairResult]
     table: Floats
     """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
@@ -234,10 +234,13 @@ class TournamentReport:
         pairs = [_pair_dict(pair) for pair in self.pairs]
         columns, rows = list(pairs[0]), [list(pair.values()) for pair in pairs]
         write_text(folder / "pairs.csv", rows_as_csv([columns, *rows]))
-        figure = draw_cross_table(self.players, self.table, title)
-        for ending in ("png", "svg"):
-            save_ratings(self.ratings, folder / f"ratings.{ending}", title)
-            save_figure(figure, folder / f"crosstable.{ending}")
+        figures = {
+            "ratings": draw_ratings(self.ratings, title),
+            "crosstable": draw_cross_table(self.players, self.table, title),
+        }
+        for name, figure in figures.items():
+            for extension in ("png", "svg"):
+                save_figure(figure, folder / f"{name}.{extension}")
 
     def _cross_table_csv(self) -> str:
         rows = [
@@ -326,7 +329,7 @@ class TournamentReport:
         return lines
 
 
-def _first_player_interval(counts: GameStatistics) -> Interval:
+def _first_player_interval(counts: GameCounts) -> Interval:
     return wilson_interval(counts.first_player_score.score_rate, counts.distinct_count)
 
 

@@ -78,17 +78,15 @@ class Sprt(NamedTuple):
         """
         counts = cumulative_pair_counts(player, games)
         ratios = log_likelihood_ratio(counts, self.elo0, self.elo1)
-        ended = np.flatnonzero([self._verdict(llr).state != "continue" for llr in ratios.tolist()])
-        if ended.size:
-            return 2 * int(ended[0]) + 2, self._verdict(float(ratios[ended[0]]))
-        return len(games), self._verdict(float(ratios[-1]) if len(ratios) else 0.0)
+        verdict = self.verdict(0.0)
+        for pair, llr in enumerate(ratios.tolist()):
+            verdict = self.verdict(llr)
+            if verdict.state != "continue":
+                return 2 * pair + 2, verdict
+        return len(games), verdict
 
-    def judge_pairs(self, pairs: ArrayLike) -> SprtVerdict:
-        """Return the verdict for int[5]: numbers of pairs with 0, 1/2, 1, 3/2 and 2 points."""
-        return self._verdict(float(log_likelihood_ratio(pairs, self.elo0, self.elo1)))
-
-    def _verdict(self, llr: float) -> SprtVerdict:
-        """Compare a log-likelihood ratio with Wald's bounds [Wald1945]."""
+    def verdict(self, llr: float) -> SprtVerdict:
+        """Return the verdict for a log-likelihood ratio, given Wald's bounds [Wald1945]."""
         lower = math.log(self.beta / (1.0 - self.alpha))
         upper = math.log((1.0 - self.beta) / self.alpha)
         if llr <= lower:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
 from zerolab.replay.rows import STATES, Columns, Merger, RowNumbers, RowPool
-from zerolab.replay.window_rules import Merging, NoMerging, WindowSize
+from zerolab.replay.window_rules import Merging, NoMerging, WindowRule
 from zerolab.rules import compiled_rules, encoding
 from zerolab.rules.compiled_rules import smallest_images
 from zerolab.rules.facts import ACTION_COLUMNS, VECTOR_COLUMNS, Facts
@@ -24,7 +24,7 @@ class WindowContents:
     iteration therefore never leave the window.
     """
 
-    def __init__(self, size: WindowSize, merging: Merging) -> None:
+    def __init__(self, size: WindowRule, merging: Merging) -> None:
         self._size = size
         self._rows = RowPool()
         self._merger = Merger(merging, self._rows) if merging.is_active else None
@@ -186,7 +186,7 @@ class Window:
     `size` limits the number of positions, and `merging` combines equal positions.
     """
 
-    def __init__(self, game: Game, size: WindowSize, merging: Merging | None = None) -> None:
+    def __init__(self, game: Game, size: WindowRule, merging: Merging | None = None) -> None:
         self.game = game
         self._merging = merging or NoMerging()
         self.contents = WindowContents(size, self._merging)

@@ -16,8 +16,10 @@ from pydantic import Field, model_validator
 from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
 
+_MAX_POSITIONS = 1_000_000_000
 
-class WindowSize(VariantSettings):
+
+class WindowRule(VariantSettings):
     """Base class of window sizes, which determine the positions kept after an iteration.
 
     Iterations are counted from 1. Positions that were played longest ago leave the window first.
@@ -45,8 +47,7 @@ class WindowSize(VariantSettings):
         """Return the earliest iteration with positions in the window after `iteration`.
 
         `count_positions` returns the number of positions of an iteration and is called only if
-        necessary.
-        If equal positions are merged, even earlier iterations affect the window.
+        necessary. If equal positions are merged, even earlier iterations affect the window.
         """
         oldest, size, later = self.oldest_iteration(iteration), float("inf"), 0
         while iteration >= oldest and later < size:
@@ -85,11 +86,11 @@ class Merging(VariantSettings):
         raise NotImplementedError
 
 
-WINDOWS: Registry[type[WindowSize]] = Registry("window")
+WINDOWS: Registry[type[WindowRule]] = Registry("window")
 MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
-class IterationsWindow(WindowSize):
+class IterationsWindow(WindowRule):
     """Keep the positions of the latest iterations; a plain number in the settings selects this."""
 
     name: Literal["iterations"] = "iterations"
@@ -105,12 +106,12 @@ class IterationsWindow(WindowSize):
 WINDOWS.add("iterations", IterationsWindow)
 
 
-class PositionsWindow(WindowSize):
+class PositionsWindow(WindowRule):
     """Keep a constant number of the latest positions [Clausen2021]."""
 
     name: Literal["positions"] = "positions"
 
-    size: int = Field(default=2_000_000, ge=1, le=1_000_000_000)
+    size: int = Field(default=2_000_000, ge=1, le=_MAX_POSITIONS)
     """Number of positions kept. [Clausen2021], baseline: 2,000,000."""
 
     def max_positions(self, iteration: int, total: int) -> int:
@@ -120,7 +121,7 @@ class PositionsWindow(WindowSize):
 WINDOWS.add("positions", PositionsWindow)
 
 
-class PowerLawWindow(WindowSize):
+class PowerLawWindow(WindowRule):
     """Keep c * (1 + beta * ((N / c)^alpha - 1) / alpha) of N positions played so far [Wu2019].
 
     The size is a linear function of N^alpha. The window keeps all of the first c positions, and
@@ -129,7 +130,7 @@ class PowerLawWindow(WindowSize):
 
     name: Literal["power_law"] = "power_law"
 
-    c: int = Field(default=250_000, ge=1, le=1_000_000_000)
+    c: int = Field(default=250_000, ge=1, le=_MAX_POSITIONS)
     """Number of positions up to which all are kept. [Wu2019]: 250,000."""
 
     alpha: float = Field(default=0.75, gt=0, le=1)
@@ -149,10 +150,7 @@ class PowerLawWindow(WindowSize):
 WINDOWS.add("power_law", PowerLawWindow)
 
 
-_MAX_POSITIONS = 1_000_000_000
-
-
-class SlowWindow(WindowSize):
+class SlowWindow(WindowRule):
     """Keep a number of positions that grows linearly between two iterations [Clausen2021].
 
     The examples of the first, weak networks leave the window early.

@@ -56,6 +56,21 @@ class Claim:
         within = "" if self.direction in ("above", "below") else f" within {self.smallest:g}"
         return f"{self.direction} {self.threshold:g}{within}"
 
+    @property
+    def claimed_range(self) -> tuple[float, float]:
+        """Ends of the range of values for which the claim holds; unbounded ends are infinite."""
+        match self.direction:
+            case "above":
+                return self.threshold, math.inf
+            case "below":
+                return -math.inf, self.threshold
+            case "not below":
+                return self.threshold - self.smallest, math.inf
+            case "not above":
+                return -math.inf, self.threshold + self.smallest
+            case "equal to":
+                return self.threshold - self.smallest, self.threshold + self.smallest
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -161,24 +161,25 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 
 def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
-    """Return an SVG drawing of an interval, with the side for which the claim holds shaded.
+    """Return an SVG drawing of an interval, with the values for which the claim holds shaded.
 
     The threshold is in the centre. Infinite ends lie outside the drawing.
     """
-    numbers = (estimate.value, estimate.low, estimate.high)
+    claimed_low, claimed_high = claim.claimed_range
+    numbers = (estimate.value, estimate.low, estimate.high, claimed_low, claimed_high)
     reach = max([abs(each - claim.threshold) for each in numbers if math.isfinite(each)]) or 1.0
 
-    def x_position(number: float) -> str:
+    def x_position(number: float) -> float:
         offset = max(-2.0, min(2.0, (number - claim.threshold) / reach))  # always finite
-        return f"{_WIDTH / 2 + offset * 0.45 * _WIDTH:.1f}"
+        return round(_WIDTH / 2 + offset * 0.45 * _WIDTH, 1)
 
     middle, half = _HEIGHT // 2, _WIDTH // 2
-    side = half if claim.direction == "above" else 0
+    left, right = x_position(claimed_low), x_position(claimed_high)
     title = f"{cell_text(estimate)}; claimed {claim.claimed}"
     return (
         f'<svg class="bar {css_class}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
         f"<title>{escape(title)}</title>"
-        f'<rect class="side" x="{side}" width="{half}" height="{_HEIGHT}"/>'
+        f'<rect class="claimed" x="{left}" width="{right - left:.1f}" height="{_HEIGHT}"/>'
         f'<line class="threshold" x1="{half}" x2="{half}" y2="{_HEIGHT}"/>'
         f'<line class="range" x1="{x_position(estimate.low)}" x2="{x_position(estimate.high)}"'
         f' y1="{middle}" y2="{middle}"/>'

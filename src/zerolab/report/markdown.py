@@ -70,7 +70,7 @@ def _claim_table(verdicts: Sequence[Verdict]) -> str:
             f"**{each.title}**" + (f": {escape_markdown(each.note)}" if each.note else ""),
             escape_markdown(f"{each.claim.text} {each.claim.source}"),
             escape_markdown(each.claim.statistic),
-            escape_markdown(f"{each.claim.direction} {each.claim.threshold:g}"),
+            escape_markdown(each.claim.claimed),
             escape_markdown(cell_text(each.estimate)),
             escape_markdown(p_value_text(each.adjusted)),
         ]

@@ -30,8 +30,15 @@ SCHEMA = 1
 
 _MANIFEST = "report.json"
 _MAX_MANIFEST_BYTES = 1 << 20
+HTML_PAGE = "index.html"
+"""Name of the report as an HTML page."""
+_PAGES = (HTML_PAGE, "README.md")
 _REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
-_PAGES = ("index.html", "README.md")
+
+
+def is_report_file_name(name: str) -> bool:
+    """Return whether a file of a report can have a name."""
+    return _REPORT_FILE.fullmatch(name) is not None
 
 
 def save_document(document: Document, folder: Path) -> None:
@@ -62,7 +69,7 @@ def _contents(document: Document) -> dict[str, bytes]:
     """Return the content of every file by name."""
     images = {picture.name: render_picture(picture) for picture in document.pictures}
     return {
-        "index.html": html_page(document, images).encode(),
+        HTML_PAGE: html_page(document, images).encode(),
         "README.md": markdown_page(document).encode(),
         **{f"{each.name}.csv": table_as_csv(each).encode() for each in document.tables},
         **{f"{name}.png": image.png for name, image in images.items()},
@@ -91,7 +98,7 @@ def _listed_files(folder: Path) -> list[str]:
             f"{quoted(path)} has schema version {quoted(schema)}: expected {SCHEMA}; move the"
             " report elsewhere"
         )
-    if not all(isinstance(name, str) and _REPORT_FILE.fullmatch(name) for name in names):
+    if not all(isinstance(name, str) and is_report_file_name(name) for name in names):
         raise _damaged(path, "it lists files that are not part of reports")
     return names
 

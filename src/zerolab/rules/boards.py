@@ -13,6 +13,7 @@ from zerolab.rules import bits
 from zerolab.rules.bits import cumulative_byte_popcounts, isolate_nth_bit
 
 MAX_SIDE = 8
+"""Maximum number of rows and of columns."""
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
 

@@ -49,22 +49,14 @@ _EXTENSION = 1 << 41
 
 @inlined
 def _finish_simulation(
-    game,
-    methods,
-    leaf_evaluator,
-    tree,
-    cache,
-    search_state,
-    options,
-    b,
-    node,
-    state_hash,
-    workspace,
+    game, methods, leaf_evaluator, tree, cache, search_state, options, workspace, at
 ):
-    """Finish a simulation whose leaf needs no evaluation.
+    """Finish the simulation at index `at` of a group if its leaf needs no evaluation.
 
     Returns whether the simulation finished, and the cache entry of the leaf.
     """
+    b = workspace.trees[at]
+    node = workspace.nodes[at]
     state = tree.states[b, node]
     if is_decided(tree.solver, tree, b, node):
         workspace.playout_moves[0] = 0
@@ -76,9 +68,8 @@ def _finish_simulation(
         return True, NO_ENTRY
     entry = NO_ENTRY
     if options.deduplicate or options.use_cache:
-        entry = find_entry(
-            cache, state, state_hash, 1 if options.use_cache else options.step_number
-        )
+        earliest = 1 if options.use_cache else options.step_number
+        entry = find_entry(cache, state, workspace.hashes[at], earliest)
     if options.is_uniform or (
         entry != NO_ENTRY and cache.request_step[entry] < options.step_number
     ):
@@ -95,13 +86,14 @@ def _finish_simulation(
 
 
 @inlined
-def _request_evaluation(
-    cache, search_state, options, b, node, state, state_hash, entry, batch_size
-):
-    """Request the evaluation of a leaf, mark it as waiting, and return the new batch size.
+def _request_evaluation(tree, cache, search_state, options, workspace, at, entry, batch_size):
+    """Add the leaf at index `at` of a group to the waiting leaves; return the new batch size.
 
     `entry` is the cache entry of an equal position requested in this step, or NO_ENTRY.
     """
+    b = workspace.trees[at]
+    node = workspace.nodes[at]
+    state = tree.states[b, node]
     place = search_state.waiting_count[b]
     search_state.waiting_leaves[b, place] = node
     if entry != NO_ENTRY and options.deduplicate:
@@ -112,7 +104,7 @@ def _request_evaluation(
     search_state.cache_entries[batch_size] = (
         NO_ENTRY
         if skip_cache
-        else reserve_entry(cache, state, state_hash, options.step_number, batch_size)
+        else reserve_entry(cache, state, workspace.hashes[at], options.step_number, batch_size)
     )
     copy_row(state, search_state.leaf_states[batch_size])
     search_state.batch_rows[b, place] = batch_size
@@ -140,29 +132,17 @@ def _search_group(
         while at < count and not continues:
             b = workspace.trees[at]
             node = workspace.nodes[at]
-            state_hash = workspace.hashes[at]
             if is_waiting(methods.virtual_loss, tree, b, node):
                 at += 1
                 continue
             is_finished, entry = _finish_simulation(
-                game,
-                methods,
-                leaf_evaluator,
-                tree,
-                cache,
-                search_state,
-                options,
-                b,
-                node,
-                state_hash,
-                workspace,
+                game, methods, leaf_evaluator, tree, cache, search_state, options, workspace, at
             )
             if is_finished:
                 continues = unstarted_simulations(methods.virtual_loss, search_state, b) > 0
             else:
-                state = tree.states[b, node]
                 batch_size = _request_evaluation(
-                    cache, search_state, options, b, node, state, state_hash, entry, batch_size
+                    tree, cache, search_state, options, workspace, at, entry, batch_size
                 )
                 continues = mark_waiting(methods.virtual_loss, tree, search_state, b, node)
             if continues and not has_room(tree, b, actions * (1 + search_state.waiting_count[b])):

@@ -85,8 +85,7 @@ class ChildView(NamedTuple):
     value: float
     """Q(s, a), in [-1, 1]; 0 where unvisited."""
     bonus: float
-    """U(s, a): score of the selection rule minus Q. For unvisited actions, it includes first-play
-    urgency."""
+    """Score of the selection rule minus Q; includes first-play urgency for unvisited actions."""
     outcome: int | None
     """Result for the side to move if the action ends the game, otherwise None."""
 

@@ -40,13 +40,13 @@ from zerolab.search.tree import (
     COUNTS,
     INITIAL_NODES,
     SIMULATIONS,
-    EvaluationArrays,
     Forest,
     SearchMemory,
     StepOptions,
     empty_forest,
     empty_search_state,
     empty_workspace,
+    evaluation_arrays,
     grown_forest,
     tree_arrays,
 )
@@ -82,6 +82,7 @@ class Search:
         self.settings = settings
         self.evaluator = evaluator
         self.seconds_by_part = {"select": 0.0, "evaluate": 0.0, "backup": 0.0}
+        """Total time of each part of a step so far, in seconds."""
         self.extra_outputs = per_tree.extra_outputs(settings)
         """Evaluator outputs that the search needs in addition to priors and values."""
         self._methods = _methods(settings, per_tree)
@@ -152,7 +153,7 @@ class Search:
         if noisy.any() and 0 < inherited < 1:
             roots.scale_visits(self._methods.fpu, self._tree, trees[noisy], inherited)
         if planned:
-            self.set_root(trees, self.states(trees))
+            self.set_root(trees, self.root_states(trees))
         self._activate(trees, self.settings.simulations if simulations is None else simulations)
         state = self._search_state
         state.requested[trees] = state.remaining[trees]
@@ -232,7 +233,7 @@ class Search:
     def expand_and_backup(self, evaluation: Evaluation) -> None:
         """Expand the selected leaves and back up their values, given their evaluations."""
         start = perf_counter()
-        evaluations = _evaluation_arrays(evaluation)
+        evaluations = evaluation_arrays(evaluation)
         if self._step_options.use_cache:
             kernels.cache_evaluations(self._handle, evaluations)
 
@@ -267,9 +268,8 @@ class Search:
         visits, values, priors = (column[0] for column in self._root_statistics(trees))
         value = float(self.root_values(trees)[0])
         chosen = None
-        if (
-            plans_ahead(self._methods.root_rule) and visits.any()
-        ):  # not always the most visited action
+        # These rules do not always choose the most visited action.
+        if plans_ahead(self._methods.root_rule) and visits.any():
             chosen = int(self.choose(trees, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
         line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
@@ -278,7 +278,7 @@ class Search:
         """Return the node at the end of a path of actions from the root, or None if unvisited."""
         return node_view(self._methods, self._tree, tree, path)
 
-    def visits(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+    def root_visits(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of root actions, int32[n, actions]."""
         return self._root_statistics(trees)[0]
 
@@ -356,11 +356,11 @@ class Search:
         roots.write_root_statistics(self._tree, trees, visits, values, priors)
         return visits, values, priors
 
-    def states(self, trees: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def root_states(self, trees: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return copies of the root states, uint64[n, words]."""
         return self._tree.states[trees, 0]
 
-    def outcomes(self, trees: NDArray[np.int64]) -> NDArray[np.int8]:
+    def root_outcomes(self, trees: NDArray[np.int64]) -> NDArray[np.int8]:
         """Return ONGOING or the result for the side to move at each root, int8[n]."""
         return self._tree.outcome[trees, 0]
 
@@ -395,15 +395,4 @@ def _first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
         is_uniform=uniform,
         noise_fraction=settings.noise.fraction,
         noise_concentration=settings.noise.concentration,
-    )
-
-
-def _evaluation_arrays(evaluation: Evaluation) -> EvaluationArrays:
-    """Convert evaluations to the form that kernels receive."""
-    priors, values, draws, action_values = evaluation
-    return EvaluationArrays(
-        priors,
-        values,
-        np.empty(0, np.float32) if draws is None else draws,
-        np.empty((len(values), 0), np.float32) if action_values is None else action_values,
     )

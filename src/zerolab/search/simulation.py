@@ -181,7 +181,7 @@ def _pack_bits(words, start):
 
 @inlined
 def _expand(tree, b, node, priors, workspace):
-    """Add a child to a node for every legal action in `workspace.mask`.
+    """Add a child to a node for every legal action in `workspace.legal_mask`.
 
     Priors are renormalised, or equal if their sum is zero or not finite.
     """

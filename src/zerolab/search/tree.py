@@ -16,7 +16,7 @@ from zerolab.core.compiled import inlined
 from zerolab.core.memory import CACHE_LINE_BYTES, borrowed, prefetch
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
-from zerolab.search.evaluator import EvaluationCache
+from zerolab.search.evaluator import Evaluation, EvaluationCache
 from zerolab.search.mcts_solver import NoSolver
 from zerolab.search.values import ZeroSumUtility
 
@@ -102,11 +102,6 @@ def empty_forest(
         utility=utility,
         solver=solver,
     )
-
-
-def empty_tree_arrays(trees: int, nodes: int, words: int, statistics_width: int) -> TreeArrays:
-    """Allocate trees without roots, in the form that selection rules receive."""
-    return tree_arrays(empty_forest(trees, nodes, words, statistics_width))
 
 
 def node_bytes(words: int, statistics_width: int) -> int:
@@ -216,6 +211,17 @@ class EvaluationArrays(NamedTuple):
     values: NDArray[np.float32]  # [N]
     draws: NDArray[np.float32]  # [N] or [0]
     action_values: NDArray[np.float32]  # [N, actions] or [N, 0]
+
+
+def evaluation_arrays(evaluation: Evaluation) -> EvaluationArrays:
+    """Convert evaluations to the form that kernels receive."""
+    priors, values, draws, action_values = evaluation
+    return EvaluationArrays(
+        priors,
+        values,
+        np.empty(0, np.float32) if draws is None else draws,
+        np.empty((len(values), 0), np.float32) if action_values is None else action_values,
+    )
 
 
 class Workspace(NamedTuple):

@@ -151,7 +151,7 @@ class RunFolder:
         """Return the progress on disk, which another process may have updated."""
         return read_state(self.path / "state.json").progress
 
-    def solved_positions_path(self, name: str) -> Path:
+    def resolve_solved_positions(self, name: str) -> Path:
         """Return the path of the solved positions called `name` in the settings.
 
         This is the copy in the run folder if there is one. Runs of studies have copies, so that

@@ -134,7 +134,7 @@ def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
         body = text[head.end() :]
         if hex_digest(body.encode()) != head[3]:
             raise damaged_file_error(
-                path, f"its digest does not match: a {noun} keeps its settings"
+                path, f"its digest does not match: the settings of a {noun} must not be edited"
             )
         return parse_toml(body)
 

@@ -108,14 +108,14 @@ class BlockModel:
     """Degrees of freedom of the error variance: runs minus variants minus blocks plus 1."""
     block_variance: float
     """Variance of the blocks."""
-    blocks: int
+    block_count: int
     """Number of seeds."""
 
     def mean(self, variant: Hashable) -> StudentEstimate:
         """Return the mean of a variant, whose error includes that of the blocks."""
         index = self.variants.index(variant)
         error = math.sqrt(self.variance * self.unscaled[index, index])
-        return StudentEstimate(float(self.means[index]), error, self.blocks - 1)
+        return StudentEstimate(float(self.means[index]), error, self.block_count - 1)
 
     def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
         """Return a weighted sum of means; the weights of the variants must add up to 0.
@@ -141,14 +141,11 @@ def fit_blocks(values: Values) -> BlockModel:
     if not variants or not all(values.values()):
         raise ValueError("expected at least one run per variant")
     seeds = list(dict.fromkeys(seed for by_seed in values.values() for seed in by_seed))
-    blocks = [
-        np.array([[i, values[variant][seed]] for i, variant in enumerate(variants)
-                  if seed in values[variant]])
-        for seed in seeds
-    ]  # fmt: skip
-    runs = sum(map(len, blocks))
+    present = np.array([[seed in values[variant] for variant in variants] for seed in seeds])
+    table = np.array([[values[variant].get(seed, 0.0) for variant in variants] for seed in seeds])
+    runs = int(present.sum())
+    fit = _Fit(table, present)
     freedom = runs - len(variants) - len(seeds) + _components(values, seeds)
-    fit = _Fit(blocks, len(variants))
     ratio = fit.best_ratio() if freedom > 0 and len(seeds) > 1 else 0.0
     means, unscaled, squares = fit.at(ratio)
     largest = max(abs(value) for by_seed in values.values() for value in by_seed.values())
@@ -170,24 +167,28 @@ def _components(values: Values, seeds: Sequence[Hashable]) -> int:
 
 
 class _Fit:
-    """Generalised least squares for a given ratio of block variance to error variance."""
+    """Generalised least squares for a given ratio of block variance to error variance.
 
-    def __init__(self, blocks: Sequence[NDArray[np.float64]], variants: int) -> None:
-        self._designs = [np.eye(variants)[block[:, 0].astype(int)] for block in blocks]
-        self._values = [block[:, 1] for block in blocks]
-        self._runs = sum(map(len, blocks))
-        self._variants = variants
+    The covariance of a block of n runs is V = I + ratio 11', whose inverse is
+    I - ratio / (1 + ratio n) 11'.
+    """
+
+    def __init__(self, table: NDArray[np.float64], present: NDArray[np.bool_]) -> None:
+        """Prepare a table, float64[blocks, variants], with 0 where a run is not `present`."""
+        self._values = table
+        self._present = present.astype(np.float64)
+        self._sizes = self._present.sum(axis=1)
+        self._freedom = int(present.sum()) - present.shape[1]
 
     def at(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return the means, their unscaled covariance, and the weighted sum of squared errors."""
-        information, moments, _ = self._sums(ratio)
-        unscaled = np.asarray(np.linalg.inv(information), np.float64)
-        means = unscaled @ moments
-        squares = 0.0
-        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
-            residual = y - X @ means
-            squares += float(residual @ _weigh(residual, ratio))
-        return means, unscaled, squares
+        weights = ratio / (1.0 + ratio * self._sizes)
+        weighted = self._present * weights[:, None]
+        unscaled = np.linalg.inv(np.diag(self._present.sum(axis=0)) - self._present.T @ weighted)
+        means = unscaled @ (self._values.sum(axis=0) - self._values.sum(axis=1) @ weighted)
+        residuals = self._values - self._present * means
+        squares = (residuals**2).sum() - weights @ residuals.sum(axis=1) ** 2
+        return means, unscaled, float(squares)
 
     def best_ratio(self) -> float:
         """Return the ratio that maximises the restricted likelihood."""
@@ -200,29 +201,9 @@ class _Fit:
 
     def _deviance(self, ratio: float) -> float:
         """Return minus twice the restricted log-likelihood, up to a constant."""
-        information, _, log_determinant = self._sums(ratio)
-        squares = max(self.at(ratio)[2], 1e-300)
-        freedom = self._runs - self._variants
-        return (
-            freedom * math.log(squares) + log_determinant + float(np.linalg.slogdet(information)[1])
-        )
-
-    def _sums(self, ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """Return X' V^-1 X, X' V^-1 y and log |V|, where V is the covariance over the error's."""
-        information = np.zeros((self._variants, self._variants))
-        moments = np.zeros(self._variants)
-        log_determinant = 0.0
-        for X, y in zip(self._designs, self._values, strict=True):  # noqa: N806
-            information += X.T @ _weigh(X, ratio)
-            moments += X.T @ _weigh(y, ratio)
-            log_determinant += math.log1p(ratio * len(y))
-        return information, moments, log_determinant
-
-
-def _weigh(rows: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
-    """Multiply the rows of a block by the inverse of I + ratio 11'."""
-    weighed: NDArray[np.float64] = rows - ratio / (1.0 + ratio * len(rows)) * rows.sum(axis=0)
-    return weighed
+        _, unscaled, squares = self.at(ratio)
+        log_determinants = np.log1p(ratio * self._sizes).sum() - np.linalg.slogdet(unscaled)[1]
+        return float(self._freedom * math.log(max(squares, 1e-300)) + log_determinants)
 
 
 class GamesModel(NamedTuple):

@@ -8,6 +8,7 @@ text of ``zerolab study NAME``, and its first line appears in the list printed b
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -41,6 +42,11 @@ class Study(ABC):
 
     measurement_version: ClassVar[int] = 0
     """Version of `measure`, which changes with its results; 0 without measurements."""
+
+    @property
+    def headline(self) -> str:
+        """First line of the docstring, without indentation."""
+        return (inspect.getdoc(self) or "").partition("\n")[0]
 
     @abstractmethod
     def seed_count(self, scale: Scale) -> int:

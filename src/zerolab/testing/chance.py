@@ -114,12 +114,13 @@ def _keys(count: int, seed: int = 0) -> NDArray[np.uint64]:
     return streams.stream_keys(seed, 0, np.arange(count), zeros, streams.PLAYOUT)
 
 
-def _chi_square_bound(freedom: int) -> float:
+def _chi_square_bound(degrees_of_freedom: int) -> float:
     """Return a bound that a chi-square variable exceeds with probability below exp(-_LOG_RARITY).
 
     Lemma 1 of Laurent and Massart (2000), doi:10.1214/aos/1015957395.
     """
-    return freedom + 2 * math.sqrt(freedom * _LOG_RARITY) + 2 * _LOG_RARITY
+    spread = 2 * math.sqrt(degrees_of_freedom * _LOG_RARITY)
+    return degrees_of_freedom + spread + 2 * _LOG_RARITY
 
 
 @kernel

@@ -95,7 +95,7 @@ FINAL_STAGE_NAME = "final_evaluation"
 
 @dataclass
 class TrainingContext:
-    """State of a running training, read and changed by the stages.
+    """State of a training run in progress, read and changed by the stages.
 
     Stages save files through these methods and update `progress`. The trainer commits both,
     together with the records that the stage returns.
@@ -192,7 +192,7 @@ class Stage(ABC):
     """Base class of training stages; an interrupted stage is repeated as a whole.
 
     Results must depend only on the settings, `context.progress` and the files of earlier stages. A
-    resumed run then ends with the same bytes as an uninterrupted one.
+    resumed run then produces the same bytes as an uninterrupted one.
     """
 
     name: ClassVar[str]

@@ -64,7 +64,7 @@ def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInp
     A run that has begun reads the copies in its folder and no longer needs its source network.
     """
     game = parse_game(settings.game)
-    locate: Callable[[str], Path] = Path if run is None else run.solved_positions_path
+    locate: Callable[[str], Path] = Path if run is None else run.resolve_solved_positions
     is_begun = run is not None and 0 in run.network_iterations()
     return RunInputs(
         game,

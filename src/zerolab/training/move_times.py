@@ -115,7 +115,7 @@ class Machine(Settings):
     """Number of cores available to self-play."""
 
 
-class MeasuredMove(Settings):
+class MoveTime(Settings):
     """The measured time of fully searched moves."""
 
     kind: MoveKind
@@ -143,7 +143,7 @@ class MeasuredMove(Settings):
 class MoveTimes(Protocol):
     """Source of move times measured on one machine."""
 
-    def find(self, kind: MoveKind) -> MeasuredMove | None:
+    def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         ...
 
@@ -152,13 +152,13 @@ class CostReference(Settings):
     """Move times measured on one machine."""
 
     machine: Machine
-    moves: tuple[MeasuredMove, ...] = ()
+    moves: tuple[MoveTime, ...] = ()
 
-    def find(self, kind: MoveKind) -> MeasuredMove | None:
+    def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         return next((move for move in self.moves if move.kind == kind), None)
 
-    def with_measurement(self, measured: MeasuredMove) -> CostReference:
+    def with_measurement(self, measured: MoveTime) -> CostReference:
         """Return a reference with this measurement, which replaces any of the same kind of move."""
         others = tuple(move for move in self.moves if move.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
@@ -217,7 +217,7 @@ class MeasurementSubject:
     iteration: int
     """Iteration of the network."""
     evaluator: NetworkEvaluator
-    games: Sequence[Sequence[int]]
+    recorded_games: Sequence[Sequence[int]]
     """Moves of the games from whose positions play continues."""
 
     @classmethod
@@ -259,7 +259,7 @@ def measure_move_times(
     subjects: Sequence[MeasurementSubject],
     plies: int,
     report: Callable[[int], None] = lambda _: None,
-) -> list[MeasuredMove]:
+) -> list[MoveTime]:
     """Measure the move times of several networks in turn, so that noise affects all of them.
 
     A round plays `plies` moves in every game. Each subject plays a warm-up round and `ROUNDS`
@@ -287,7 +287,7 @@ class _Round:
 class _Player:
     def __init__(self, subject: MeasurementSubject) -> None:
         settings = subject.settings
-        self._games = subject.games
+        self._games = subject.recorded_games
         self._game = parse_game(settings.game)
         self._kind = move_kind(settings, subject.iteration)
         self._search = settings.search
@@ -318,12 +318,12 @@ class _Player:
         opening = tuple(actions[: int(random.integers(len(actions)))])
         return Pairing(lane, _NAME, _NAME, lane, opening, plies, self._parallel_games)
 
-    def summarise(self, rounds: Sequence[_Round]) -> MeasuredMove:
+    def summarise(self, rounds: Sequence[_Round]) -> MoveTime:
         """Return the measurement of these rounds."""
         times = [one_round.milliseconds for one_round in rounds]
         moves = sum(one_round.selfplay.searched_move_count for one_round in rounds)
         simulations = sum(one_round.selfplay.search_counts["simulations"] for one_round in rounds)
-        return MeasuredMove(
+        return MoveTime(
             kind=self._kind, milliseconds=statistics.median(times), low=min(times),
             high=max(times), rounds=len(times), moves=moves // len(rounds),
             simulations_per_move=simulations / moves, parallel_games=self._parallel_games,

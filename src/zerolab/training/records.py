@@ -253,7 +253,7 @@ class WarmStartMatchRecord(Record):
         verdict = "ends" if self.over else "continues"
         return (
             f"warm start {verdict}: plain search {self.wins} won, {self.draws} drawn,"
-            f" {self.losses} lost; stronger with a likelihood of {self.los:.1%}"
+            f" {self.losses} lost; likelihood that plain search is stronger: {self.los:.1%}"
         )
 
 
@@ -390,7 +390,7 @@ class BaselineRecord(OpponentRecord):
 
 
 class UnplayedBaselineRecord(OpponentRecord):
-    """A baseline opponent against which games cannot be finished, even if they are repeated."""
+    """A baseline opponent whose games could not be finished, even after retries."""
 
     stage: str = "unplayed_baseline"
     reason: str

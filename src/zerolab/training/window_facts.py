@@ -123,8 +123,8 @@ def read_solved_split(
 ) -> SolvedSplit | None:
     """Return the positions to learn from; None if the run learns from its own games.
 
-    `locate` maps a file name in the settings to a path, as `RunFolder.solved_positions_path` does.
-    Raises UserError if the file cannot be used or has another digest.
+    `locate` maps a file name in the settings to a path, as `RunFolder.resolve_solved_positions`
+    does. Raises UserError if the file cannot be used or has another digest.
     """
     if not settings.positions:
         return None

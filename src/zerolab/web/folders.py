@@ -21,6 +21,11 @@ from zerolab.training.reporting import read_records
 from zerolab.web.requests import ForbiddenError, MissingError
 
 
+def server_files_in(folder: Path) -> Path:
+    """Return the folder of the server's own files about the runs in `folder`."""
+    return folder / ".server"
+
+
 @dataclass(frozen=True)
 class Folders:
     """Folders that pages can access. Everything else on the disk is off limits."""
@@ -38,7 +43,7 @@ class Folders:
     @property
     def server_files(self) -> Path:
         """Folder of the server's own files: the token and records of training processes."""
-        return self.runs[0] / ".server"
+        return server_files_in(self.runs[0])
 
     def served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.

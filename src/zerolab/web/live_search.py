@@ -101,7 +101,7 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
     agent = parse_agent(spec, game)
     if simulations is not None and agent.bytes_per_game:
         agent = parse_agent(_with_simulations(spec, simulations), game)
-    _require_modest(agent)
+    _require_limits(agent)
     if search_bytes(agent) > _MAX_SEARCH_BYTES:
         raise UserError(
             f"{agent.name} needs {search_bytes(agent) >> 20:,} MiB to search: expected fewer"
@@ -115,7 +115,7 @@ def search_bytes(agent: Agent) -> int:
     return agent.bytes_per_game + agent.bytes_per_player
 
 
-def _require_modest(agent: Agent) -> None:
+def _require_limits(agent: Agent) -> None:
     """Raise UserError if an agent's settings make searches or steps too long or too large."""
     settings = agent.search_settings
     if isinstance(settings, RheaSettings):
@@ -223,7 +223,7 @@ class LiveSearch:
         """Return whether the time limit is reached and at least one action has been visited."""
         seconds = self._request.seconds
         is_time_up = seconds is not None and time.perf_counter() - began >= seconds
-        return is_time_up and bool(player.search.visits(_ROW).any())
+        return is_time_up and bool(player.search.root_visits(_ROW).any())
 
     def node(self, path: Sequence[str]) -> TreeNode:
         """Return the tree node at the end of a sequence of moves.

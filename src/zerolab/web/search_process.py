@@ -30,8 +30,8 @@ from zerolab.web.requests import BusyError, Client
 _FIRST_LEVEL_SECONDS = 0.25
 """Processor time up to which a task stays in the first level; each further level doubles it."""
 _LOW_PRIORITY_LEVELS = 3
-"""Levels by which a low-priority task starts lower, behind tasks that have used less than a
-second."""
+"""Number of levels by which a low-priority task is set back, so that it starts behind tasks that
+have used less than a second."""
 _TURNS = 4
 """Interval between turns that ignore levels."""
 _UPDATE_SECONDS = 0.02
@@ -58,7 +58,7 @@ class _Task:
     updated: float = 0.0
     """Time of the latest update."""
     result: Any = None
-    """Latest result that no update has contained yet."""
+    """Latest result not yet included in an update."""
 
     @property
     def level(self) -> int:
@@ -254,7 +254,9 @@ class _Searcher:
         """Discard finished searches to free memory; raise BusyError if that is not enough."""
         while sum(each.bytes for each in self._searches.values()) + more > _MAX_PROCESS_BYTES:
             if not self._discard_oldest():
-                raise BusyError("searches in progress need all memory: try again in a moment")
+                raise BusyError(
+                    "searches in progress use all available memory: try again in a moment"
+                )
 
     def _look(self, command: LookCommand) -> None:
         search = self._searches.get(command.search_number)

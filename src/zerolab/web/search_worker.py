@@ -131,7 +131,7 @@ _SILENT_SECONDS = 60.0
 
 
 class SearchWorker:
-    """Owner of one search process from its start to its end; another worker then replaces it.
+    """Owner of one search process from start to end; afterwards, another worker replaces it.
 
     All methods except `end_if_silent` must be called from the event loop's thread.
     """

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -28,6 +28,12 @@ class SocketRequest(RequestModel):
     """Base class of messages from a page; the responses have the same `id`."""
 
     id: int = Field(ge=0, lt=1 << 53)
+
+
+class StopRequest(SocketRequest):
+    """Request to cancel everything that the page has requested over the websocket."""
+
+    do: Literal["stop"]
 
 
 def first_validation_error(error: ValidationError) -> str:

@@ -27,9 +27,9 @@ from zerolab.studies.results import Results, TrainedRun
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     ROUNDS,
-    MeasuredMove,
     MeasurementSubject,
     MoveKind,
+    MoveTime,
     MoveTimes,
     measure_move_times,
     move_kind,
@@ -106,7 +106,7 @@ class MeasuredMoveTimes:
         """Wrap `numbers`, the result of `measure`."""
         self._numbers = numbers
 
-    def find(self, kind: MoveKind) -> MeasuredMove | None:
+    def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement of a kind of move, or None if there is none."""
         prefix = f"{_key(kind)}."
         fields = {
@@ -114,7 +114,7 @@ class MeasuredMoveTimes:
             for name, value in self._numbers.items()
             if name.startswith(prefix)
         }
-        return validate(MeasuredMove, {"kind": kind.model_dump(), **fields}) if fields else None
+        return validate(MoveTime, {"kind": kind.model_dump(), **fields}) if fields else None
 
 
 class TimedMoveKind(NamedTuple):
@@ -157,7 +157,7 @@ def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Time the moves of networks on one core.
 
     `networks` maps a key to the settings of a run (`settings`) and an iteration (`iteration`).
-    Return the fields of `MeasuredMove`, except `kind`, under the names ``KEY.FIELD``.
+    Return the fields of `MoveTime`, except `kind`, under the names ``KEY.FIELD``.
     """
     subjects = [
         MeasurementSubject.untrained(

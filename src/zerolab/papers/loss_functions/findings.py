@@ -36,9 +36,9 @@ PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
 }
 """Mean tournament Elo of l_p, l_v, l_+, l_x and the random player [Wang2019], [Wang2020a, Fig. 11].
 
-They stand in no text: they were read off the figures and from published files, and are only a rough
-guide. In [WangCode], Connect Four policies were not mirrored with the board,
-and all runs of a loss played with the last run's network. See the study ``published-bugs``.
+The papers do not print these numbers. They were read from the figures and from published files, and
+are only a rough guide. In [WangCode], Connect Four policies were not mirrored with the board, and
+all runs of a loss played with the last run's network. See the study ``published-bugs``.
 """
 
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"

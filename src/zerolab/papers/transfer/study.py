@@ -39,7 +39,7 @@ TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
 PLAY_AT_START = (SCRATCH, MAPPED)
 """Methods whose initial network also plays. All others start with the same heads as scratch."""
 PLAY_AT_END = (FROZEN, RANDOM_FROZEN)
-"""Methods of which only the final network plays."""
+"""Methods for which only the final network plays."""
 
 PRESET = "hongcharoen2018"
 
@@ -147,7 +147,7 @@ def network_player_name(run: PlannedRun, iteration: int) -> str:
 class TransferStudy(Study):
     """Transfer networks between games and board sizes, and measure the savings.
 
-    Train on Othello, Connect Four and Gobang, on a 6x6 and a smaller board each. Each run from
+    Train on Othello, Connect Four and Gobang, each on a 6x6 board and a smaller one. Each run from
     scratch is the source of runs on other boards, which fine-tune its trunk below new heads, freeze
     its trunk, or map the whole network by meaning. A frozen random trunk is the control. Measure
     accuracy on solved positions after each iteration, time to a fixed accuracy, Elo in tournaments

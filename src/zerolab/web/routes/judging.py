@@ -25,7 +25,12 @@ from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
 from zerolab.web.requests import Client, client_of, error_message
 from zerolab.web.routes.positions import PositionRequest
 from zerolab.web.searches import SearchPool
-from zerolab.web.sockets import JsonWebSocket, SocketRequest, first_validation_error
+from zerolab.web.sockets import (
+    JsonWebSocket,
+    SocketRequest,
+    StopRequest,
+    first_validation_error,
+)
 from zerolab.web.solving import MAX_SECONDS, SolverProcess
 
 router = APIRouter()
@@ -55,12 +60,6 @@ class JudgeRequest(SocketRequest):
     """Agent to judge with, or empty for none."""
     simulations: int | None = Field(default=None, ge=1, le=MAX_SIMULATIONS)
     """Number of simulations per position, which overrides the agent's spec."""
-
-
-class StopRequest(SocketRequest):
-    """Request to cancel the work in progress."""
-
-    do: Literal["stop"]
 
 
 class JudgedMove(BaseModel):

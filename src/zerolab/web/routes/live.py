@@ -28,7 +28,12 @@ from zerolab.web.routes.analysis import (
 )
 from zerolab.web.routes.positions import MoveName, PositionRequest
 from zerolab.web.searches import SearchHandle
-from zerolab.web.sockets import JsonWebSocket, SocketRequest, first_validation_error
+from zerolab.web.sockets import (
+    JsonWebSocket,
+    SocketRequest,
+    StopRequest,
+    first_validation_error,
+)
 
 router = APIRouter()
 
@@ -58,12 +63,6 @@ class SolveRequest(SolutionRequest, SocketRequest):
     """Request for the exact score of every move."""
 
     do: Literal["solve"]
-
-
-class StopRequest(SocketRequest):
-    """Request to cancel everything in progress."""
-
-    do: Literal["stop"]
 
 
 _REQUEST: TypeAdapter[AnalyseRequest | LookRequest | SolveRequest | StopRequest] = TypeAdapter(

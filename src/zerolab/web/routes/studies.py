@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import io
-import re
 import shlex
 import threading
 import time
@@ -18,10 +16,11 @@ from pydantic import BaseModel
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
+from zerolab.report.save import HTML_PAGE, is_report_file_name
 from zerolab.store.folder import is_locked
 from zerolab.studies.execution import StudyExecution
-from zerolab.studies.study import SCALES, Scale, Study, registered_studies
-from zerolab.studies.study_folder import STUDY
+from zerolab.studies.study import SCALES, Scale, registered_studies
+from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
@@ -29,9 +28,8 @@ from zerolab.web.requests import MissingError
 router = APIRouter(tags=["studies"], prefix="/studies")
 reports = APIRouter(include_in_schema=False, prefix="/reports")
 
-_REPORT, _PAGE, _CLAIMS = "report", "index.html", "claims.csv"
+_CLAIMS = "claims.csv"
 _MAX_CLAIMS_FILE = 1 << 22
-_REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 _PROGRESS_SECONDS = 2.0
 """Time for which the progress of a study is cached, because computing it takes a while."""
 _REPORT_POLICY = (
@@ -92,7 +90,7 @@ class ClaimResponse(BaseModel):
     source: str
     """Source of the claim, such as a table of the paper."""
     threshold: str
-    """Threshold with the direction in which the claim is true, such as "above 0"."""
+    """Claimed relation of the statistic to its threshold, such as "above 0"."""
     found: str
     """Measured value with its 95 % interval; empty without data."""
     adjusted_p: str
@@ -139,7 +137,7 @@ def studies(lab: Lab) -> list[StudyResponse]:
     for name, study in sorted(registered_studies().items()):
         scales = [_started_scale(lab.folders, name, scale) for scale in SCALES]
         begun = [each for each in scales if each is not None]
-        responses.append(StudyResponse(name=name, help=_headline(study), begun=begun))
+        responses.append(StudyResponse(name=name, help=study.headline, begun=begun))
     return responses
 
 
@@ -164,7 +162,7 @@ def one_study(
     return StudyDetails(
         name=name,
         scale=scale,
-        help=_headline(all_studies[name]),
+        help=all_studies[name].headline,
         folder=execution.folder.path.as_posix(),
         command=f"zerolab study {name} --scale {scale}{option}",
         begun=begun is not None,
@@ -184,10 +182,11 @@ def one_study(
 
 @reports.get("/{study}/{name}")
 def report_file(lab: Lab, study: str, name: str) -> FileResponse:
-    """Return a file of a study's report."""
-    folder = lab.folders.studies / study
-    path = lab.folders.served_path(folder / _REPORT / name, (lab.folders.studies,))
-    if not _REPORT_FILE.fullmatch(name) or not STUDY.matches(folder) or not path.is_file():
+    """Return a file of a study's report; `study` is NAME-SCALE."""
+    study_name, _, scale = study.rpartition("-")
+    folder = StudyFolder(lab.folders.studies, study_name, scale)
+    path = lab.folders.served_path(folder.report_path / name, (lab.folders.studies,))
+    if not (is_report_file_name(name) and folder.has_begun and path.is_file()):
         raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
     return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
 
@@ -216,28 +215,24 @@ def _progress_fields(status: dict) -> dict:  # type: ignore[type-arg]
     return {key: status[key] for key in StudyPartResponse.model_fields if key != "part"}
 
 
-def _headline(study: Study) -> str:
-    return (inspect.getdoc(study) or "").partition("\n")[0]
-
-
 def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | None:
     """Return a scale of a study, or None if the study has not been started at this scale."""
-    path = folders.studies / f"{name}-{scale}"
-    if not (path / STUDY.settings_file).is_file():
+    study_folder = StudyFolder(folders.studies, name, scale)
+    if not study_folder.has_begun:
         return None
-    has_report = (path / _REPORT / _PAGE).is_file()
+    path, has_report = study_folder.path, (study_folder.report_path / HTML_PAGE).is_file()
     return StartedScale(
         scale=scale,
         folder=path.as_posix(),
         running=is_locked(path),
-        report=f"/reports/{path.name}/{_PAGE}" if has_report else "",
+        report=f"/reports/{path.name}/{HTML_PAGE}" if has_report else "",
     )
 
 
 def _files(report: Path) -> list[str]:
     if not report.is_dir():
         return []
-    return sorted(each.name for each in report.iterdir() if _REPORT_FILE.fullmatch(each.name))
+    return sorted(each.name for each in report.iterdir() if is_report_file_name(each.name))
 
 
 def _claims(path: Path) -> list[ClaimResponse]:

@@ -38,7 +38,7 @@ from zerolab.training.shorthands import (
     start_assignments,
 )
 from zerolab.training.trainer import check_new_run
-from zerolab.web.folders import Folders, is_running, list_runs, open_run
+from zerolab.web.folders import Folders, is_running, list_runs, open_run, server_files_in
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import BusyError, ForbiddenError, MissingError, RequestModel
 
@@ -274,11 +274,11 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _process_file(path: Path) -> Path:
-    return path.parent / ".server" / f"{path.name}.json"
+    return server_files_in(path.parent) / f"{path.name}.json"
 
 
 def _output_file(path: Path) -> Path:
-    return path.parent / ".server" / f"{path.name}.log"
+    return server_files_in(path.parent) / f"{path.name}.log"
 
 
 def _last_lines(path: Path) -> list[str]:

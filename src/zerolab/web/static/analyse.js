@@ -4,7 +4,7 @@ import { Socket, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, GameChooser, agentsOf } from "./lib/choosers.js";
-import { announce, byId, drawsSoon, el, hashParams, replaceContent, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, drawsSoon, el, guarded, hashParams, replaceContent, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
 import { moveList, movesIn } from "./lib/moves.js";
 import { acceptAgents } from "./lib/sharing.js";
@@ -278,7 +278,7 @@ function sendLook() {
 }
 
 function receiveNode(message) {
-  if (message.node) tree.show(message.node, state.game);
+  if (message.node) tree.show(message.node);
   else showError(byId("error"), message.error);
   state.looks.shift();
   state.looking = 0;
@@ -315,15 +315,6 @@ function drawSolution() {
   else {
     const { best, scores } = state.solution;
     element.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
-  }
-}
-
-async function guarded(work) {
-  showError(byId("error"), "");
-  try {
-    await work();
-  } catch (error) {
-    showError(byId("error"), error);
   }
 }
 

@@ -3,7 +3,7 @@
 import { get, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
 import { GameChooser, agentsOf } from "./lib/choosers.js";
-import { announce, byId, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 
@@ -235,15 +235,6 @@ function drawOpponent() {
   const rating = elo === null || elo === undefined ? "" : `, ${scale} ${Math.round(elo)}`;
   byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${spec}${rating}`;
   byId("strength").setAttribute("aria-valuetext", byId("opponent").textContent);
-}
-
-async function guarded(work) {
-  showError(byId("error"), "");
-  try {
-    await work();
-  } catch (error) {
-    if (error.name !== "AbortError") showError(byId("error"), error);
-  }
 }
 
 guarded(begin);

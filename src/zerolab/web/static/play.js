@@ -4,7 +4,7 @@
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
 import { AgentChooser, GameChooser, agentsOf, checkAgent } from "./lib/choosers.js";
-import { announce, byId, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
 import { acceptAgents } from "./lib/sharing.js";
 import { thoughtTable } from "./lib/thoughts.js";
@@ -176,15 +176,6 @@ async function letAgentMove() {
 function stop() {
   state.waiting?.abort();
   state.waiting = null;
-}
-
-async function guarded(work) {
-  showError(byId("error"), "");
-  try {
-    await work();
-  } catch (error) {
-    if (error.name !== "AbortError") showError(byId("error"), error);
-  }
 }
 
 function resultLine() {

@@ -5,7 +5,7 @@ import { count, linkTo } from "./lib/archive.js";
 import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, agentsOf } from "./lib/choosers.js";
-import { announce, byId, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { announce, byId, drawsSoon, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
 import { Verdicts, explain, mistakeList } from "./lib/verdicts.js";
 
@@ -22,6 +22,7 @@ const state = {
 };
 const board = new Board(byId("board"));
 const judge = new AgentChooser(byId("judge"), "Agent", { onChange: () => askJudges() });
+const drawSoon = drawsSoon(() => draw());
 const socket = new Socket("/judge", { onMessage: receive, onOpen: () => askJudges() });
 
 async function begin() {
@@ -171,18 +172,6 @@ function receive(message) {
   if (message.judged) state.verdicts.add(message.judged);
   if (message.done) finished();
   if (message.judged || message.done) drawSoon();
-}
-
-let isDrawing = false;
-
-/** Draw once for several verdicts that arrive together. */
-function drawSoon() {
-  if (isDrawing) return;
-  isDrawing = true;
-  setTimeout(() => {
-    isDrawing = false;
-    draw();
-  }, 150);
 }
 
 function finished() {

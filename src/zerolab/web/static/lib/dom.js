@@ -77,6 +77,16 @@ export function showError(element, error) {
   if (message) announce(message);
 }
 
+/** Do some work and show any error in the page's error element, unless the work was aborted. */
+export async function guarded(work) {
+  showError(byId("error"), "");
+  try {
+    await work();
+  } catch (error) {
+    if (error.name !== "AbortError") showError(byId("error"), error);
+  }
+}
+
 /** Table with rows of cells, which are text or elements. */
 export function table(headings, rows, { numbers = [], caption = "" } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
