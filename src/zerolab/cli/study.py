@@ -21,11 +21,10 @@ from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
 from zerolab.studies.seeds import parse_seeds
-from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
+from zerolab.studies.study import LEDGER, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
     from zerolab.studies.execution import StudyExecution
-    from zerolab.studies.ledger import LedgerHeader
     from zerolab.studies.results import Results
     from zerolab.studies.scheduler import StudyProgress
     from zerolab.studies.study_folder import Failures
@@ -317,23 +316,7 @@ def _report_from_ledgers(
     if len({file.resolve() for file in files}) < len(files):
         raise UserError("--ledger names a file twice: expected different files")
     ledgers = {file: read_ledger(file) for file in files}
-    scales = [_require_ledger_of(study, file, each.header) for file, each in ledgers.items()]
+    scales = [study.scale_of(file, each.header) for file, each in ledgers.items()]
     ledger = merge_ledgers(ledgers)
     _write_report(study, read_results(study.design(scales[0], ledger.seeds), ledger), output, json)
     write_ledger(output / LEDGER, ledger)
-
-
-def _require_ledger_of(study: Study, file: Path, header: LedgerHeader) -> Scale:
-    """Return the scale of a ledger; raise UserError if it is not of this design of a study."""
-    scale = next((each for each in SCALES if each == header.scale), None)
-    if header.study != study.name or scale is None:
-        raise UserError(
-            f"{quoted(file)} is a ledger of {quoted(header.study)} at scale"
-            f" {quoted(header.scale)}: expected one of {study.name}"
-        )
-    if header.design != study.design_digest(scale):
-        raise UserError(
-            f"{quoted(file)} has another design of {study.name} at scale {scale}: expected a ledger"
-            " written by this version of zerolab"
-        )
-    return scale

@@ -40,6 +40,8 @@ class Claim:
     opened_by: str = ""
     """Key of the primary claim that must be decided before this claim is tested; empty for a
     primary claim."""
+    figure: str = ""
+    """Name of the report's figure that shows the statistic; empty for the report as a whole."""
 
     def __post_init__(self) -> None:
         if not self.smallest > 0.0:

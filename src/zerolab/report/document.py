@@ -133,7 +133,8 @@ class Document:
     """Origin of the results."""
 
     def __post_init__(self) -> None:
-        names = [each.name for each in self.blocks if not isinstance(each, Heading | Paragraph)]
+        named = (each for each in self.blocks if not isinstance(each, Heading | Paragraph))
+        names = [each.name for each in named if each.name]
         if len(set(names)) < len(names):
             raise ValueError(f"tables and pictures share a name: {sorted(names)}")
         for name in names:
@@ -149,11 +150,11 @@ class Document:
 
     @property
     def tables(self) -> list[Table]:
-        """All tables in order, including claim tables."""
+        """Tables with a name in order, including claim tables."""
         return [
             each.as_table() if isinstance(each, ClaimTable) else each
             for each in self.blocks
-            if isinstance(each, Table | ClaimTable)
+            if isinstance(each, Table | ClaimTable) and each.name
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class Document:
             "tables": {
                 each.name: [_finite_record(record) for record in each.records()]
                 for each in self.blocks
-                if isinstance(each, Table)
+                if isinstance(each, Table) and each.name
             },
             "provenance": self.provenance.as_dict(),
         }

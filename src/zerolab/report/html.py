@@ -11,7 +11,7 @@ from itertools import count
 
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
-from zerolab.report.interval import Cell, Interval, cell_text, p_value_text
+from zerolab.report.interval import Cell, Interval, Link, cell_text, p_value_text
 from zerolab.report.table import Table, table_as_csv
 
 _MAX_SVG_BYTES = 400_000  # larger pictures, with thousands of dots, are embedded as PNG
@@ -106,7 +106,8 @@ def _data_table(table: Table) -> str:
         _row("td", (_cell(*each) for each in zip(row, formats, strict=True)), is_numeric)
         for row in table.rows
     )
-    return _table(f"{escape(table.title)} {_download(table)}", head, body)
+    caption = f"{escape(table.title)} {_download(table)}" if table.name else escape(table.title)
+    return _table(caption, head, body)
 
 
 def _table(caption: str, head: str, body: Iterable[str], css_class: str = "data") -> str:
@@ -129,7 +130,9 @@ def _row(tag: str, cells: Iterable[str], is_numeric: Sequence[bool]) -> str:
 def _cell(cell: Cell, number_format: str = "") -> str:
     """Return the HTML of a cell, with minus signs in numbers and a CSS class for the interval."""
     text = escape(cell_text(cell, number_format))
-    if isinstance(cell, str):
+    if isinstance(cell, Link) and cell.target:
+        return f'<a href="{escape(cell.target)}">{text}</a>'
+    if isinstance(cell, str | Link):
         return text
     text = text.replace("-", "\N{MINUS SIGN}")
     if not isinstance(cell, Interval):

@@ -35,7 +35,15 @@ class Interval(NamedTuple):
         return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
 
 
-Cell = str | int | float | Interval | None
+class Link(NamedTuple):
+    """Text that leads to a page or a figure."""
+
+    text: str
+    target: str
+    """Relative path or URL; a link without a target is plain text."""
+
+
+Cell = str | int | float | Interval | Link | None
 """Content of a table cell; None is empty."""
 
 P_VALUE_FORMAT = "p"
@@ -53,8 +61,8 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
     """
     if cell is None:
         return ""
-    if isinstance(cell, str):
-        return cell
+    if isinstance(cell, str | Link):
+        return cell if isinstance(cell, str) else cell.text
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int | float):

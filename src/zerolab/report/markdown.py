@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import cell_text, p_value_text
+from zerolab.report.interval import Cell, Link, cell_text, p_value_text
 from zerolab.report.table import Table
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|$~]|<(?=[a-z/!?])|&(?=#?\w+;)|^>)", re.IGNORECASE)
@@ -42,6 +42,8 @@ def _block(block: Block) -> str:
             link = f"![{caption}]({block.name}.png)"
             return f"{link}\n\n*{caption}* ([SVG]({block.name}.svg))"
         case Table():
+            if not block.name:
+                return titled_markdown_table(block)
             title = f"**{escape_markdown(block.title)}** ([CSV]({block.name}.csv))"
             return f"{title}\n\n{markdown_table(block)}"
         case ClaimTable():
@@ -56,11 +58,15 @@ def titled_markdown_table(table: Table) -> str:
 def markdown_table(table: Table) -> str:
     """Return the header and rows of a table as Markdown."""
     rows = [
-        [escape_markdown(cell_text(*each)) for each in zip(row, table.number_formats, strict=True)]
-        for row in table.rows
+        [_cell(*each) for each in zip(row, table.number_formats, strict=True)] for row in table.rows
     ]
     rule = ["---:" if is_numeric else ":---" for is_numeric in table.is_numeric]
     return _lines([list(map(escape_markdown, table.column_titles)), rule, *rows])
+
+
+def _cell(cell: Cell, number_format: str) -> str:
+    text = escape_markdown(cell_text(cell, number_format))
+    return f"[{text}]({cell.target})" if isinstance(cell, Link) and cell.target else text
 
 
 def _claim_table(verdicts: Sequence[Verdict]) -> str:

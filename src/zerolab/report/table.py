@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zerolab.report.interval import Cell, Interval
+from zerolab.report.interval import Cell, Interval, Link
 
 
 def table_as_csv(table: Table) -> str:
@@ -85,7 +85,7 @@ class Table:
         """True for each column that has only numbers, with or without intervals."""
         return [
             any(row[i] is not None for row in self.rows)
-            and not any(isinstance(row[i], str) for row in self.rows)
+            and not any(isinstance(row[i], str | Link) for row in self.rows)
             for i in range(len(self.columns))
         ]
 
@@ -110,6 +110,8 @@ class Table:
 
 
 def _plain_values(title: str, cell: Cell, is_split: bool) -> dict[str, str | int | float | None]:
+    if isinstance(cell, Link):
+        cell = cell.text
     if isinstance(cell, Interval):
         return {title: cell.value, f"{title}_low": cell.low, f"{title}_high": cell.high}
     return {title: cell, f"{title}_low": None, f"{title}_high": None} if is_split else {title: cell}

@@ -14,14 +14,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, load_plugins
 from zerolab.studies.seeds import FIRST_SEED
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
     from zerolab.studies.collect import FinishedRun
     from zerolab.studies.design import Design
+    from zerolab.studies.ledger import LedgerHeader
     from zerolab.studies.results import Results
 
 
@@ -71,6 +75,24 @@ class Study(ABC):
         """Return a digest of the design for a single seed, so that it does not depend on seeds."""
         return self.design(scale, [FIRST_SEED]).digest
 
+    def scale_of(self, path: Path, header: LedgerHeader) -> Scale:
+        """Return the scale of a ledger, read from `path`.
+
+        Raises UserError if the ledger belongs to another study or to another design of this study.
+        """
+        scale = next((each for each in SCALES if each == header.scale), None)
+        if header.study != self.name or scale is None:
+            raise UserError(
+                f"{quoted(path)} is a ledger of {quoted(header.study)} at scale"
+                f" {quoted(header.scale)}: expected one of {self.name}"
+            )
+        if header.design != self.design_digest(scale):
+            raise UserError(
+                f"{quoted(path)} has another design of {self.name} at scale {scale}: expected a"
+                " ledger written by this version of zerolab"
+            )
+        return scale
+
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         """Return measurements of a finished run that the report needs besides its metrics, by name.
 
@@ -90,6 +112,8 @@ class Study(ABC):
 
 LEDGER = "ledger.parquet"
 """File name of ledgers, see `zerolab.studies.ledger`."""
+REPORT_FOLDER = "report"
+"""Name of the folder of the report in the folder of a study."""
 
 _STUDIES: Registry[Study] = Registry("study")
 

@@ -34,7 +34,7 @@ from zerolab.studies.design import (
     run_key,
 )
 from zerolab.studies.seeds import check_seeds, format_seeds
-from zerolab.studies.study import LEDGER
+from zerolab.studies.study import LEDGER, REPORT_FOLDER
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import read_feature_source_files, read_initial_weights_files
 
@@ -227,7 +227,7 @@ class StudyFolder:
     @property
     def report_path(self) -> Path:
         """Folder of the report."""
-        return self.path / "report"
+        return self.path / REPORT_FOLDER
 
     @property
     def _failures_path(self) -> Path:

@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import BaseModel
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
+from zerolab.report.html import html_page
 from zerolab.report.save import HTML_PAGE, is_report_file_name
 from zerolab.store.folder import is_locked
 from zerolab.studies.execution import StudyExecution
-from zerolab.studies.study import SCALES, Scale, registered_studies
+from zerolab.studies.findings import findings_document, judge_studies, read_ledgers
+from zerolab.studies.study import LEDGER, REPORT_FOLDER, SCALES, Scale, registered_studies
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
@@ -180,6 +182,13 @@ def one_study(
     )
 
 
+@reports.get("/findings")
+def findings_page(lab: Lab) -> HTMLResponse:
+    """Return a page with the verdicts on all published findings, from the ledgers of all scales."""
+    page = _findings.page(lab.folders.studies)
+    return HTMLResponse(page, headers={"content-security-policy": _REPORT_POLICY})
+
+
 @reports.get("/{study}/{name}")
 def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     """Return a file of a study's report; `study` is NAME-SCALE."""
@@ -189,6 +198,37 @@ def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     if not (is_report_file_name(name) and folder.has_begun and path.is_file()):
         raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
     return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
+
+
+class _FindingsCache:
+    """Cache of the page of findings, which is computed again after a ledger has changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pages: dict[Path, tuple[list[tuple[Path, int]], str]] = {}
+
+    def page(self, folder: Path) -> str:
+        """Return the page of the ledgers in the folder of studies."""
+        with self._lock:
+            paths = sorted(folder.glob(f"*/{LEDGER}"))
+            state = [(path, path.stat().st_mtime_ns) for path in paths]
+            known, page = self._pages.get(folder, ([], ""))
+            if not page or known != state:
+                ledgers, refused = read_ledgers(folder)
+                document = findings_document(judge_studies(ledgers), _report_link, refused)
+                page = html_page(document, {})
+                self._pages[folder] = state, page
+            return page
+
+
+_findings = _FindingsCache()
+
+
+def _report_link(ledger: Path, figure: str) -> str:
+    """Return the URL of a figure, or of the report, in the folder of a study."""
+    name = f"{figure}.svg" if figure else HTML_PAGE
+    is_written = (ledger.parent / REPORT_FOLDER / name).is_file()
+    return f"/reports/{ledger.parent.name}/{name}" if is_written else ""
 
 
 class _ProgressCache:

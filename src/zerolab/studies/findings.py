@@ -1,0 +1,236 @@
+"""Findings of all papers, each with the verdicts that the ledgers in a folder allow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.report.claims import Claim, Verdict, Word
+from zerolab.report.document import Block, Document, Heading, Paragraph
+from zerolab.report.interval import Cell, Link, cell_text
+from zerolab.report.table import Column, Table
+from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger
+from zerolab.studies.results import Results, provenance, read_results
+from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
+
+_MOST_MEMORABLE = 10
+_COUNTED: Mapping[Word, str] = {
+    "holds": "hold", "does not hold": "do not hold", "equal": "show no effect worth knowing",
+    "undecided": "are undecided", "no data": "are not measured yet",
+}  # fmt: skip
+
+FigureLink = Callable[[Path, str], str]
+"""Function from the path of a ledger and the name of a figure, or an empty string for the whole
+report, to the target of a link, or an empty string if there is no such file."""
+
+
+class JudgedScale(NamedTuple):
+    """Verdicts of a study at one scale."""
+
+    ledger_path: Path
+    seed_count: int
+    verdicts: Mapping[Claim, Verdict]
+    results: Results
+
+
+@dataclass(frozen=True)
+class JudgedStudy:
+    """Claims of a study with the verdicts at every scale that has a ledger."""
+
+    study: Study
+    claims: Sequence[Claim]
+    scales: Mapping[Scale, JudgedScale]
+
+    @property
+    def largest(self) -> JudgedScale | None:
+        """Verdicts at the largest scale; None without a ledger."""
+        return next((self.scales[each] for each in reversed(SCALES) if each in self.scales), None)
+
+
+def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
+    """Return the ledgers of studies in the folders of `folder`, and a message for each refused one.
+
+    A ledger is refused if it is damaged, belongs to an unknown study or another design, or is the
+    second of a study and scale. Those of scale `smoke`, which show nothing, are ignored.
+    """
+    ledgers: dict[Path, Ledger] = {}
+    refused: list[str] = []
+    seen: dict[LedgerHeader, Path] = {}
+    for path in sorted(folder.glob(f"*/{LEDGER}")):
+        try:
+            ledger = read_ledger(path)
+            if ledger.header.scale == "smoke":
+                continue
+            if ledger.header.study not in registered_studies():
+                raise UserError(f"{quoted(path)}: unknown study {quoted(ledger.header.study)}")
+            registered_studies()[ledger.header.study].scale_of(path, ledger.header)
+            if (other := seen.setdefault(ledger.header, path)) != path:
+                raise UserError(
+                    f"{quoted(path)} is of the same study and scale as {quoted(other)}: expected"
+                    " one ledger, as zerolab report writes of several"
+                )
+        except UserError as error:
+            refused.append(str(error))
+        else:
+            ledgers[path] = ledger
+    return ledgers, refused
+
+
+def judge_studies(
+    ledgers: Mapping[Path, Ledger], update: Callable[[int, str], None] = lambda done, note: None
+) -> list[JudgedStudy]:
+    """Return all studies with their claims, and the verdicts that some ledgers allow.
+
+    `update` is called with the number of finished ledgers and the name of the current study.
+    """
+    scales: dict[str, dict[Scale, JudgedScale]] = {name: {} for name in registered_studies()}
+    for done, (path, ledger) in enumerate(ledgers.items()):
+        update(done, ledger.header.study)
+        study = registered_studies()[ledger.header.study]
+        scale = study.scale_of(path, ledger.header)
+        results = read_results(study.design(scale, ledger.seeds), ledger)
+        verdicts = {each.claim: each for each in study.verdicts(results)}
+        seed_count = len(results.design.seeds)
+        scales[study.name][scale] = JudgedScale(path, seed_count, verdicts, results)
+    return [
+        JudgedStudy(study, _claims(study), scales[name])
+        for name, study in registered_studies().items()
+    ]
+
+
+def _claims(study: Study) -> list[Claim]:
+    without_results = Results("mini", study.planned_design("mini"), [], {})
+    return [each.claim for each in study.verdicts(without_results)]
+
+
+def findings_document(
+    studies: Sequence[JudgedStudy], link: FigureLink, refused: Sequence[str] = ()
+) -> Document:
+    """Return a page with one row per published finding, below the findings to remember.
+
+    `refused` has a message for each ledger that was left out.
+    """
+    blocks: list[Block] = [Paragraph(_summary(studies))]
+    blocks += [Paragraph(f"Left out: {message}") for message in refused]
+    blocks.append(Heading("The strongest verdicts"))
+    blocks += [Paragraph(sentence) for sentence in memorable_sentences(studies)]
+    for each in studies:
+        blocks += [
+            Heading(each.study.name),
+            Paragraph(each.study.headline),
+            _table(each, link),
+        ]
+    judged = [scale for each in studies for scale in each.scales.values()]
+    return Document(
+        "What survives of the published findings",
+        "Findings are stated as their authors did, in our words, with the statistic that tests"
+        " them. A verdict is about runs of the size named by its scale, which is smaller than"
+        " published except at the scale paper.",
+        blocks,
+        provenance(_all_results(judged)),
+    )
+
+
+def _all_results(judged: Sequence[JudgedScale]) -> Results:
+    """Return the runs of all studies as one, of which only the provenance is meaningful."""
+    from zerolab.studies.design import Design  # noqa: PLC0415
+
+    runs = {run.planned.key: run for each in judged for run in each.results.runs}
+    return Results("mini", Design([], []), list(runs.values()), {})
+
+
+def _summary(studies: Iterable[JudgedStudy]) -> str:
+    """Return the number of primary claims by verdict, at the largest scale of each study."""
+    primary: list[Word] = [
+        each.largest.verdicts[claim].word if each.largest else "no data"
+        for each in studies
+        for claim in each.claims
+        if claim.is_primary
+    ]
+    total = sum(len(each.claims) for each in studies)
+    counts = Counter(primary)
+    parts = ", ".join(f"{counts[word]} {title}" for word, title in _COUNTED.items())
+    return f"{total} findings, of which {len(primary)} are primary: {parts}."
+
+
+def memorable_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
+    """Return a sentence for each of the ten strongest verdicts.
+
+    The studies take turns. Within a study, primary claims come first, then small p-values.
+    """
+    by_study = [
+        [
+            _sentence(verdict, each, scale)
+            for verdict in sorted(each.verdicts.values(), key=_strength)
+            if verdict.is_decided
+        ]
+        for study in studies
+        for scale, each in study.scales.items()
+        if each is study.largest
+    ]
+    turns = zip_longest(*by_study)
+    return [each for turn in turns for each in turn if each is not None][:_MOST_MEMORABLE]
+
+
+def _strength(verdict: Verdict) -> tuple[bool, float]:
+    return not verdict.claim.is_primary, 1.0 if verdict.adjusted is None else verdict.adjusted
+
+
+def _sentence(verdict: Verdict, judged: JudgedScale, scale: Scale) -> str:
+    claim = verdict.claim
+    title = verdict.title[0].upper() + verdict.title[1:]
+    seeds = f", {judged.seed_count} seeds" if judged.seed_count else ""
+    return (
+        f"{title}: {claim.text} {claim.source} Found {cell_text(verdict.estimate)}, claimed"
+        f" {claim.claimed}: {claim.statistic} ({scale}{seeds})."
+    )
+
+
+def _table(judged: JudgedStudy, link: FigureLink) -> Table:
+    """Return a row for each finding of a study, with the verdict at each scale."""
+    columns: list[str | Column] = ["finding", "source", "statistic", "claimed", "primary"]
+    for scale in judged.scales:
+        columns += [
+            f"verdict at {scale}", f"found at {scale}", Column(f"power at {scale}", ".0%"),
+            f"seeds at {scale}",
+        ]  # fmt: skip
+    if not judged.scales:
+        columns.append("verdict")
+    rows = [
+        [
+            claim.text, claim.source, claim.statistic, claim.claimed,
+            "yes" if claim.is_primary else "", *_verdict_cells(claim, judged, link),
+        ]
+        for claim in judged.claims
+    ]  # fmt: skip
+    return Table("", f"Findings of {judged.study.name}", columns, rows)
+
+
+def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[Cell]:
+    cells: list[Cell] = []
+    for each in judged.scales.values():
+        verdict = each.verdicts[claim]
+        target = link(each.ledger_path, claim.figure) or link(each.ledger_path, "")
+        title = verdict.title if verdict.estimate else f"{verdict.title}: {verdict.note}"
+        cells += [Link(title, target), verdict.estimate, verdict.power, each.seed_count]
+    return cells or ["not measured yet"]
+
+
+def findings_as_dict(studies: Iterable[JudgedStudy]) -> list[dict[str, Any]]:
+    """Return all findings for JSON, by claim and scale; the scale is None without a ledger."""
+    entries: list[dict[str, Any]] = []
+    for each in studies:
+        for claim in each.claims:
+            entry = {"study": each.study.name, "key": claim.key, "claim": claim.text,
+                     "source": claim.source}  # fmt: skip
+            for scale, judged in each.scales.items():
+                verdict = judged.verdicts[claim].as_dict()
+                entries.append({**entry, "scale": scale, "seeds": judged.seed_count, **verdict})
+            if not each.scales:
+                entries.append({**entry, "scale": None, "seeds": 0, "verdict": "no data"})
+    return entries
