@@ -23,7 +23,7 @@ def design_of(study, scale, seed_count=None):
 
 
 @cache
-def _work_records(iterations, epochs, selfplay, learn, loss, simulations, samples):
+def _work_records(iterations, epochs, selfplay, learn, loss, fall, simulations, samples):
     """Return the self-play and learning records of each iteration, which equal runs share."""
     records = []
     for iteration in range(1, iterations + 1):
@@ -38,7 +38,7 @@ def _work_records(iterations, epochs, selfplay, learn, loss, simulations, sample
             iteration=iteration, wall_seconds=selfplay / iterations, **counts, **walls
         )
         excesses = [
-            (iterations - iteration) / iterations + (epochs - epoch) / (10 * epochs)
+            fall * ((iterations - iteration) / iterations + (epochs - epoch) / (10 * epochs))
             for epoch in range(1, epochs + 1)
         ]
         losses = [
@@ -58,15 +58,15 @@ def _work_records(iterations, epochs, selfplay, learn, loss, simulations, sample
     return records
 
 
-def made_up_run(planned, seconds, loss=1.0, elo=0.0, simulations=10, samples=100):
+def made_up_run(planned, seconds, loss=1.0, fall=1.0, elo=0.0, simulations=10, samples=100):
     """Return a run with equal iterations.
 
     `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
-    falls with every epoch and iteration down to `loss`.
+    falls by about `fall` with epochs and iterations, down to `loss`.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
     records = _work_records(
-        iterations, epochs, seconds["selfplay"], seconds["learn"], loss, simulations, samples
+        iterations, epochs, seconds["selfplay"], seconds["learn"], loss, fall, simulations, samples
     )
     gate_seconds = seconds["gate"] / iterations
     with_gates = []

@@ -122,7 +122,7 @@ def test_tournament_waits_for_players_of_other_parts(tmp_path):
 
 def test_status_counts_the_games_of_each_part(tmp_path):
     class Parts(Tiny):
-        def design(self, scale):
+        def design(self, scale, seeds):
             agents = ("random", "mcts:2?tie_break=random")
             return Design(
                 [],
