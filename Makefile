@@ -36,6 +36,7 @@ browser-test: $(VENV)/developer
 
 # What the documentation lists and draws.
 docs: $(VENV)/user
+	$(BIN)/zerolab findings --folder docs/results --output docs/findings.md
 	$(BIN)/python tools/generate_tables.py
 	$(BIN)/python tools/draw_architecture.py
 

@@ -132,7 +132,7 @@ def test_power_and_needed_seeds_agree_with_simulation():
     found = np.mean([mean_of(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(20), 19.0)
     assert power(exact, 8.0, 0.05) == pytest.approx(found, abs=0.035)
-    look = Look(seeds=20, core_hours=10.0)
+    look = Look(seed_count=20, core_hours=10.0)
     (verdict,) = judge_claims({claim(smallest=2.0): exact}, look)
     assert verdict.needed_seeds == math.ceil((2.802 * 10.0 / 2.0) ** 2)
     assert verdict.needed_hours == pytest.approx((verdict.needed_seeds - 20) / 2)

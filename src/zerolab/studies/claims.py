@@ -41,7 +41,7 @@ class Look(NamedTuple):
 
     fractions: tuple[float, ...] = (1.0,)
     """Shares of the planned seeds at this look and all earlier ones, in ascending order."""
-    seeds: int = 0
+    seed_count: int = 0
     """Number of seeds so far; 0 if unknown."""
     core_hours: float = 0.0
     """Core hours of these seeds."""
@@ -201,12 +201,12 @@ def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: L
     from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
     error, _ = _error_and_freedom(estimate)
-    if verdict.word != "undecided" or not math.isfinite(error) or not look.seeds:
+    if verdict.word != "undecided" or not math.isfinite(error) or not look.seed_count:
         return verdict
     distance = float(ndtri(1.0 - level / 2.0) + ndtri(_POWER))
-    needed = math.ceil(look.seeds * (distance * error / verdict.claim.smallest) ** 2)
-    needed = max(needed, look.seeds + 1)
-    hours = (needed - look.seeds) * look.core_hours / look.seeds
+    needed = math.ceil(look.seed_count * (distance * error / verdict.claim.smallest) ** 2)
+    needed = max(needed, look.seed_count + 1)
+    hours = (needed - look.seed_count) * look.core_hours / look.seed_count
     return replace(verdict, needed_seeds=needed, needed_hours=hours)
 
 

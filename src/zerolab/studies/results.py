@@ -217,7 +217,7 @@ class Results:
     """Results of finished computations by title, such as ``part: label``."""
     looks: Sequence[Sequence[int]] = ()
     """Seeds of each look at the claims so far; each look includes the seeds of earlier ones."""
-    planned_seeds: int = 0
+    planned_seed_count: int = 0
     """Number of seeds at the last planned look; 0 if the seeds of the design are one look."""
     damage_messages: Sequence[str] = ()
     """Messages about unreadable files, which do not count as finished."""
@@ -294,7 +294,7 @@ class Results:
             if unfinished and self.design.seeds:
                 look = look._replace(fractions=(), untested_note=unfinished)
             return judge_claims(statistics(self), look)
-        planned = max(self.planned_seeds, len(self.looks[-1]))
+        planned = max(self.planned_seed_count, len(self.looks[-1]))
         verdicts: list[Verdict] = []
         for number, seeds in enumerate(self.looks, start=1):
             part = self if len(seeds) == planned else self.of_seeds(seeds)
@@ -310,8 +310,8 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     After the first look, the results are those of the latest look: nothing is seen in between.
     Raises UserError if a run of the ledger has other settings than planned.
     """
-    looks, planned_seeds = ledger.looks, len(ledger.seeds)
-    if looks and len(looks[-1]) < planned_seeds:
+    looks, planned_count = ledger.looks, len(ledger.seeds)
+    if looks and len(looks[-1]) < planned_count:
         design = design.of_seeds(looks[-1])
     rows = {row.identity: row for row in ledger.rows}
     runs = [
@@ -330,7 +330,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
         and row.key == planned.key
     }
     played = _finished_groups(design, scores)
-    return Results(ledger.header.scale, design, runs, played, computed, looks, planned_seeds)
+    return Results(ledger.header.scale, design, runs, played, computed, looks, planned_count)
 
 
 def _finished_groups(
