@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from zerolab.papers.elo import elo_sample, removed_runs_note, unfinished_tournaments_note
+from zerolab.papers.elo import removed_runs_note, unfinished_tournaments_note
 from zerolab.papers.published_bugs.study import (
     CLOSED,
     CLOSURE,
@@ -21,7 +21,7 @@ from zerolab.report.claims import Claim
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate, bootstrap
+from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate, bootstrap, mean_of
 
 CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")
 """Tournaments of the part `CLOSURE`: with each run's own network, and with shared networks."""
@@ -89,19 +89,27 @@ def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstim
 
 
 def bug_loss_interaction(results: Results, part: str, loss: str) -> ClaimEstimate | MissingEstimate:
-    """Return the Elo gain of `loss` over the sum with the bug, minus the gain without the bug."""
+    """Return the Elo gain of `loss` over the sum with the bug, minus the gain without the bug.
+
+    The gains are differences within a seed, whose runs play one tournament.
+    """
     if missing := unfinished_tournaments_note(results, [part]):
         return missing
-    groups = [
-        elo_sample(
-            results.tournaments[part], results.runs_where(part, code=code, loss=level)
-        ).values
+    tournament = results.tournaments[part]
+    wrong, wrong_sum, right, right_sum = (
+        {
+            run.seed: tournament.final_rating(run).elo
+            for run in results.runs_where(part, code=code, loss=level)
+        }
         for code in (DEFECTIVE, RIGHT)
         for level in (loss, "sum")
-    ]
-    if not all(groups):
+    )
+    seeds = sorted(wrong.keys() & wrong_sum.keys() & right.keys() & right_sum.keys(), key=str)
+    if not seeds:
         return removed_runs_note(results, part)
-    return bootstrap(*groups, statistic=lambda a, b, c, d: mean(a) - mean(b) - mean(c) + mean(d))
+    return mean_of(
+        [wrong[seed] - wrong_sum[seed] - right[seed] + right_sum[seed] for seed in seeds]
+    )
 
 
 def _loss_ratio(results: Results) -> ClaimEstimate | MissingEstimate:
