@@ -12,18 +12,18 @@ import pytest
 from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
-from zerolab.papers.hyperparameters.findings import (
-    LEAD_CLAIMS,
-    MORE_CLAIM,
-    OUTER_CLAIM,
-    grid_statistics,
-)
 from zerolab.papers.hyperparameters.grid import (
     SYMBOLS,
     counted_time_deviation,
     counted_work,
     fit_unit_costs,
     read_grid,
+)
+from zerolab.papers.hyperparameters.grid_findings import (
+    LEAD_CLAIMS,
+    MORE_CLAIM,
+    OUTER_CLAIM,
+    grid_statistics,
 )
 from zerolab.papers.hyperparameters.regression import (
     fit_grid,

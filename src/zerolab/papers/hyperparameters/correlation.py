@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zerolab.papers.hyperparameters.findings import grid_statistics
 from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
@@ -20,6 +19,7 @@ from zerolab.papers.hyperparameters.grid import (
     read_grid,
     time_unit,
 )
+from zerolab.papers.hyperparameters.grid_findings import grid_statistics
 from zerolab.papers.hyperparameters.regression import (
     pareto_front_table,
     regression_blocks,
