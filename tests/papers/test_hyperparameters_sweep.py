@@ -151,11 +151,18 @@ def test_report_is_complete(results):
     assert {each.name for each in document.pictures} == {
         "effects", "elo", "hours-ratio", "losses", "losses-policy", "losses-value",
     }  # fmt: skip
-    lengths = {"hours": 25, "elo-by-setting": 25, "importance": 12, "runs": 75}
+    lengths = {"hours": 25, "elo-by-setting": 25, "importance": 12, "best-values": 12, "runs": 75}
     assert {name: len(table(document, name)) for name in lengths} == lengths
     first = table(document, "importance")[0]
     assert first["parameter"].startswith("m, ")
     assert first["published effect on time"] == pytest.approx((64.8 - 26.0) / 44.0)
+    best = {row["parameter"].partition(",")[0]: row for row in table(document, "best-values")}
+    assert best["ep"]["lowest loss"] == "15 (greatest value)"
+    assert best["ep"]["p, loss"] < 0.001 < best["I"]["p, loss"]
+    assert best["E"]["least time"] == "4 (least value)"
+    published = {"published by loss": "10 (least value)", "published by time": "no difference"}
+    assert published.items() <= best["T'"].items()
+    assert best["d"]["published by loss"] == "0.3 (default)"
     default = table(document, "runs")[0]
     assert default["Elo above Random"] == pytest.approx(300 + strength(results.runs[0].planned))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from zerolab.papers.elo import elo_table
+from zerolab.papers.hyperparameters.best_values import best_value_blocks
 from zerolab.papers.hyperparameters.effects import importance_blocks, training_time_blocks
 from zerolab.papers.hyperparameters.findings import effect_statistics
 from zerolab.papers.hyperparameters.main_effects import training_seconds
@@ -182,6 +183,7 @@ def sweep_report(results: Results) -> Document:
         Heading("Findings"),
         ClaimTable(sweep_verdicts(results)),
         *importance_blocks(sweep),
+        *best_value_blocks(sweep),
         *strength_blocks(sweep),
         *training_time_blocks(sweep),
         *epoch_loss_blocks(sweep),
