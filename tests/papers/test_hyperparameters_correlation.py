@@ -195,11 +195,23 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
     assert step.freedom == 162 - 17  # constant, 4 linear, 10 products, time, second tournament
 
 
+def largest_mean(document):
+    return max(row["mean Elo above Random"] for row in table(document, "front-shares"))
+
+
 def test_report_is_complete(results):
     document = report.correlation_report(results)
     assert {each.name for each in document.pictures} == {
-        "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "front-most", "front",
+        "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "elo-both-times",
+        "front-most-selfplay", "front-most", "front",
     }  # fmt: skip
+    figures = {each.name: each.figure for each in document.pictures}
+    (points,) = figures["elo-both-times"].axes[0].collections
+    x, y = np.array(points.get_offsets()).T
+    assert x == pytest.approx(3 * y)  # invented self-play takes three quarters of the time
+    assert (len(x), max(points.get_array())) == (81, pytest.approx(largest_mean(document)))
+    a, b = (figures[name].axes[0] for name in ("front-most-selfplay", "front-most"))
+    assert a.get_xlim()[1] == pytest.approx(0.75 * b.get_xlim()[1])
     rows = table(document, "runs")
     assert len(rows) == 162
     first = results.runs[0].planned

@@ -1,9 +1,11 @@
 """Claims of [Wang2020a, section 6.1] about time and loss, for the sweep and the screening.
 
-The section contradicts itself twice. With 100 games per iteration the loss "eventually" goes down,
-but Table 4 names 10 as the best value; the claim follows the text. It calls u = 0.7 too high, but
-concludes that u makes no significant difference to the loss; the claim follows the conclusion. The
-paper does not say which hyper-parameter has the largest effect on time, so no claim does.
+The section contradicts itself three times. With 100 games per iteration the loss goes down in the
+end, but Table 4 names 10 as the best value; the claim follows the text. With 200 simulations the
+loss ends like that with 100, but Table 4 names 200; the claim follows the table. The text calls u =
+0.7 too high, but concludes that u makes no significant difference to the loss; the claim follows
+the conclusion. The paper does not say which hyper-parameter has the largest effect on time, so no
+claim does.
 """
 
 from __future__ import annotations
@@ -57,11 +59,11 @@ FREE_CLAIM = Claim(
 )
 
 
-def _loss_claim(symbol: str, text: str, direction: Direction, figure: str) -> Claim:
+def _loss_claim(symbol: str, text: str, direction: Direction, place: str) -> Claim:
     return Claim(
         f"loss-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
         text,
-        f"[Wang2020a, section 6.1, Fig. 3({figure})]",
+        f"[Wang2020a, section 6.1, {place}]",
         f"policy loss plus value loss at the end, change from the smallest to the largest {symbol},"
         f" {_FIT}",
         0.0,
@@ -85,22 +87,22 @@ STABLE_CLAIM = Claim(
 )
 _LOSSES: Sequence[tuple[str, str, Direction, str]] = (
     ("E", "With more games per iteration, the training loss goes down in the end.", "below",
-     "b"),
-    ("T'", "A small step threshold T' ends with a lower training loss.", "above", "c"),
-    ("m", "More simulations end with a lower training loss.", "below", "d"),
-    ("c", "More exploitation, a small c, leads to a smaller training loss.", "above", "e"),
+     "Fig. 3(b)"),
+    ("T'", "A small step threshold T' ends with a lower training loss.", "above", "Fig. 3(c)"),
+    ("m", "More simulations end with a lower training loss.", "below", "Table 4"),
+    ("c", "More exploitation, a small c, leads to a smaller training loss.", "above", "Fig. 3(e)"),
     ("rs", "Training on the examples of a single iteration leads to the smallest training"
-     " loss.", "above", "f"),
-    ("ep", "The training loss decreases with the number of epochs.", "below", "g"),
-    ("bs", "The largest batches lead to the smallest training loss.", "below", "h"),
-    ("lr", "The smallest learning rate leads to the lowest training loss.", "above", "i"),
-    ("d", "Dropout makes no significant difference to the training loss.", "equal to", "j"),
+     " loss.", "above", "Fig. 3(f)"),
+    ("ep", "The training loss decreases with the number of epochs.", "below", "Fig. 3(g)"),
+    ("bs", "The largest batches lead to the smallest training loss.", "below", "Fig. 3(h)"),
+    ("lr", "The smallest learning rate leads to the lowest training loss.", "above", "Fig. 3(i)"),
+    ("d", "Dropout makes no significant difference to the training loss.", "equal to", "Fig. 3(j)"),
     ("n", "The number of gate games makes no significant difference to the training loss.",
-     "equal to", "k"),
+     "equal to", "Fig. 3(k)"),
     ("u", "The gate threshold makes no significant difference to the training loss.",
-     "equal to", "l"),
+     "equal to", "Fig. 3(l)"),
 )  # fmt: skip
-"""Symbol, finding, direction of the effect and panel of Fig. 3."""
+"""Symbol, finding, direction of the effect and place in the section."""
 LOSS_CLAIMS = {each[0]: _loss_claim(*each) for each in _LOSSES}
 """Claims about the effect of a hyper-parameter on the final loss."""
 
