@@ -113,7 +113,7 @@ _BOARD: Mapping[Scale, str] = {
 }
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 10, "paper": 10}
-_SCREENING_ROWS = 24
+_SCREENING_ROWS, _SMOKE_ROWS = 24, 8
 _SCREENING_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 2}
 _SCREENING_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 4, "paper": 10}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 1}
@@ -264,14 +264,14 @@ class HyperparameterScreeningStudy(Study):
 
 
 def _screened_values(scale: Scale) -> list[dict[str, Level]]:
-    """Return the values of each combination; at scale `smoke`, without the mirror images."""
+    """Return the values of each combination; at scale `smoke`, only a few without mirror images."""
     rows = plackett_burman(_SCREENING_ROWS)[:, : len(HYPERPARAMETERS)]
     return [
         {
             symbol: scaled_values(scale, symbol)[2 if level > 0 else 0]
             for symbol, level in zip(HYPERPARAMETERS, row, strict=True)
         }
-        for row in (rows if scale == "smoke" else fold_over(rows))
+        for row in (rows[:_SMOKE_ROWS] if scale == "smoke" else fold_over(rows))
     ]
 
 
