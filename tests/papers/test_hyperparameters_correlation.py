@@ -12,12 +12,6 @@ import pytest
 from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
-from zerolab.papers.hyperparameters.findings import (
-    LEAD_CLAIMS,
-    MORE_CLAIM,
-    OUTER_CLAIM,
-    grid_statistics,
-)
 from zerolab.papers.hyperparameters.grid import (
     SYMBOLS,
     counted_time_deviation,
@@ -25,8 +19,21 @@ from zerolab.papers.hyperparameters.grid import (
     fit_unit_costs,
     read_grid,
 )
+from zerolab.papers.hyperparameters.grid_findings import (
+    EACH_CLAIMS,
+    GRID_CLAIMS,
+    LEAD_CLAIMS,
+    MORE_CLAIM,
+    OUTER_CLAIM,
+    OVERTRAINED_CLAIM,
+    SATURATED_CLAIM,
+    SUBSUMED_CLAIM,
+    grid_statistics,
+)
 from zerolab.papers.hyperparameters.regression import (
+    elo_of_late_epochs,
     fit_grid,
+    last_step_of_epochs,
     lead_of_iterations,
     pareto_front_shares,
     residuals,
@@ -71,9 +78,13 @@ def badly_measured(planned, seed):
 
 
 def strength(planned):
-    noise = np.random.default_rng([*planned.part.encode(), *planned.label.encode()]).normal()
     worth = sum(WORTH[symbol] * x for symbol, x in logs(planned).items())
-    return worth + 10.0 * noise + 500.0 * planned.factors["seed"]
+    return worth + strength_noise(planned) + 500.0 * planned.factors["seed"]
+
+
+def strength_noise(planned):
+    random = np.random.default_rng([*planned.part.encode(), *planned.label.encode()])
+    return 10.0 * random.normal()
 
 
 @pytest.fixture(scope="module")
@@ -117,24 +128,90 @@ def test_lead_is_the_difference_of_fitted_effects(results):
     grid = read_grid(results)
     found = fit_grid(grid).elo_at_equal_counted_time
     for symbol in LEAD_CLAIMS:
-        difference = lead_of_iterations(grid, symbol)
+        difference = lead_of_iterations(grid, fit_grid(grid), symbol)
         expected = found["I"].value - found[symbol].value
         assert difference.value == pytest.approx(expected)
         assert difference.interval.low < expected < difference.interval.high
 
 
+CONTRADICTED = {MORE_CLAIM, EACH_CLAIMS["ep"]}
+"""Claims that do not hold for the invented runs, because epochs make them weaker."""
+
+
+TIME_CLAIMS = (SUBSUMED_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values())
+
+
+def words_of(results):
+    grid = read_grid(results)
+    return {each.claim: each.word for each in judge_claims(grid_statistics(grid))}
+
+
 def test_built_in_claims_hold(results):
-    words = {each.claim: each.word for each in judge_claims(grid_statistics(read_grid(results)))}
-    claims = (MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values())
-    assert set(words) == set(claims)
-    assert set(words.values()) == {"holds"}
+    words = words_of(results)
+    assert set(words) == set(GRID_CLAIMS)
+    # 10 Elo per doubling of epochs, but at most 6 from ep = 10 to 15, are too few for one cell.
+    assert words.pop(OVERTRAINED_CLAIM) == "undecided"
+    assert {claim for claim, word in words.items() if word != "holds"} == CONTRADICTED
+    assert {words[claim] for claim in CONTRADICTED} == {"does not hold"}
+
+
+@pytest.mark.parametrize("turn", [-1.0, 1.0])
+def test_epochs_that_stop_helping(turn):
+    """One seed shows what epochs do at the largest I and E, above all at the largest m."""
+    design = design_of(HyperparameterCorrelationStudy, "mini", 1)
+
+    def elo(planned):
+        i, e, m, ep = logs(planned).values()
+        worth = 100 * i + 40 * e + 30 * m + 60 * ep + strength_noise(planned)
+        if (planned.factors["I"], planned.factors["E"]) != (6, 30):
+            return worth
+        is_last = (planned.factors["m"], planned.factors["ep"]) == (24, 15)
+        return worth + turn * (120 * (ep - math.log2(10)) + 100 * is_last)
+
+    words = words_of(made_up_results("mini", design, measured, elo))
+    assert words[MORE_CLAIM] == "holds"
+    expected = "holds" if turn < 0 else "does not hold"
+    assert (words[SATURATED_CLAIM], words[OVERTRAINED_CLAIM]) == (expected, expected)
+
+
+def test_late_epochs_are_those_of_the_largest_levels(results):
+    """The estimates agree with a fit by hand of the 2 x 9 runs with the largest I and E."""
+    grid = read_grid(results)
+    late = grid.runs_at(I=6, E=30)
+    assert len(late) == 18
+    x = [
+        [math.log2(run.level("ep")), math.log2(run.level("m")), run.tournament_key == "seed-100", 1]
+        for run in late
+    ]
+    slope = np.linalg.lstsq(np.array(x, float), [run.elo for run in late], rcond=None)[0][0]
+    assert elo_of_late_epochs(grid).value == pytest.approx(slope)
+    most, middle = (
+        np.mean([run.elo for run in grid.runs_at(I=6, E=30, m=24, ep=ep)]) for ep in (15, 10)
+    )
+    step = last_step_of_epochs(grid)
+    assert step.value == pytest.approx(most - middle)
+    # Each mean is of two runs with noise of 10 Elo.
+    assert step.error == pytest.approx(10.0, rel=0.15)
+    assert step.freedom == 162 - 17  # constant, 4 linear, 10 products, time, second tournament
+
+
+def largest_mean(document):
+    return max(row["mean Elo above Random"] for row in table(document, "front-shares"))
 
 
 def test_report_is_complete(results):
     document = report.correlation_report(results)
     assert {each.name for each in document.pictures} == {
-        "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "front-most", "front",
+        "doubling", "elo", "elo-selfplay-time", "elo-learning-time", "elo-both-times",
+        "front-most-selfplay", "front-most", "front",
     }  # fmt: skip
+    figures = {each.name: each.figure for each in document.pictures}
+    (points,) = figures["elo-both-times"].axes[0].collections
+    x, y = np.array(points.get_offsets()).T
+    assert x == pytest.approx(3 * y)  # invented self-play takes three quarters of the time
+    assert (len(x), max(points.get_array())) == (81, pytest.approx(largest_mean(document)))
+    a, b = (figures[name].axes[0] for name in ("front-most-selfplay", "front-most"))
+    assert a.get_xlim()[1] == pytest.approx(0.75 * b.get_xlim()[1])
     rows = table(document, "runs")
     assert len(rows) == 162
     first = results.runs[0].planned
@@ -187,9 +264,11 @@ def test_time_proportional_to_iterations_gives_no_estimate(results):
 
     made_up = made_up_results("mini", results.design, only_iterations, strength)
     grid = read_grid(made_up)
-    assert isinstance(lead_of_iterations(grid, "E"), MissingEstimate)
-    assert math.isinf(fit_grid(grid).elo_at_equal_measured_time["I"].interval.high)
-    assert math.isinf(fit_grid(grid).elo_at_equal_counted_time["I"].interval.high)
+    fits = fit_grid(grid)
+    assert isinstance(lead_of_iterations(grid, fits, "E"), MissingEstimate)
+    assert isinstance(grid_statistics(grid)[SUBSUMED_CLAIM], MissingEstimate)
+    assert math.isinf(fits.elo_at_equal_measured_time["I"].interval.high)
+    assert math.isinf(fits.elo_at_equal_counted_time["I"].interval.high)
 
 
 def test_time_noise_does_not_change_claims(results):
@@ -199,7 +278,8 @@ def test_time_noise_does_not_change_claims(results):
     for seed in range(5):
         measure = partial(badly_measured, seed=seed)
         grid = read_grid(made_up_results("mini", results.design, measure, strength))
-        assert {each.word for each in judge_claims(grid_statistics(grid))} == {"holds"}
+        words = {each.claim: each.word for each in judge_claims(grid_statistics(grid))}
+        assert {words[claim] for claim in TIME_CLAIMS} == {"holds"}
         fits = fit_grid(grid)
         deviations.append([
             [abs(effects[symbol].value - exact[symbol].value) for symbol in SYMBOLS]

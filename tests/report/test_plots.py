@@ -14,9 +14,11 @@ from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_i
 from zerolab.report.xy_plots import (
     Curve,
     HeatMap,
+    MapPoint,
     ScatterPoint,
     draw_curves,
     draw_heat_maps,
+    draw_point_map,
     draw_scatter,
 )
 from zerolab.studies.statistics import StudentEstimate, mean_of, plot_sample
@@ -63,6 +65,11 @@ def scatter():
     return draw_scatter({"one": points[::2], "other": points[1::2]}, "Elo", "hours", "Elo")
 
 
+def point_map():
+    points = [MapPoint(i, i % 4, 10.0 * i) for i in range(1, 15)]
+    return draw_point_map(points, "Elo, $x", "hours", "other $ hours", "Elo")
+
+
 def intervals():
     runs = [12.0, -5.0, 40.0, 22.0]
     rows = {
@@ -73,7 +80,7 @@ def intervals():
     return draw_intervals(rows, "Differences", "Elo", threshold=0.0)
 
 
-KINDS = (bars, curves, heat, scatter, intervals)
+KINDS = (bars, curves, heat, point_map, scatter, intervals)
 
 
 @pytest.fixture(autouse=True)

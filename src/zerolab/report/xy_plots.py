@@ -1,4 +1,4 @@
-"""Curves, scatter plots and heat maps."""
+"""Curves, scatter plots, maps of points and heat maps."""
 
 from __future__ import annotations
 
@@ -230,6 +230,34 @@ def _scatter_legend_handles(series: Mapping[str, Sequence[ScatterPoint]]) -> lis
 
 
 _MAP = "viridis"  # perceived brightness increases for every type of colour vision
+
+
+class MapPoint(NamedTuple):
+    """Value at a place."""
+
+    x: float
+    y: float
+    value: float
+
+
+def draw_point_map(
+    points: Sequence[MapPoint], title: str, x_label: str, y_label: str, scale_label: str
+) -> Figure:
+    """Draw points whose colour shows their value, on axes that begin at 0."""
+    figure = new_figure(6.8, 4.8)
+    axes = figure.subplots()
+    x, y, values = np.array(points, np.float64).reshape(len(points), 3).T
+    drawn = axes.scatter(x, y, c=values, cmap=_MAP, s=42, edgecolors="0.3", linewidths=0.5)
+    axes.set_xlim(left=0.0)
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel(x_label, parse_math=False)
+    axes.set_ylabel(y_label, parse_math=False)
+    style_axes(axes)
+    figure.colorbar(drawn, ax=axes, label=scale_label)
+    figure.suptitle(title, parse_math=False)
+    return figure
+
+
 _CELL = (0.85, 0.66)  # width and height in inches
 _EMPTY = "#E4E4E4"
 

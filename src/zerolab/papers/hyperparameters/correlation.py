@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zerolab.papers.hyperparameters.findings import grid_statistics
 from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
@@ -20,6 +19,7 @@ from zerolab.papers.hyperparameters.grid import (
     read_grid,
     time_unit,
 )
+from zerolab.papers.hyperparameters.grid_findings import grid_statistics
 from zerolab.papers.hyperparameters.regression import (
     pareto_front_table,
     regression_blocks,
@@ -29,7 +29,14 @@ from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.table import Table
-from zerolab.report.xy_plots import HeatMap, ScatterPoint, draw_heat_maps, draw_scatter
+from zerolab.report.xy_plots import (
+    HeatMap,
+    MapPoint,
+    ScatterPoint,
+    draw_heat_maps,
+    draw_point_map,
+    draw_scatter,
+)
 from zerolab.studies.results import Results, TrainedRun, provenance
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
@@ -103,7 +110,7 @@ def _map(grid: Grid, i: int, e: int) -> HeatMap:
 
 
 def elo_time_blocks(grid: Grid) -> Iterator[Block]:
-    """Yield Elo against self-play time, learning time and total time."""
+    """Yield Elo against self-play time, learning time, both together, and total time."""
     yield Heading("Elo against time")
     combinations = grid.runs_by_combination()
     for name, title, stage in (
@@ -113,9 +120,14 @@ def elo_time_blocks(grid: Grid) -> Iterator[Block]:
         yield Picture(
             name,
             _scatter(combinations.values(), OUTER, title, _stage_seconds(stage)),
-            f"Each point is a combination of I, E, m and ep. {ANCHOR} {_SELECTION_BIAS} Compare"
-            " Fig. 5 of [Wang2020a].",
+            f"Each point is a combination of I, E, m and ep. {ANCHOR} {_SELECTION_BIAS}",
         )
+    yield Picture(
+        "elo-both-times",
+        _time_map(combinations.values()),
+        "Each point is a combination of I, E, m and ep, with the means of its runs. High Elo near"
+        f" the origin is cheap. {ANCHOR} Compare Fig. 5 of [Wang2020a].",
+    )
     largest = {symbol: grid.levels[symbol][-1] for symbol in ("I", "E")}
     subset = [
         runs
@@ -124,12 +136,16 @@ def elo_time_blocks(grid: Grid) -> Iterator[Block]:
     ]
     if subset:
         levels = " and ".join(f"{symbol} = {level}" for symbol, level in largest.items())
-        yield Picture(
-            "front-most",
-            _scatter(subset, "m", f"Elo against time with {levels}", _total_seconds),
-            "All combinations of m and ep with the largest numbers of iterations and games."
-            f" {ANCHOR} {_SELECTION_BIAS} Compare Fig. 6 of [Wang2020a].",
-        )
+        for name, time, cost, panel in (
+            ("front-most-selfplay", "self-play time", _stage_seconds("selfplay"), "6(a)"),
+            ("front-most", "time", _total_seconds, "6(b)"),
+        ):
+            yield Picture(
+                name,
+                _scatter(subset, "m", f"Elo against {time} with {levels}", cost),
+                "All combinations of m and ep with the largest numbers of iterations and games."
+                f" {ANCHOR} {_SELECTION_BIAS} Compare Fig. {panel} of [Wang2020a].",
+            )
     yield Picture(
         "front",
         _scatter(combinations.values(), OUTER, "Elo against time", _total_seconds),
@@ -174,6 +190,21 @@ def _scatter(
         name = f"{symbol} = {runs[0].level(symbol)}"
         series.setdefault(name, []).append(mean_elo_point(runs, [*map(cost, runs)], unit))
     return draw_scatter(series, title, f"time ({unit.name})", "Elo, Random = 0")
+
+
+def _time_map(combinations: Iterable[Sequence[RatedGridRun]]) -> Figure:
+    """Draw mean Elo over mean self-play time and learning time."""
+    selfplay, learning = _stage_seconds("selfplay"), _stage_seconds("learn")
+    means = [
+        [fmean(map(measure, runs)) for measure in (selfplay, learning, lambda run: run.elo)]
+        for runs in combinations
+    ]
+    unit = time_unit(seconds for *times, _ in means for seconds in times)
+    points = [MapPoint(x / unit.seconds, y / unit.seconds, elo) for x, y, elo in means]
+    return draw_point_map(
+        points, "Elo against self-play time and learning time", f"self-play time ({unit.name})",
+        f"learning time ({unit.name})", "Elo, Random = 0",
+    )  # fmt: skip
 
 
 _SUBJECT = "whether time is better spent on more iterations or on more work within each iteration"

@@ -8,15 +8,9 @@ from statistics import fmean as mean
 from typing import NamedTuple
 
 from zerolab.papers.hyperparameters.grid import TimeUnit, time_unit
+from zerolab.papers.hyperparameters.main_effects import RunMeasure, final_loss, training_seconds
 from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, HYPERPARAMETERS
-from zerolab.papers.hyperparameters.sweep_runs import (
-    VALUE_NAMES,
-    RunMeasure,
-    Sweep,
-    SweepValue,
-    final_loss,
-    training_seconds,
-)
+from zerolab.papers.hyperparameters.sweep_runs import VALUE_NAMES, Sweep, SweepValue
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text

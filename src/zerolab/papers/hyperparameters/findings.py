@@ -1,197 +1,148 @@
-"""Claims of [Wang2020a] and their statistics.
+"""Claims of [Wang2020a, section 6.1] about time and loss, for the sweep and the screening.
 
-For the sweep, only the hours in Table 3 can be tested. The paper publishes losses only in figures
-and ranks importance by judgement.
+The section contradicts itself three times. With 100 games per iteration the loss goes down in the
+end, but Table 4 names 10 as the best value; the claim follows the text. With 200 simulations the
+loss ends like that with 100, but Table 4 names 200; the claim follows the table. The text calls u =
+0.7 too high, but concludes that u makes no significant difference to the loss; the claim follows
+the conclusion. The paper does not say which hyper-parameter has the largest effect on time, so no
+claim does.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from itertools import permutations
-from statistics import fmean as mean
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from zerolab.papers.hyperparameters.grid import INNER, OUTER, Grid
-from zerolab.papers.hyperparameters.regression import fit_grid, lead_of_iterations
-from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
-from zerolab.papers.hyperparameters.sweep_runs import Sweep, training_seconds
-from zerolab.report.claims import Claim
+from zerolab.papers.hyperparameters.main_effects import (
+    VariedRun,
+    doubling_effects,
+    final_loss,
+    log2_seconds,
+    loss_after,
+    range_effects,
+)
+from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
+from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import contrast, estimate_largest, estimate_smallest
-from zerolab.studies.results import TrainedRun
-from zerolab.studies.statistics import ClaimEstimate, linear_regression
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of
 
-_TABLE_3, _ABSTRACT = "[Wang2020a, Table 3]", "[Wang2020a, abstract]"
+TIME_SIGNS: Mapping[str, float] = {
+    **dict.fromkeys(("I", "E", "m", "rs", "ep", "n"), 1.0), "bs": -1.0
+}  # fmt: skip
+"""Sign of the effect on time of the hyper-parameters that Table 3 calls time-sensitive.
 
-COSTLY = ("I", "E", "m", "rs", "ep", "n")
-"""Hyper-parameters that increase training time."""
+The text counts ep among those without a significant effect, Table 4 does not."""
 FREE = ("T'", "c", "lr", "d", "u")
-"""Hyper-parameters that change the published time by at most 18 % of the default."""
-MOST = "E"
-"""Hyper-parameter with the largest published effect on time: a factor of 5. I is next with 2.5."""
+"""Hyper-parameters that Table 3 calls time-friendly, with at most 18 % of the default hours."""
 
+_FIT = "from a linear fit on log2 of all twelve values"
 
-def _exponent_claim(symbol: str, text: str, below: bool = False) -> Claim:
-    return Claim(
-        f"time-{symbol}",
-        text,
-        _TABLE_3,
-        f"b in time ~ {symbol}^b, fitted to the logarithms over the runs with its three values",
-        0.0,
-        "below" if below else "above",
-        0.1,
-    )
-
-
-EXPONENTS = {
-    symbol: _exponent_claim(
-        symbol, f"More {HYPERPARAMETERS[symbol].title} ({symbol}) cost more time."
-    )
-    for symbol in COSTLY
-}
-BATCHES = _exponent_claim("bs", "Larger batches (bs) cost less time.", below=True)
+TIME_CLAIM = Claim(
+    "time-sensitive",
+    "Larger values of I, E, m, rs, ep and n cost more training time, and larger batches (bs) less.",
+    "[Wang2020a, Table 3]",
+    f"smallest of seven exponents b in time ~ value^b, with the sign reversed for bs, {_FIT}",
+    0.0,
+    "above",
+    0.1,
+)
 FREE_CLAIM = Claim(
     "time-free",
     f"{', '.join(FREE)} hardly change the training time.",
-    _TABLE_3,
-    "largest absolute difference between the mean time of a value and that of the default, relative"
-    " to the default (variation between runs pooled over these values)",
+    "[Wang2020a, Table 3]",
+    "largest absolute change in log2 of time from the smallest to the largest value of one of"
+    f" these, {_FIT}",
     0.25,
     "below",
     0.1,
 )
-MOST_CLAIM = Claim(
-    "time-most",
-    "Among the twelve hyper-parameters, the number of games per iteration (E) has the largest"
-    " effect on training time.",
-    _TABLE_3,
-    "doublings of time (mean of log2) from the smallest to the largest value of E minus the largest"
-    " difference between two values of another hyper-parameter (variation between runs pooled over"
-    " all settings)",
-    0.0,
-    "above",
-    0.25,
-)
 
-MORE_CLAIM = Claim(
-    "more-iterations",
-    "More iterations train stronger players.",
-    _ABSTRACT,
-    "Elo per doubling of I with E, m and ep unchanged, from a fit over all runs",
-    0.0,
-    "above",
-    10.0,
-)
-OUTER_CLAIM = Claim(
-    "iterations-at-equal-time",
-    "Time is well spent on iterations. At equal time, more iterations train stronger players.",
-    _ABSTRACT,
-    f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the counted"
-    " time and a constant per tournament",
-    0.0,
-    "above",
-    10.0,
-)
-LEAD_CLAIMS = {
-    symbol: Claim(
-        f"iterations-above-{symbol}",
-        f"Iterations subsume {HYPERPARAMETERS[symbol].title}. At equal time, more iterations are"
-        f" worth more than more {HYPERPARAMETERS[symbol].title}.",
-        _ABSTRACT,
-        f"Elo per doubling of {OUTER} minus Elo per doubling of {symbol}, both at equal counted"
-        " time",
+
+def _loss_claim(symbol: str, text: str, direction: Direction, place: str) -> Claim:
+    return Claim(
+        f"loss-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
+        text,
+        f"[Wang2020a, section 6.1, {place}]",
+        f"policy loss plus value loss at the end, change from the smallest to the largest {symbol},"
+        f" {_FIT}",
         0.0,
-        "above",
-        10.0,
-        OUTER_CLAIM.key,
+        direction,
+        0.1,
+        TIME_CLAIM.key,
     )
-    for symbol in INNER
-}
 
 
-def sweep_statistics(sweep: Sweep) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistic of each claim about the sweep, or the reason why it is missing."""
-    return {
-        **{claim: time_exponent(sweep, symbol) for symbol, claim in EXPONENTS.items()},
-        BATCHES: time_exponent(sweep, "bs"),
-        FREE_CLAIM: _largest_deviation(sweep),
-        MOST_CLAIM: _lead(sweep),
-    }
+STABLE_CLAIM = Claim(
+    "loss-stable",
+    "The training loss decreases to a relatively stable level: in the last third of the longest"
+    " training it ends where it began.",
+    "[Wang2020a, section 6.1, Fig. 3(a)]",
+    "policy loss plus value loss at the end minus that after two thirds of the iterations, mean"
+    " over the runs with the largest I",
+    0.0,
+    "equal to",
+    0.1,
+    TIME_CLAIM.key,
+)
+_LOSSES: Sequence[tuple[str, str, Direction, str]] = (
+    ("E", "With more games per iteration, the training loss goes down in the end.", "below",
+     "Fig. 3(b)"),
+    ("T'", "A small step threshold T' ends with a lower training loss.", "above", "Fig. 3(c)"),
+    ("m", "More simulations end with a lower training loss.", "below", "Table 4"),
+    ("c", "More exploitation, a small c, leads to a smaller training loss.", "above", "Fig. 3(e)"),
+    ("rs", "Training on the examples of a single iteration leads to the smallest training"
+     " loss.", "above", "Fig. 3(f)"),
+    ("ep", "The training loss decreases with the number of epochs.", "below", "Fig. 3(g)"),
+    ("bs", "The largest batches lead to the smallest training loss.", "below", "Fig. 3(h)"),
+    ("lr", "The smallest learning rate leads to the lowest training loss.", "above", "Fig. 3(i)"),
+    ("d", "Dropout makes no significant difference to the training loss.", "equal to", "Fig. 3(j)"),
+    ("n", "The number of gate games makes no significant difference to the training loss.",
+     "equal to", "Fig. 3(k)"),
+    ("u", "The gate threshold makes no significant difference to the training loss.",
+     "equal to", "Fig. 3(l)"),
+)  # fmt: skip
+"""Symbol, finding, direction of the effect and place in the section."""
+LOSS_CLAIMS = {each[0]: _loss_claim(*each) for each in _LOSSES}
+"""Claims about the effect of a hyper-parameter on the final loss."""
 
 
-def time_exponent(sweep: Sweep, symbol: str) -> ClaimEstimate | MissingEstimate:
-    """Return the exponent b in time ~ value^b, with a confidence interval over runs."""
-    sweep_values = sweep.values_by_symbol[symbol]
-    if not all(sweep_value.runs for sweep_value in sweep_values):
-        return MissingEstimate(sweep.results.unfinished_message())
-    pairs = [
-        (sweep_value.value, training_seconds(run))
-        for sweep_value in sweep_values
-        for run in sweep_value.runs
-    ]
-    x, y = np.log2(np.array(pairs)).T
-    return linear_regression(x, y, [symbol])[symbol]
+def effect_statistics(
+    results: Results, runs: Sequence[VariedRun]
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim, or the reason why it is missing.
 
-
-def _largest_deviation(sweep: Sweep) -> ClaimEstimate | MissingEstimate:
-    """Return the largest relative change in time among `FREE`, selected after the fact."""
-    sweep_values = [
-        sweep_value
-        for symbol in FREE
-        for sweep_value in sweep.values_by_symbol[symbol]
-        if sweep_value.value_index != 1
-    ]
-    if not sweep.default_runs or not all(sweep_value.runs for sweep_value in sweep_values):
-        return MissingEstimate(sweep.results.unfinished_message())
-    mean_default = mean(map(training_seconds, sweep.default_runs))
-    default, *others = (
-        [training_seconds(run) / mean_default for run in runs]
-        for runs in [sweep.default_runs, *(sweep_value.runs for sweep_value in sweep_values)]
-    )
-    return estimate_largest(
-        [
-            contrast([(sign, group), (-sign, default)], [default, *others])
-            for group in others for sign in (1.0, -1.0)
-        ]
-    )  # fmt: skip
-
-
-def _lead(sweep: Sweep) -> ClaimEstimate | MissingEstimate:
-    """Return the effect of E on time minus the largest effect of another hyper-parameter.
-
-    The effects are differences in log2(time), because the variation between runs is about the same
-    for all settings on a logarithmic scale.
+    `runs` are the finished runs of either design, with their values.
     """
-    if not sweep.is_complete:
-        return MissingEstimate(sweep.results.unfinished_message())
-    pooled = [_log2_seconds(runs) for runs in sweep.run_groups]
-    low, *_, high = (
-        _log2_seconds(sweep_value.runs) for sweep_value in sweep.values_by_symbol[MOST]
-    )
-    return estimate_smallest(
+    if not runs or len(runs) < len(results.design.runs):
+        missing = MissingEstimate(results.unfinished_message() or "nothing is planned")
+        return dict.fromkeys([TIME_CLAIM, FREE_CLAIM, STABLE_CLAIM, *LOSS_CLAIMS.values()], missing)
+    exponents = doubling_effects(runs, log2_seconds)
+    changes = range_effects(results.scale, runs, log2_seconds)
+    losses = range_effects(results.scale, runs, final_loss)
+    return {
+        TIME_CLAIM: estimate_smallest(
+            [_signed(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
+        ),
+        FREE_CLAIM: estimate_largest(
+            [_signed(changes[symbol], sign) for symbol in FREE for sign in (1.0, -1.0)]
+        ),
+        STABLE_CLAIM: _late_change(results.scale, runs),
+        **{claim: losses[symbol] for symbol, claim in LOSS_CLAIMS.items()},
+    }
+
+
+def _signed(estimate: StudentEstimate, sign: float) -> StudentEstimate:
+    return estimate._replace(value=sign * estimate.value)
+
+
+def _late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
+    """Return the change of the loss in the last third of the runs with the largest I."""
+    longest = scaled_values(scale, "I")[2]
+    return mean_of(
         [
-            contrast([(1.0, high), (-1.0, low), (-1.0, one), (1.0, other)], pooled)
-            for symbol, sweep_values in sweep.values_by_symbol.items() if symbol != MOST
-            for one, other in permutations([_log2_seconds(each.runs) for each in sweep_values], 2)
+            final_loss(run.trained_run)
+            - loss_after(run.trained_run, 2 * len(run.trained_run.last_epoch_losses) // 3)
+            for run in runs if run.values["I"] == longest
         ]
     )  # fmt: skip
-
-
-def _log2_seconds(runs: Sequence[TrainedRun]) -> list[float]:
-    return [math.log2(training_seconds(run)) for run in runs]
-
-
-def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistic of each claim about the grid, or the reason why it is missing."""
-    claims = [MORE_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values()]
-    unfinished_message = grid.results.unfinished_message()
-    if unfinished_message or not grid.runs:
-        return dict.fromkeys(claims, MissingEstimate(unfinished_message or "nothing is planned"))
-    fits = fit_grid(grid)
-    return {
-        MORE_CLAIM: fits.elo[OUTER],
-        OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],
-        **{claim: lead_of_iterations(grid, symbol) for symbol, claim in LEAD_CLAIMS.items()},
-    }

@@ -50,10 +50,8 @@ from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
-    BootstrapEstimate,
     SpreadComponents,
     StudentEstimate,
-    bootstrap,
     linear_regression,
 )
 
@@ -209,40 +207,69 @@ def _constants(grid: Grid) -> tuple[Floats, list[str]]:
     return np.array(columns).reshape(len(grid.runs), len(names)), names
 
 
-def lead_of_iterations(grid: Grid, symbol: str) -> BootstrapEstimate | MissingEstimate:
+def lead_of_iterations(
+    grid: Grid, fits: GridFits, symbol: str
+) -> StudentEstimate | MissingEstimate:
     """Return the coefficient c of I minus that of another hyper-parameter.
 
-    Both are at equal counted time.
-
-    The confidence interval is over runs. The bootstrap resamples runs within each tournament and
-    repeats both fits.
+    Both are at equal counted time. Like each coefficient, their difference is a weighted sum of the
+    Elo of all runs.
     """
-    groups = [
-        np.column_stack([_logs(runs), _log_counted(grid, runs), [run.elo for run in runs]]).tolist()
-        for runs in grid.runs_by_tournament
-    ]
-    outer, other = SYMBOLS.index(OUTER), SYMBOLS.index(symbol)
-
-    def difference(*samples: Sequence[Sequence[float]]) -> float:
-        rows = np.concatenate([_centred(np.array(sample)) for sample in samples])
-        return _at_equal_time(rows, outer) - _at_equal_time(rows, other)
-
-    try:
-        return bootstrap(*groups, statistic=difference)
-    except ValueError:
+    at_equal_time = fits.elo_at_equal_counted_time
+    if math.isinf(max(at_equal_time[OUTER].error, at_equal_time[symbol].error)):
         return MissingEstimate("too few runs to distinguish hyper-parameters from time")
+    x, time = _logs(grid.runs), _log_counted(grid, grid.runs)
+    constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
+    outer, other = (
+        np.linalg.pinv(np.column_stack([x[:, SYMBOLS.index(each)], time, constants]))[0]
+        for each in (OUTER, symbol)
+    )
+    return _sum_of_elos(grid, outer - other)
 
 
-def _centred(rows: Floats) -> Floats:
-    """Subtract the mean of a tournament, which is equivalent to fitting a constant."""
-    centred: Floats = rows - rows.mean(axis=0)
-    return centred
+def last_step_of_epochs(grid: Grid) -> StudentEstimate:
+    """Return the Elo of the largest number of epochs minus that of the next smaller one.
+
+    I, E and m have their largest levels.
+    """
+    middle, most = (
+        [_is_largest(grid, run, "I", "E", "m") and run.level("ep") == level for run in grid.runs]
+        for level in grid.levels["ep"][-2:]
+    )
+    return _sum_of_elos(grid, np.array(most) / sum(most) - np.array(middle) / sum(middle))
 
 
-def _at_equal_time(rows: Floats, column: int) -> float:
-    """Return c for the x in `column`, or NaN if x and time do not determine c."""
-    coefficients, _, rank, _ = np.linalg.lstsq(rows[:, [column, 4]], rows[:, 5], rcond=1e-9)
-    return float(coefficients[0]) if rank == 2 else float("nan")
+def elo_of_late_epochs(grid: Grid) -> StudentEstimate:
+    """Return the Elo per doubling of epochs with m unchanged, at the largest levels of I and E."""
+    chosen = np.array([_is_largest(grid, run, "I", "E") for run in grid.runs])
+    x = _logs(grid.runs)[:, [SYMBOLS.index("ep"), SYMBOLS.index("m")]]
+    constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
+    weights = np.zeros(len(x))
+    weights[chosen] = np.linalg.pinv(np.column_stack([x, constants])[chosen])[0]
+    return _sum_of_elos(grid, weights)
+
+
+def _is_largest(grid: Grid, run: RatedGridRun, *symbols: str) -> bool:
+    return all(run.level(symbol) == grid.levels[symbol][-1] for symbol in symbols)
+
+
+def _sum_of_elos(grid: Grid, weights: Floats) -> StudentEstimate:
+    """Return a weighted sum of the Elo of all runs, with float64[runs] `weights`.
+
+    The variation between runs is that of the residuals of a fit on counted time, the constants, and
+    I, E, m and ep with their squares and products. It includes deviations from this model.
+    """
+    x = _logs(grid.runs)
+    products = [x[:, i] * x[:, j] for i in range(len(SYMBOLS)) for j in range(i + 1)]
+    regressors = np.column_stack([
+        np.ones(len(x)), x, *products, _log_counted(grid, grid.runs), _constants(grid)[0]
+    ])  # fmt: skip
+    elo = np.array([run.elo for run in grid.runs])
+    coefficients, _, rank, _ = np.linalg.lstsq(regressors, elo, rcond=None)
+    freedom = len(elo) - int(rank)
+    deviation = float(np.linalg.norm(elo - regressors @ coefficients))
+    error = deviation / math.sqrt(freedom) if freedom else math.inf
+    return StudentEstimate(float(weights @ elo), error * float(np.linalg.norm(weights)), freedom)
 
 
 def regression_blocks(grid: Grid) -> Iterator[Block]:

@@ -1,7 +1,8 @@
-"""Sweep of twelve hyper-parameters, and full grid of four of them [Wang2020a]."""
+"""Sweep and screening of twelve hyper-parameters, and full grid of four of them [Wang2020a]."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -15,6 +16,7 @@ from zerolab.studies.design import (
     one_factor_at_a_time,
     plan_run,
 )
+from zerolab.studies.screening_designs import fold_over, plackett_burman
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -34,6 +36,12 @@ class Hyperparameter(NamedTuple):
     """Published hours with the smallest and the largest value [Wang2020a, Table 3]."""
     title: str
     """Name in reports."""
+
+    @property
+    def published_exponent(self) -> float:
+        """Exponent b in hours ~ value^b between the smallest and the largest published value."""
+        low, high = self.published_hours
+        return math.log(high / low) / math.log(self.published_values[2] / self.published_values[0])
 
 
 DEFAULT_HOURS = 44.0
@@ -92,6 +100,10 @@ DEFAULT = "default"
 """Level of the factor ``changed`` in runs with default settings."""
 TOURNAMENT = "tournament"
 """Part with the tournament of the sweep. Other parts are named after the changed parameter."""
+SCREENING = "screening"
+"""The only part of the screening."""
+PAIR = "pair"
+"""Factor with the number of the mirrored pair to which a run of the screening belongs."""
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "othello:4x4",
@@ -101,6 +113,9 @@ _BOARD: Mapping[Scale, str] = {
 }
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 1}
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 10, "paper": 10}
+_SCREENING_ROWS, _SMOKE_ROWS = 24, 8
+_SCREENING_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 2}
+_SCREENING_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 4, "paper": 10}
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 1}
 _GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper": 10}
 
@@ -146,18 +161,7 @@ class HyperparameterSweepStudy(Study):
             for number, combination in enumerate(one_factor_at_a_time(values, default))
             for seed in seeds
         ]
-        tournaments = [
-            PlannedTournament(
-                TOURNAMENT,
-                _BOARD[scale],
-                {run.label: run for run in runs if run.factors["seed"] == seed},
-                games_per_pair=_GAMES[scale],
-                openings=OPENINGS[scale],
-                options=f"simulations={default['m']:g}&selection.c={default['c']:g}",
-                seed=seed,
-            )
-            for seed in seeds
-        ]
+        tournaments = [_tournament(TOURNAMENT, scale, runs, seed, _GAMES[scale]) for seed in seeds]
         return Design(runs, tournaments)
 
     def verdicts(self, results: Results) -> list[Verdict]:
@@ -175,18 +179,100 @@ def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int)
     """Return a run in the part named after its changed hyper-parameter."""
     names = (changed_level(scale, symbol, value) for symbol, value in values.items())
     name = next((name for name in names if name != DEFAULT), DEFAULT)
-    settings = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
-    sampled_plies = HYPERPARAMETERS["T'"].setting_key
-    changes = {**CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
     return plan_run(
         name.partition("=")[0],
         _BOARD[scale],
         "wang2020a",
         {"changed": name},
-        changes,
+        _changes(scale, values),
         seed,
         group=group,
     )
+
+
+def _changes(scale: Scale, values: Mapping[str, Level]) -> dict[str, Any]:
+    """Return the changes to the preset for values of all twelve hyper-parameters."""
+    settings = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
+    sampled_plies = HYPERPARAMETERS["T'"].setting_key
+    return {**CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
+
+
+def _tournament(
+    part: str, scale: Scale, runs: Sequence[PlannedRun], seed: int, games: int
+) -> PlannedTournament:
+    """Return the tournament of the runs with a seed, which all search with the default m and c."""
+    simulations, c = (scaled_values(scale, symbol)[1] for symbol in ("m", "c"))
+    return PlannedTournament(
+        part,
+        _BOARD[scale],
+        {run.label: run for run in runs if run.factors["seed"] == seed},
+        games_per_pair=games,
+        openings=OPENINGS[scale],
+        options=f"simulations={simulations:g}&selection.c={c:g}",
+        seed=seed,
+    )
+
+
+@register_study
+class HyperparameterScreeningStudy(Study):
+    """Screen twelve hyper-parameters, all changed together: effects on time, losses and strength.
+
+    Train on 6x6 Othello with the smallest or the largest value of each of twelve hyper-parameters,
+    in 24 combinations and their mirror images. Every run contributes to all effects, so that far
+    fewer runs are needed than when one hyper-parameter changes at a time. All final networks play
+    a tournament.
+
+    Examples:
+      zerolab study hyperparameter-screening
+      zerolab study hyperparameter-screening --scale small --workers 4
+      zerolab study hyperparameter-screening --scale paper --status
+    """
+
+    name: ClassVar[str] = "hyperparameter-screening"
+
+    def seed_count(self, scale: Scale) -> int:
+        return _SCREENING_SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        runs = [
+            plan_run(
+                SCREENING,
+                _BOARD[scale],
+                "wang2020a",
+                {PAIR: number % _SCREENING_ROWS, **values},
+                _changes(scale, values),
+                seed,
+                group=number,
+            )
+            for number, values in enumerate(_screened_values(scale))
+            for seed in seeds
+        ]
+        tournaments = [
+            _tournament(SCREENING, scale, runs, seed, _SCREENING_GAMES[scale]) for seed in seeds
+        ]
+        return Design(runs, tournaments)
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.hyperparameters.screening import screening_verdicts
+
+        return screening_verdicts(results)
+
+    def document(self, results: Results) -> Document:
+        from zerolab.papers.hyperparameters.screening import screening_report
+
+        return screening_report(results)
+
+
+def _screened_values(scale: Scale) -> list[dict[str, Level]]:
+    """Return the values of each combination; at scale `smoke`, only a few without mirror images."""
+    rows = plackett_burman(_SCREENING_ROWS)[:, : len(HYPERPARAMETERS)]
+    return [
+        {
+            symbol: scaled_values(scale, symbol)[2 if level > 0 else 0]
+            for symbol, level in zip(HYPERPARAMETERS, row, strict=True)
+        }
+        for row in (rows[:_SMOKE_ROWS] if scale == "smoke" else fold_over(rows))
+    ]
 
 
 @register_study

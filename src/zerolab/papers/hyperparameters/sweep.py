@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from zerolab.papers.elo import elo_table
+from zerolab.papers.hyperparameters.best_values import best_value_blocks
 from zerolab.papers.hyperparameters.effects import importance_blocks, training_time_blocks
-from zerolab.papers.hyperparameters.findings import sweep_statistics
+from zerolab.papers.hyperparameters.findings import effect_statistics
+from zerolab.papers.hyperparameters.main_effects import training_seconds
 from zerolab.papers.hyperparameters.study import DEFAULT
-from zerolab.papers.hyperparameters.sweep_runs import (
-    VALUE_NAMES,
-    Sweep,
-    SweepValue,
-    training_seconds,
-)
+from zerolab.papers.hyperparameters.sweep_runs import VALUE_NAMES, Sweep, SweepValue
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
@@ -170,7 +167,7 @@ _SUBJECT = "which hyper-parameters matter"
 
 def sweep_verdicts(results: Results) -> list[Verdict]:
     """Return the verdicts on the claims about the sweep."""
-    return results.judge(lambda part: sweep_statistics(Sweep(part)))
+    return results.judge(lambda part: effect_statistics(part, Sweep(part).varied_runs))
 
 
 def sweep_report(results: Results) -> Document:
@@ -186,6 +183,7 @@ def sweep_report(results: Results) -> Document:
         Heading("Findings"),
         ClaimTable(sweep_verdicts(results)),
         *importance_blocks(sweep),
+        *best_value_blocks(sweep),
         *strength_blocks(sweep),
         *training_time_blocks(sweep),
         *epoch_loss_blocks(sweep),

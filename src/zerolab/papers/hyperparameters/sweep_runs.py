@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from zerolab.papers.elo import standard_error
+from zerolab.papers.hyperparameters.main_effects import VariedRun
 from zerolab.papers.hyperparameters.study import (
     DEFAULT,
     DEFAULT_HOURS,
@@ -93,6 +94,20 @@ class Sweep:
         return [self.default_runs, *(sweep_value.runs for sweep_value in self.changed_values)]
 
     @property
+    def varied_runs(self) -> list[VariedRun]:
+        """All finished runs with their values."""
+        default = {
+            symbol: scaled_values(self.results.scale, symbol)[1] for symbol in HYPERPARAMETERS
+        }
+        return [
+            *(VariedRun(run, default, run.planned.part) for run in self.default_runs),
+            *(
+                VariedRun(run, {**default, each.symbol: each.value}, each.symbol)
+                for each in self.changed_values for run in each.runs
+            ),
+        ]  # fmt: skip
+
+    @property
     def tournament(self) -> PlayedTournament | None:
         """Tournament between all final networks, or None if it is not finished."""
         return self.results.tournaments.get(TOURNAMENT)
@@ -130,18 +145,3 @@ class Sweep:
         """Return the Elo of `runs` relative to Random, with standard errors."""
         elos = [self.elo_and_error_by_label[run.planned.label] for run in runs]
         return plot_sample([elo for elo, _ in elos], [error for _, error in elos])
-
-
-def final_loss(run: TrainedRun) -> float:
-    """Return policy loss plus value loss in the last epoch of the last iteration."""
-    losses = run.last_epoch_losses[-1]
-    return losses["policy"] + losses["value"]
-
-
-def training_seconds(run: TrainedRun) -> float:
-    """Return the training time of a run in seconds."""
-    return run.total_seconds
-
-
-RunMeasure = Callable[[TrainedRun], float]
-"""Function that measures a run, such as `final_loss`."""

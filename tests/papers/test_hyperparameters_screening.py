@@ -1,0 +1,168 @@
+"""Report on the screening, for invented runs with known effects and interactions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from made_up_runs import design_of, made_up_results, noise
+
+from zerolab.papers.hyperparameters.findings import (
+    FREE_CLAIM,
+    LOSS_CLAIMS,
+    STABLE_CLAIM,
+    TIME_CLAIM,
+    TIME_SIGNS,
+    effect_statistics,
+)
+from zerolab.papers.hyperparameters.main_effects import (
+    doubling_effects,
+    final_loss,
+    log2_seconds,
+    range_effects,
+    screened_runs,
+)
+from zerolab.papers.hyperparameters.screening import screening_report, screening_verdicts
+from zerolab.papers.hyperparameters.study import (
+    HYPERPARAMETERS,
+    HyperparameterScreeningStudy,
+    scaled_values,
+)
+from zerolab.report.claims import ClaimTable
+from zerolab.studies.results import Results
+from zerolab.studies.seeds import FIRST_SEED
+
+EXPONENTS = {symbol: each.published_exponent for symbol, each in HYPERPARAMETERS.items()}
+LOSS_CHANGES = {"E": -0.5, "T'": 0.3, "m": -0.4, "c": 0.3, "rs": 0.6, "ep": -0.5, "bs": -0.3,
+                "lr": 0.4}  # fmt: skip
+"""Change of the loss from the smallest to the largest value, in the published directions."""
+
+pytestmark = pytest.mark.usefixtures("no_folders")
+
+
+def levels(planned):
+    """Return -1 or 1 for every hyper-parameter."""
+    return {
+        symbol: 1 if planned.factors[symbol] == scaled_values("mini", symbol)[2] else -1
+        for symbol in HYPERPARAMETERS
+    }
+
+
+def measured(planned):
+    """Return times with the published exponents, and losses; both with interactions."""
+    level = levels(planned)
+    log_time = sum(
+        exponent * math.log2(planned.factors[symbol])
+        for symbol, exponent in EXPONENTS.items()
+        if symbol in TIME_SIGNS
+    )
+    log_time += 0.5 * level["E"] * level["ep"] + noise(planned, 0.05, "time")
+    loss = 3.0 + sum(change / 2 * level[symbol] for symbol, change in LOSS_CHANGES.items())
+    loss += 0.2 * level["lr"] * level["bs"] + noise(planned, 0.05, "loss")
+    return {"seconds": {"selfplay": 2.0**log_time, "learn": 0.0, "gate": 0.0}, "loss": loss}
+
+
+def strength(planned):
+    return 100.0 * levels(planned)["m"] + noise(planned, 10.0) + 300.0 * planned.factors["seed"]
+
+
+@pytest.fixture(scope="module")
+def results():
+    design = design_of(HyperparameterScreeningStudy, "mini")
+    return made_up_results("mini", design, measured, strength, error=5.0)
+
+
+def of_first_seed(results):
+    design = design_of(HyperparameterScreeningStudy, "mini", 1)
+    return Results("mini", design, results.runs_where(seed=FIRST_SEED), {})
+
+
+def test_runs_are_mirrored_pairs(results):
+    """Settings are those of the levels, and the two runs of a pair have no level in common."""
+    assert len(results.runs) == 96
+    runs = screened_runs(results)
+    for pair in range(24):
+        one, other = [
+            run.trained_run.planned
+            for run in runs
+            if run.pair == pair and run.trained_run.seed == FIRST_SEED
+        ]
+        assert levels(one) == {symbol: -level for symbol, level in levels(other).items()}
+        settings = one.settings
+        assert settings.iterations == one.factors["I"]
+        assert settings.selfplay.temperature_plies == one.factors["T'"] - 1
+        assert settings.learn.window.iterations == one.factors["rs"]
+        assert settings.network.dropout == one.factors["d"]
+
+
+def test_effects_are_free_of_interactions(results):
+    runs = screened_runs(results)
+    exponents = doubling_effects(runs, log2_seconds)
+    for symbol, exponent in EXPONENTS.items():
+        expected = exponent if symbol in TIME_SIGNS else 0.0
+        error = exponents[symbol].error
+        assert exponents[symbol].value == pytest.approx(expected, abs=4 * error), symbol
+        # The change over the range, of two means of 48 runs, has an error of 0.05 sqrt(2 / 48).
+        low, _, high = scaled_values("mini", symbol)
+        assert error * math.log2(high / low) == pytest.approx(0.05 * math.sqrt(2 / 48), rel=0.3)
+    # 96 runs, less 12 effects, 24 pairs and 1 further seed.
+    assert exponents["I"].freedom == 59
+    losses = range_effects("mini", runs, final_loss)
+    assert losses["rs"].value == pytest.approx(0.6, abs=0.05)
+    elos = range_effects("mini", runs, results.tournaments["screening"].elo_above_agent)
+    assert elos["m"].value == pytest.approx(200.0, abs=10.0)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_published_effects_decide_every_claim(results, seeds):
+    part = results if seeds == 2 else of_first_seed(results)
+    words = {
+        each.claim: each.word
+        for each in Results.judge(
+            Results("mini", part.design, part.runs, results.tournaments),
+            lambda each: effect_statistics(each, screened_runs(each)),
+        )
+    }
+    assert words.pop(STABLE_CLAIM) == "does not hold"  # invented losses fall to the end
+    assert set(words) == {TIME_CLAIM, FREE_CLAIM, *LOSS_CLAIMS.values()}
+    assert set(words.values()) == {"holds"}
+
+
+def test_opposite_effects_are_found(results):
+    """Without a middle, times that hardly differ contradict the first claim only."""
+
+    def even(planned):
+        spent = 2.0 ** (0.5 * levels(planned)["d"] + noise(planned, 0.02, "time"))
+        return {"seconds": {"selfplay": spent, "learn": 0.0, "gate": 0.0}, "loss": 1.0}
+
+    made_up = made_up_results("mini", results.design, even, strength)
+    words = {each.claim: each.word for each in screening_verdicts(made_up)}
+    assert (words[TIME_CLAIM], words[FREE_CLAIM]) == ("equal", "does not hold")
+
+
+def test_report_is_complete(results):
+    document = screening_report(results)
+    assert {each.name for each in document.pictures} == {"log2-of-time", "final-loss", "elo"}
+    tables = {each.name: each.records() for each in document.tables}
+    assert len(tables["runs"]) == 96
+    effects = {row["parameter"].partition(",")[0]: row for row in tables["effects"]}
+    assert list(effects) == list(HYPERPARAMETERS)
+    assert effects["m"]["p, Elo"] < 0.001 < effects["I"]["p, Elo"]
+    # log2 of 87.7 / 17.4 hours over log2 of 100 / 10 games.
+    assert effects["E"]["published exponent"] == pytest.approx(0.7024, abs=1e-4)
+    first = results.runs[0]
+    assert tables["runs"][0]["Elo above Random"] == pytest.approx(strength(first.planned) + 300)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 60])
+def test_partial_results_are_reported(results, kept):
+    part = Results("mini", results.design, results.runs[:kept], {})
+    document = screening_report(part)
+    (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
+    assert {each.word for each in claims.verdicts} == {"no data"}
+    assert f"{96 - kept} of 96 runs are not finished" in claims.verdicts[0].note
+    assert bool(document.pictures) == bool(kept)
+    if kept == 1:
+        effects = range_effects("mini", screened_runs(part), log2_seconds)
+        assert np.isinf([each.interval.high for each in effects.values()]).all()
