@@ -101,7 +101,8 @@ def test_all_scales_except_smoke_have_the_published_design():
         assert (each.games_per_pair, each.openings) == (500, 0)
         assert [*each.agent_specs] == [
             "random", "mcts:100?selection.name=puct", "rave:100", "rhea:100",
-            "rave:100?selection.playout_moves=false",
+            "rave:100?selection.playout_moves=false", "rave:100?selection.reading=literal",
+            "rave:100?root.name=rave_values", "rhea:50", "rhea:100?playouts_each=1",
         ]  # fmt: skip
 
 
@@ -213,15 +214,16 @@ def smoke(tmp_path_factory):
 def test_smoke_study_counts_its_stored_games(smoke, capsys):
     root, arguments = smoke
     saved = Tournament.load(root / "table-5.1-smoke" / "tournaments" / "othello")
-    assert len(saved.games()) == 10 * 2
+    assert len(saved.games()) == 36 * 2
     capsys.readouterr()
     assert main(["report", "table-5.1", *arguments, "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
     specs = dict(
         zip(PLAYERS, Table51Study().planned_design("smoke").tournaments[0].agent_specs, strict=True)
     )
-    rows = tables["score-rates"] + tables["tree-only-rates"]
-    assert len(rows) == 10
+    names = "score-rates", "tree-only-rates", "literal-rates", "normalised-rates"
+    rows = [row for name in names for row in tables[name]]
+    assert len(rows) == 6 + 3 * 4
     for row in rows:
         one, other = (specs[name] for name in row["pair"].split(" against "))
         games = [each for each in saved.games() if {each.first, each.second} == {one, other}]
@@ -234,9 +236,11 @@ def test_smoke_study_counts_its_stored_games(smoke, capsys):
 def test_finished_smoke_study_has_a_stable_report(smoke, capsys):
     root, arguments = smoke
     report = root / "table-5.1-smoke" / "report"
-    names = {"table-5.1", "tree-only"}
+    readings = {"tree-only", "literal", "normalised"}
+    names = readings | {"table-5.1"}
     pictures = {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
-    tables = {"claims.csv", "score-rates.csv", "tree-only-rates.csv", "matrix-othello.csv"}
+    tables = {"claims.csv", "score-rates.csv", "matrix-othello.csv"}
+    tables |= {f"{name}-rates.csv" for name in readings}
     pages = {"index.html", "README.md", "report.json"}
     assert {path.name for path in report.iterdir()} == pictures | tables | pages
     before = {path: path.read_bytes() for path in report.iterdir()}
@@ -245,4 +249,4 @@ def test_finished_smoke_study_has_a_stable_report(smoke, capsys):
     capsys.readouterr()
     assert main(["study", "table-5.1", *arguments, "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
-    assert [part["finished_games"] for part in status["parts"]] == [20]
+    assert [part["finished_games"] for part in status["parts"]] == [72]

@@ -260,7 +260,8 @@ def _switches(results: Results) -> Iterator[Block]:
         "switch",
         draw_grouped_runs(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
-        " warm start when plain search wins a match. One tournament per game.",
+        " warm start when plain search wins a match; its weights are those of the default I', and"
+        " then stay at 1 / I'. One tournament per game.",
     )
     yield elo_table(
         "switch-elo", "Tournament Elo by last iteration of the warm start", ordered, "I'", "game"

@@ -16,8 +16,8 @@ from zerolab.papers.warm_start.study import (
     PUBLISHED_PLAYOUTS,
     RANDOM,
     RAVE,
+    READINGS,
     RHEA,
-    TREE_ONLY,
 )
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
@@ -50,7 +50,7 @@ def table_5_1_report(results: Results) -> Document:
     if not results.tournaments:
         blocks.append(Paragraph(f"No tournament is finished: {results.unfinished_message()}."))
     else:
-        blocks += [*_comparison(results), *_matrices(results), *_tree_only(results)]
+        blocks += [*_comparison(results), *_matrices(results), *_readings(results)]
     return Document(
         "Table 5.1 of the warm-start paper: players without a network",
         _caveats(results),
@@ -225,27 +225,31 @@ def score_rate_matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[
     return table
 
 
-def _tree_only(results: Results) -> Iterator[Block]:
-    by_game = {
-        part: list(compared_pairs(tournament, _tree_only_rates(part)))
-        for part, tournament in _finished(results)
-    }
-    yield Heading("RAVE limited to moves in the tree")
+def _readings(results: Results) -> Iterator[Block]:
+    yield Heading("Other readings of RAVE")
     yield Paragraph(
-        "RAVE above also counts playout moves [Gelly2011]. The formula of [Wang2020b] can also be"
-        " interpreted as counting only moves within the tree. With this interpretation,"
-        f" {_agreement(by_game)}"
+        "RAVE above counts the mover's actions, from a state's own action on, and playout moves"
+        " [Gelly2011]; its move is the most visited action. The text of [Wang2020b] can be read"
+        " differently in three points."
     )
-    yield _picture("tree-only", "Table 5.1, RAVE limited to moves in the tree", by_game)
-    yield _pair_table("tree-only-rates", "Score rates of RAVE limited to the tree", by_game)
+    for player, behaviour in READINGS.items():
+        by_game = {
+            part: list(compared_pairs(tournament, _rates_of_reading(part, player)))
+            for part, tournament in _finished(results)
+        }
+        name = player.removeprefix("RAVE, ")
+        yield Paragraph(f"{player} {behaviour}. With this reading, {_agreement(by_game)}")
+        slug = name.replace(" ", "-")
+        yield _picture(slug, f"Table 5.1, {player}", by_game)
+        yield _pair_table(f"{slug}-rates", f"Score rates of {player}", by_game)
 
 
-def _tree_only_rates(part: str) -> dict[tuple[str, str], float | None]:
-    """Return the published rates of RAVE for `TREE_ONLY`, and the pair of both with None."""
-    names = {player: player for player in PLAYERS} | {RAVE: TREE_ONLY}
+def _rates_of_reading(part: str, reading: str) -> dict[tuple[str, str], float | None]:
+    """Return the published rates of RAVE for a reading, and the pair of both with None."""
+    names = {player: player for player in PLAYERS} | {RAVE: reading}
     rates: dict[tuple[str, str], float | None] = {
         (names[player], names[opponent]): rate
         for (player, opponent), rate in PUBLISHED_SCORES[part].items()
         if RAVE in (player, opponent)
     }
-    return {**rates, (RAVE, TREE_ONLY): None}
+    return {**rates, (RAVE, reading): None}
