@@ -37,10 +37,10 @@ class Rave(NamedTuple):
     per move, as in [Wang2020b]; 0 gives PUCT. all_movers: also count later actions of the opponent.
     playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011]; otherwise count only
     moves in the tree, which is one possible reading of [Wang2020b]. With several playouts per leaf,
-    the moves of the last playout are credited with the mean value of all playouts. reading: unset
-    for the actions of [Gelly2011] above; literal for those that the text of [Wang2020b] counts:
-    actions of both players strictly after s (t1 < t2), if they are legal in s and did not occur
-    earlier in the simulation. all_movers then has no effect.
+    the moves of the last playout are credited with the mean value of all playouts. reading: by
+    default, actions are counted from s on, as in [Gelly2011]; literal counts those of the text of
+    [Wang2020b], actions of both players strictly after s (t1 < t2) that did not occur earlier in
+    the simulation. all_movers then has no effect.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
