@@ -89,7 +89,8 @@ def _strength(results: Results) -> Iterator[Block]:
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
         "Round robin between Random and all final networks for a game, with plain search. Elo is"
-        " relative to the mean of all players. Compare Fig. 5.2 of [Wang2020b].",
+        " relative to the mean of all players. Compare Figs. 5.1 (Gobang and Connect Four) and 5.2"
+        " (Othello) of [Wang2020b].",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 

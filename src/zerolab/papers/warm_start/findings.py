@@ -153,7 +153,7 @@ BEST_IN_GAME = {
     game: Claim(
         f"wrora-best-{game.replace('_', '-')}",
         f"In {GAME_TITLES[game]}, WRoRa is the best variant.",
-        _FIG_5_2 if game == "othello" else _FIG_5_1,
+        _FIG_5_2 if game == "othello" else _SECTION,
         "tournament Elo of WRoRa minus that of another variant, smallest of the five differences",
         0.0,
         "above",
