@@ -123,6 +123,11 @@ def test_warm_starts_have_eight_runs_each_and_49_players(game):
     assert set(variants) == {"baseline", "rollout", "rave", "rora", "wro", "wrora"}
     warm = [run.settings.warm_start for run in runs if run.settings.warm_start.variant == "wrora"]
     assert {each.ramp.iterations for each in warm} == {5}
+    adaptive = [
+        run.settings.warm_start.ramp for run in design.runs
+        if (run.part, run.factors["variant"]) == (game, "wrora-adaptive")
+    ]  # fmt: skip
+    assert {(each.games, each.iterations) for each in adaptive} == {(40, 5)}
     assert {run.settings.game.partition(":")[2][:3] for run in runs} == {"6x6"}
 
 

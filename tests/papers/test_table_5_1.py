@@ -9,7 +9,7 @@ import pytest
 from studies.in_process import Here
 from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
-from zerolab.papers.warm_start.findings import PUBLISHED_SCORES, TABLE_CLAIMS
+from zerolab.papers.warm_start.findings import ORDERED_PAIRS, PUBLISHED_SCORES, TABLE_CLAIMS
 from zerolab.papers.warm_start.study import (
     BOARDS,
     MCTS,
@@ -81,9 +81,10 @@ def test_both_halves_of_a_matrix_are_complements():
 def test_claims_agree_with_published_scores():
     for (part, player, opponent), claim in TABLE_CLAIMS.items():
         assert claim.threshold == 0.5
-        assert claim.direction == (
-            "above" if PUBLISHED_SCORES[part][player, opponent] > 0.5 else "below"
-        )
+        published = PUBLISHED_SCORES[part].get((player, opponent))
+        if published is not None:
+            low, high = claim.claimed_range
+            assert low < published < high
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -101,7 +102,8 @@ def test_all_scales_except_smoke_have_the_published_design():
         assert (each.games_per_pair, each.openings) == (500, 0)
         assert [*each.agent_specs] == [
             "random", "mcts:100?selection.name=puct", "rave:100", "rhea:100",
-            "rave:100?selection.playout_moves=false",
+            "rave:100?selection.playout_moves=false", "rave:100?selection.reading=literal",
+            "rave:100?root.name=rave_values", "rhea:50", "rhea:100?playouts_each=1",
         ]  # fmt: skip
 
 
@@ -117,7 +119,8 @@ def played(part, scores, repeats=0):
     games = []
     for i, one in enumerate(PLAYERS):
         for other in list(PLAYERS)[:i]:
-            wins, draws, losses = scores.get((one, other), (0, 4, 0))
+            mirrored = scores.get((other, one), (0, 4, 0))[::-1]
+            wins, draws, losses = scores.get((one, other), mirrored)
             for number, points in enumerate([1] * wins + [0] * draws + [-1] * losses):
                 turned = number % 2
                 sides = (specs[other], specs[one]) if turned else (specs[one], specs[other])
@@ -172,19 +175,55 @@ def test_measured_numbers_are_listed_with_published_ones():
     assert other["RAVE against RAVE, tree only"]["published"] is None
 
 
+def all_played(changes, repeats=0):
+    """Return invented tournaments in which the stronger player of each ordered pair wins.
+
+    `changes` maps a game and a pair of names to other scores.
+    """
+    scores = {part: {} for part in BOARDS}
+    for (part, *pair), score in (dict.fromkeys(ORDERED_PAIRS, (45, 0, 5)) | changes).items():
+        scores[part][tuple(pair)] = score
+    return [played(part, by_pair, repeats) for part, by_pair in scores.items()]
+
+
+def test_order_is_decided_by_its_weakest_pair():
+    weak = {("othello", MCTS, RHEA): (20, 0, 30)}
+    for changes, word in (({}, "holds"), (weak, "undecided")):
+        found = verdicts(Table51Study().document(results(*all_played(changes))))
+        assert found["table-order"].word == word
+    reversed_pair = {("othello", MCTS, RHEA): (5, 0, 45)}
+    found = verdicts(Table51Study().document(results(*all_played(reversed_pair))))
+    assert (found["table-order"].word, found["table-order"].estimate.value) == (
+        "does not hold",
+        0.1,
+    )
+
+
+def test_exceptions_in_othello_are_claims_of_their_own():
+    published = {("othello", RHEA, RANDOM): (240, 0, 260), ("othello", RAVE, MCTS): (230, 0, 270)}
+    uneven = {("othello", RHEA, RANDOM): (450, 0, 50), ("othello", RAVE, MCTS): (320, 0, 180)}
+    for changes, word in ((published, "holds"), (uneven, "does not hold")):
+        found = verdicts(Table51Study().document(results(*all_played(changes))))
+        assert found["rhea-is-as-strong-as-random-othello"].word == word
+        assert found["rave-is-no-better-than-mcts-othello"].word == word
+
+
 def test_claims_use_distinct_decisive_games():
-    scores = {(RAVE, MCTS): (40, 400, 10), (RHEA, MCTS): (10, 0, 40)}
-    once, twice = (played("gobang", scores, repeats) for repeats in (0, 5))
+    scores = {
+        ("gobang", RAVE, MCTS): (40, 400, 10),
+        ("gobang", MCTS, RHEA): (40, 0, 10),
+    }
+    once, twice = (all_played(scores, repeats) for repeats in (0, 5))
     for each in (once, twice):
-        found = verdicts(Table51Study().document(results(each)))
+        found = verdicts(Table51Study().document(results(*each)))
         rave, rhea = found["rave-beats-mcts-gobang"], found["rhea-loses-to-mcts-gobang"]
         assert (rave.word, rhea.word) == ("holds", "holds")
         assert rave.estimate == BinomialEstimate(40, 50).interval
         assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
         nothing_won = found["mcts-beats-random-gobang"]
         assert (nothing_won.word, nothing_won.p) == ("undecided", 1.0)
-    text = "".join(each.text for each in paragraphs(Table51Study().document(results(twice))))
-    assert "500 games repeat" in text
+    text = "".join(each.text for each in paragraphs(Table51Study().document(results(*twice))))
+    assert "1750 games repeat" in text
 
 
 def test_missing_work_is_reported():
@@ -195,6 +234,7 @@ def test_missing_work_is_reported():
     one = Table51Study().document(results(played("othello", {})))
     found = verdicts(one)
     assert found["mcts-beats-random-othello"].word == "undecided"
+    assert found["table-order"].word == "no data"
     assert found["mcts-beats-random-gobang"].note == "tournaments not finished: gobang"
     assert {each["game"] for each in table(one, "score-rates")} == {"Othello"}
 
@@ -213,15 +253,16 @@ def smoke(tmp_path_factory):
 def test_smoke_study_counts_its_stored_games(smoke, capsys):
     root, arguments = smoke
     saved = Tournament.load(root / "table-5.1-smoke" / "tournaments" / "othello")
-    assert len(saved.games()) == 10 * 2
+    assert len(saved.games()) == 36 * 2
     capsys.readouterr()
     assert main(["report", "table-5.1", *arguments, "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
     specs = dict(
         zip(PLAYERS, Table51Study().planned_design("smoke").tournaments[0].agent_specs, strict=True)
     )
-    rows = tables["score-rates"] + tables["tree-only-rates"]
-    assert len(rows) == 10
+    names = "score-rates", "tree-only-rates", "literal-rates", "normalised-rates"
+    rows = [row for name in names for row in tables[name]]
+    assert len(rows) == 6 + 3 * 4
     for row in rows:
         one, other = (specs[name] for name in row["pair"].split(" against "))
         games = [each for each in saved.games() if {each.first, each.second} == {one, other}]
@@ -234,9 +275,11 @@ def test_smoke_study_counts_its_stored_games(smoke, capsys):
 def test_finished_smoke_study_has_a_stable_report(smoke, capsys):
     root, arguments = smoke
     report = root / "table-5.1-smoke" / "report"
-    names = {"table-5.1", "tree-only"}
+    readings = {"tree-only", "literal", "normalised"}
+    names = readings | {"table-5.1"}
     pictures = {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
-    tables = {"claims.csv", "score-rates.csv", "tree-only-rates.csv", "matrix-othello.csv"}
+    tables = {"claims.csv", "score-rates.csv", "rhea-rates.csv", "matrix-othello.csv"}
+    tables |= {f"{name}-rates.csv" for name in readings}
     pages = {"index.html", "README.md", "report.json"}
     assert {path.name for path in report.iterdir()} == pictures | tables | pages
     before = {path: path.read_bytes() for path in report.iterdir()}
@@ -245,4 +288,4 @@ def test_finished_smoke_study_has_a_stable_report(smoke, capsys):
     capsys.readouterr()
     assert main(["study", "table-5.1", *arguments, "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
-    assert [part["finished_games"] for part in status["parts"]] == [20]
+    assert [part["finished_games"] for part in status["parts"]] == [72]

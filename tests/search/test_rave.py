@@ -14,8 +14,8 @@ from zerolab.core.compiled import kernel
 from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import MAX_PLIES
-from zerolab.search.methods import update_statistics
-from zerolab.search.rave import Rave
+from zerolab.search.methods import update_statistics, with_simulations, write_policy
+from zerolab.search.rave import Rave, RaveValuesRoot
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import UNSEEN, empty_forest, tree_arrays
 
@@ -226,6 +226,49 @@ def test_repeated_action_counts_once_per_state(all_movers):
     learn(rule, tree, 7, np.float32(1), playout_moves())
     later = {2: (1, -1), 4: (1, 1)} if all_movers else {}
     assert counters(tree) == {1: (1, -1), 5: (1, 1), 7: (1, -1)} | later
+
+
+# The value of the leaf is 0.5 for its mover.
+@pytest.mark.parametrize(
+    ("leaf", "in_tree_only", "moves", "expected"),
+    [
+        # Path 0, 1, 2: the root counts 1 and 2, the state after 0 counts 2.
+        (9, True, (0, 1, 0), {2: (1, -0.5), 3: (1, -0.5), 6: (1, 0.5)}),
+        # Playout 0, 1, 0: all of its actions occurred in the tree.
+        (9, False, (0, 1, 0), {2: (1, -0.5), 3: (1, -0.5), 6: (1, 0.5)}),
+        # Path 0, playout 2, 1, 2: the leaf does not count its own move 2, nor the second 2.
+        (1, False, (2, 1, 2), {2: (1, -0.5), 3: (1, -0.5), 5: (1, 0.5)}),
+        # Path 0, 1, 0: the second 0 counts nowhere.
+        (7, False, (), {2: (1, -0.5)}),
+    ],
+)
+def test_literal_reading_on_a_hand_made_tree(leaf, in_tree_only, moves, expected):
+    tree = hand_made_tree()
+    rule = Rave(reading="literal", playout_moves=not in_tree_only)
+    learn(with_simulations(rule, 10), tree, leaf, np.float32(0.5), playout_moves(*moves))
+    assert counters(tree) == expected
+
+
+@kernel
+def write_root_policy(tree, weights):
+    write_policy(RaveValuesRoot(), None, tree, None, 0, weights)
+
+
+def test_policy_of_rave_values_is_proportional_to_them():
+    tree = hand_made_tree()
+    tree.visits[0, 1:4] = [3, 1, 0]
+    weights = np.zeros(3)
+    write_root_policy(tree, weights)
+    assert weights.tolist() == [3, 1, 0]  # visits, because no action has a value
+    tree.statistics[0, 1:3, COUNT] = [4, 1]
+    tree.statistics[0, 1:4, MEAN] = [-0.5, 0.5, 0.0]
+    write_root_policy(tree, weights)
+    assert weights.tolist() == [0.25, 0.75, 0]
+
+
+def test_policy_of_rave_values_needs_rave():
+    with pytest.raises(ValueError, match='expected selection = "rave"'):
+        SearchSettings.model_validate({"root": "rave_values"})
 
 
 def test_state_total_is_the_sum_of_action_counts():

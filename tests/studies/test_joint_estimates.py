@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from zerolab.report.interval import wilson_interval
 from zerolab.studies.joint_estimates import (
     contrast,
     estimate_largest,
@@ -15,7 +16,12 @@ from zerolab.studies.joint_estimates import (
     range_of_means,
     spread_ratio,
 )
-from zerolab.studies.statistics import StudentEstimate, mean_of, weighted_sum
+from zerolab.studies.statistics import (
+    BinomialEstimate,
+    StudentEstimate,
+    mean_of,
+    weighted_sum,
+)
 
 
 def test_smallest_of_one_number_is_its_estimate():
@@ -40,6 +46,17 @@ def test_smallest_agrees_with_hand_computed_values():
     assert estimate.p_value(6.0) == pytest.approx(2 * 3 * normal.sf(3.0))
     assert estimate.p_value(estimate.interval.low) == pytest.approx(0.05)
     assert estimate.p_value(estimate.interval.high) == pytest.approx(0.05)
+
+
+def test_smallest_of_shares_uses_their_binomial_tests():
+    low, high = BinomialEstimate(60, 100), BinomialEstimate(90, 100)
+    estimate = estimate_smallest([high, low])
+    assert estimate.value == 0.6
+    assert estimate.p_value(0.5) == pytest.approx(low.p_value(0.5))
+    assert estimate.interval.low == low.interval.low
+    # Bonferroni for two numbers: Wilson's interval with the quantile of 1 - 0.025 / 2.
+    assert estimate.interval.high == pytest.approx(wilson_interval(0.6, 100, 2.2414027276).high)
+    assert estimate_smallest([low]).interval.high == pytest.approx(low.interval.high)
 
 
 def test_number_of_one_run_leaves_only_an_upper_bound():

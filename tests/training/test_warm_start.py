@@ -215,6 +215,12 @@ def test_extended_run_equals_a_longer_one(tmp_path):
     assert warm_start_weights(whole) == [1.0, 1.0, 0.0]  # the ramp ends after the extension
 
 
+def test_weight_of_an_adaptive_ramp_can_decrease():
+    weights = [AdaptiveRamp(iterations=5).weight(iteration) for iteration in range(1, 8)]
+    assert weights == [1.0, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2]
+    assert {AdaptiveRamp().weight(iteration) for iteration in range(1, 8)} == {1.0}
+
+
 def test_adaptive_ramp_ends_at_the_configured_likelihood():
     for min_likelihood, likelihood, is_over_expected in (
         (0.9, 0.89, False),

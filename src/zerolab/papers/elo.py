@@ -32,8 +32,6 @@ GAME_TITLES: Mapping[str, str] = {
 }  # fmt: skip
 """Game titles for reports, by the name in a game spec."""
 
-_PUBLISHED = 4  # index of the column of published means in `elo_table`
-
 
 def standard_error(rating: Rating) -> float:
     """Return the standard error of a rating, from its 95 % interval."""
@@ -147,7 +145,7 @@ def elo_table(
     """Return a table of mean Elo with confidence intervals and components of the spread.
 
     `groups` maps the heading of each group to its samples by label. Samples without runs are
-    omitted, as is the column of published means if there are none.
+    omitted.
     """
     rows: list[list[Cell]] = []
     for heading, samples in groups.items():
@@ -158,21 +156,16 @@ def elo_table(
             rows.append(
                 [
                     heading, label, len(sample.values), mean_of(sample.values).interval,
-                    sample.published,
                     components.observed if components else None,
                     components.between_runs if components else None,
                     components.measurement_error if components else sample.standard_errors[0],
                 ]
             )  # fmt: skip
     columns: list[str | Column] = [
-        group, series, "runs", Column("Elo", "+.0f"), Column("published", "+.0f"),
+        group, series, "runs", Column("Elo", "+.0f"),
         Column("SD between runs", ".0f"), Column("of it between true strengths", ".0f"),
         Column("error of measuring a run", ".0f"),
     ]  # fmt: skip
-    if all(row[_PUBLISHED] is None for row in rows):
-        del columns[_PUBLISHED]
-        for row in rows:
-            del row[_PUBLISHED]
     return Table(name, title, columns, rows)
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
+from zerolab.search.mcts_solver import WEIGHT_SCALE
 from zerolab.search.methods import (
+    SELECTIONS,
     SelectionRule,
     child_fpu_value,
     node_fpu_value,
+    register_root_rule,
     register_selection,
 )
+from zerolab.search.root_rules import PuctRootRule, write_visits
 from zerolab.search.values import action_value, scalar_value, seen_from_parent
 
 _COUNT, _TOTAL, _MEAN = 0, 1, 4
@@ -33,13 +37,28 @@ class Rave(NamedTuple):
     per move, as in [Wang2020b]; 0 gives PUCT. all_movers: also count later actions of the opponent.
     playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011]; otherwise count only
     moves in the tree, which is one possible reading of [Wang2020b]. With several playouts per leaf,
-    the moves of the last playout are credited with the mean value of all playouts.
+    the moves of the last playout are credited with the mean value of all playouts. reading: by
+    default, actions are counted from s on, as in [Gelly2011]; literal counts those of the text of
+    [Wang2020b], actions of both players strictly after s (t1 < t2) that did not occur earlier in
+    the simulation. all_movers then has no effect.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
     equivalence: Annotated[float, Field(ge=0)] | None = None
     all_movers: bool = False
     playout_moves: bool = True
+    reading: Literal["literal"] | None = None
+
+
+class LiteralRave(NamedTuple):
+    """`Rave` with reading = "literal": a separate type, so other kernels are compiled without it.
+
+    c, equivalence and playout_moves are those of `Rave`.
+    """
+
+    c: float
+    equivalence: float
+    playout_moves: bool
 
 
 @inlined
@@ -109,9 +128,10 @@ class _RaveRule(SelectionRule):
 
     @staticmethod
     def with_simulations(rule, simulations):
-        if rule.equivalence is None:
-            return rule._replace(equivalence=float(simulations))
-        return rule
+        k = float(simulations) if rule.equivalence is None else rule.equivalence
+        if rule.reading == "literal":
+            return LiteralRave(rule.c, k, rule.playout_moves)
+        return rule._replace(equivalence=k)
 
     @staticmethod
     def shared_score_terms(rule, fpu, tree, b, node):
@@ -157,14 +177,110 @@ class _RaveRule(SelectionRule):
             _credit(rule, tree, b, node, True, action, node_backup)
         if rule.playout_moves:
             for ply in range(playout_moves[0]):
-                if not _occurred_earlier(rule, playout_moves, ply):
+                if not _occurred_earlier(playout_moves, ply, rule.all_movers):
                     _credit(rule, tree, b, leaf, ply % 2 == 0, playout_moves[1 + ply], backup_value)
 
 
 @inlined
-def _occurred_earlier(rule, playout_moves, ply):
+def _occurred_earlier(playout_moves, ply, all_movers):
     """Return whether the action of a ply was credited at an earlier ply of the playout."""
-    for earlier in range(0 if rule.all_movers else ply % 2, ply, 1 if rule.all_movers else 2):
+    for earlier in range(0 if all_movers else ply % 2, ply, 1 if all_movers else 2):
         if playout_moves[1 + earlier] == playout_moves[1 + ply]:
             return True
     return False
+
+
+@inlined
+def _led_to(tree, b, node, action):
+    """Return whether an action led to a node or to one of its ancestors."""
+    while tree.parent[b, node] >= 0:
+        if tree.action[b, node] == action:
+            return True
+        node = tree.parent[b, node]
+    return False
+
+
+@inlined
+def _credit_ancestors(tree, b, node, action, backup_value):
+    """Credit an action to all ancestors of a node; the backup value is that of the node."""
+    while tree.parent[b, node] >= 0:
+        backup_value = seen_from_parent(tree.utility, backup_value)
+        node = tree.parent[b, node]
+        _add_rave_value(tree, b, node, action, scalar_value(tree.utility, b, backup_value))
+
+
+class _LiteralRaveRule(_RaveRule):
+    """RAVE that credits the first occurrence of an action to all states strictly before it."""
+
+    @staticmethod
+    def with_simulations(rule, simulations):
+        return rule
+
+    @staticmethod
+    def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
+        node = leaf
+        node_backup = backup_value
+        while tree.parent[b, node] >= 0:
+            action = tree.action[b, node]
+            node_backup = seen_from_parent(tree.utility, node_backup)
+            node = tree.parent[b, node]
+            if not _led_to(tree, b, node, action):
+                _credit_ancestors(tree, b, node, action, node_backup)
+        if rule.playout_moves:
+            for ply in range(playout_moves[0]):
+                action = playout_moves[1 + ply]
+                occurred = _occurred_earlier(playout_moves, ply, True)
+                if not occurred and not _led_to(tree, b, leaf, action):
+                    if ply > 0:
+                        value = scalar_value(tree.utility, b, backup_value)
+                        _add_rave_value(tree, b, leaf, action, value)
+                    _credit_ancestors(tree, b, leaf, action, backup_value)
+
+
+SELECTIONS.implement(LiteralRave, _LiteralRaveRule)
+
+
+class RaveValuesRoot(NamedTuple):
+    """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
+
+    The policy is proportional to (Q_rave(s, a) + 1) / 2 of the actions with N_rave(s, a) > 0, or to
+    visits if all of these lose. It is the training target, and moves are sampled from it or have
+    its highest probability. Simulations are distributed as with `puct`. Needs the selection rule
+    `rave`.
+    """
+
+
+@inlined
+def _write_rave_values(tree, b, weights):
+    """Write (Q_rave + 1) / 2 of root actions to float64[actions]; return their sum."""
+    weights[:] = 0
+    total = 0.0
+    first = tree.first_child[b, 0]
+    for child in range(first, first + tree.child_count[b, 0]):
+        if tree.statistics[b, child, _COUNT] > 0:
+            weight = max(0.0, (np.float64(tree.statistics[b, child, _MEAN]) + 1.0) / 2.0)
+            weights[tree.action[b, child]] = weight
+            total += weight
+    return total
+
+
+@register_root_rule("rave_values", RaveValuesRoot)
+class _RaveValuesRootRule(PuctRootRule):
+    @staticmethod
+    def descent_start(rule, methods, tree, search_state, b):
+        return 0
+
+    @staticmethod
+    def write_policy(rule, methods, tree, search_state, b, weights):
+        if _write_rave_values(tree, b, weights) <= 0.0:
+            write_visits(tree, b, weights)
+
+    @staticmethod
+    def write_move_weights(rule, methods, tree, search_state, b, sample, weights):
+        shares = np.empty(weights.shape[0], np.float64)
+        total = _write_rave_values(tree, b, shares)
+        if total <= 0.0:
+            write_visits(tree, b, weights)
+            return
+        for action in range(weights.shape[0]):
+            weights[action] = np.int64(WEIGHT_SCALE * (shares[action] / total))

@@ -300,7 +300,9 @@ def write_visits(tree, b, weights):
 
 
 @register_root_rule("puct", PuctRoot)
-class _PuctRootRule:
+class PuctRootRule:
+    """Implementation of `PuctRoot`."""
+
     @staticmethod
     def empty_root_rule_state(rule, trees, actions):
         return _NoRootRuleState()

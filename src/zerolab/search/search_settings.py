@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from zerolab.core.config import Settings, variant_annotation
+from zerolab.core.errors import quoted
 from zerolab.core.registry import load_plugins
 from zerolab.search.evaluator import ExtraOutput
 from zerolab.search.methods import (
@@ -97,7 +98,8 @@ class SearchSettings(Settings):
         default_factory=ROOT_RULE_SETTINGS["puct"]
     )
     """Rule that distributes simulations at the root and derives the policy and the move.
-    [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: puct."""
+    [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: puct. The text of [Wang2020b] suggests
+    rave_values with RAVE."""
 
     noise: RootNoise = RootNoise()
     """Noise in root priors during self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
@@ -133,6 +135,11 @@ class SearchSettings(Settings):
             raise ValueError(
                 f"draw_value = {self.draw_value}: playouts provide no draw probabilities; expected"
                 ' leaf_evaluator = "network"'
+            )
+        if self.root.name == "rave_values" and self.selection.name != "rave":
+            raise ValueError(
+                f'root = "rave_values" needs Q_rave, but selection = {quoted(self.selection.name)}:'
+                ' expected selection = "rave"'
             )
         if self.leaves_per_step > 1 and plans_ahead(self.root.build()):
             raise ValueError(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.report.interval import Interval
-from zerolab.studies.statistics import LEVEL, StudentEstimate
+from zerolab.studies.statistics import LEVEL, BinomialEstimate, StudentEstimate
 
 
 class SmallestEstimate(NamedTuple):
@@ -27,7 +27,7 @@ class SmallestEstimate(NamedTuple):
     biased because they consider each estimate separately.
     """
 
-    estimates: tuple[StudentEstimate, ...]
+    estimates: tuple[StudentEstimate | BinomialEstimate, ...]
 
     @property
     def value(self) -> float:
@@ -54,7 +54,9 @@ class SmallestEstimate(NamedTuple):
         return min(1.0, 2.0 * min(above, len(self.estimates) * below))
 
 
-def estimate_smallest(estimates: Sequence[StudentEstimate]) -> SmallestEstimate:
+def estimate_smallest(
+    estimates: Sequence[StudentEstimate | BinomialEstimate],
+) -> SmallestEstimate:
     """Estimate the smallest of several true values; empty `estimates` raise ValueError."""
     if not estimates:
         raise ValueError("expected at least one estimate")
@@ -90,7 +92,9 @@ def estimate_largest(estimates: Sequence[StudentEstimate]) -> LargestEstimate:
     )
 
 
-def _one_sided(estimate: StudentEstimate, threshold: float, sign: float) -> float:
+def _one_sided(
+    estimate: StudentEstimate | BinomialEstimate, threshold: float, sign: float
+) -> float:
     """Return the one-sided p-value for a value above (`sign` 1) or below (-1) the threshold."""
     half = estimate.p_value(threshold) / 2.0
     return half if sign * (estimate.value - threshold) > 0.0 else 1.0 - half

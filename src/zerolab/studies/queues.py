@@ -217,6 +217,7 @@ def _search_kernels_name(search: SearchSettings) -> str:
     if search.root.name != "puct":
         names.append(search.root.name)
     flags = {
+        "literal": getattr(search.selection, "reading", None) == "literal",
         "proven values": search.proven_values,
         "several leaves": search.leaves_per_step > 1,
         "draws": search.draw_value != 0,

@@ -138,6 +138,13 @@ class BinomialEstimate(NamedTuple):
         # Rounding can put a share of 0 or 1 just outside its interval.
         return Interval(value, min(value, low), max(value, high))
 
+    def margin(self, level: float = LEVEL) -> float:
+        """Return the length of Wilson's interval with coverage 1 - level above the share."""
+        from scipy.special import ndtri  # noqa: PLC0415  slow to import
+
+        interval = wilson_interval(self.value, self.trials, float(ndtri(1.0 - level / 2.0)))
+        return max(0.0, interval.high - self.value)
+
     def p_value(self, threshold: float) -> float:
         """Return the p-value of the exact binomial test for a threshold in [0, 1]."""
         if not self.trials:

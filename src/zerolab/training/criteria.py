@@ -182,12 +182,12 @@ class EndlessRamp(Ramp):
 
 
 class AdaptiveRamp(Ramp):
-    """Full weight until plain search beats warm-start search [Wang2021a].
+    """Warm start until plain search beats warm-start search [Wang2021a].
 
     After every iteration, the two searches play a match, both with the best network. [Wang2021a]
     compares their scores; this ramp uses the likelihood that plain search is stronger. At 0.95,
     about one match in twenty between equally strong searches ends the warm start, so that it ends
-    eventually even then.
+    eventually even then. The weight is 1, or decreases over `iterations`.
     """
 
     name: Literal["adaptive"] = "adaptive"
@@ -199,6 +199,11 @@ class AdaptiveRamp(Ramp):
     """Random plies at the start of each game. Each opening is played twice, with colours
     swapped."""
 
+    iterations: int | None = Field(default=None, ge=1)
+    """I' of a linearly decreasing weight, as with `linear`, which stays at 1 / I' from iteration I'
+    on; by default, the weight is 1 throughout. Without a decrease, WRo is Rollout, and WRoRa is
+    RoRa."""
+
     @field_validator("games")
     @classmethod
     def _even(cls, games: int) -> int:
@@ -209,7 +214,9 @@ class AdaptiveRamp(Ramp):
         return MatchSize(self.games, self.openings)
 
     def weight(self, iteration: int) -> float:
-        return 1.0
+        if self.iterations is None:
+            return 1.0
+        return max(1, self.iterations + 1 - iteration) / self.iterations
 
     def is_over(self, los: float) -> bool:
         return los >= self.min_los

@@ -14,7 +14,6 @@ from zerolab.papers.elo import (
     training_elo_errors,
 )
 from zerolab.papers.loss_functions.findings import (
-    PUBLISHED,
     elos_by_loss,
     loss_statistics,
     part_title,
@@ -53,20 +52,13 @@ def loss_report(results: Results) -> Document:
     )
 
 
-def _above_random(
-    results: Results, part: str, target: str, published: Sequence[float] | None
-) -> RunSample:
-    """Return the Elo of runs relative to Random.
-
-    `published` contains the published means for the game and board size; the last is Random's.
-    """
+def _above_random(results: Results, part: str, target: str) -> RunSample:
+    """Return the Elo of runs relative to Random."""
     tournament = results.tournaments[part]
     runs = results.runs_where(part, loss=target)
-    published_mean = published[list(TARGETS).index(target)] - published[-1] if published else None
     return plot_sample(
         [tournament.elo_above_agent(run) for run in runs],
         elo_sample(tournament, runs).standard_errors,
-        published_mean,
     )
 
 
@@ -74,8 +66,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
     yield Heading("Tournament Elo")
     groups: dict[str, dict[str, RunSample]] = {
         part_title(part): {
-            symbol: _above_random(results, part, target, PUBLISHED.get(part))
-            for target, symbol in TARGETS.items()
+            symbol: _above_random(results, part, target) for target, symbol in TARGETS.items()
         }
         for part in results.design.parts
         if part in results.tournaments
@@ -90,9 +81,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "Round robin between Random and all final networks for a game and board size. Compare"
         " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
         " more runs. Here Elo is relative to Random. The intervals exclude the error of Random's"
-        " own rating, which shifts all runs of a game equally. Published means are shown relative"
-        " to the published Elo of Random. They were obtained with larger networks and longer runs,"
-        " and were affected by two bugs in the published code.",
+        " own rating, which shifts all runs of a game equally. The papers print no numbers.",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 

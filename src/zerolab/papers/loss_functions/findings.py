@@ -28,19 +28,6 @@ from zerolab.studies.results import Results, TrainedRun
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
 from zerolab.training.records import GateRecord
 
-PUBLISHED: Mapping[str, tuple[float, float, float, float, float]] = {
-    "othello-5x5": (26, 36, -15, 45, -735),
-    "othello-6x6": (-320, 414, -47, 61, -868),
-    "connect_four-5x5": (-177, 325, -103, 21, -525),
-    "connect_four-6x6": (-39, 405, -194, -70, -830),
-}
-"""Mean tournament Elo of l_p, l_v, l_+, l_x and the random player [Wang2019], [Wang2020a, Fig. 11].
-
-The papers do not print these numbers. They were read from the figures and from published files, and
-are only a rough guide. In [WangCode], Connect Four policies were not mirrored with the board, and
-all runs of a loss played with the last run's network. See the study ``published-bugs``.
-"""
-
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
 _POOLED, _SINGLE = 30.0, 50.0
 """Smallest Elo difference worth knowing, over several boards and on one board."""

@@ -89,7 +89,8 @@ def _strength(results: Results) -> Iterator[Block]:
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
         "Round robin between Random and all final networks for a game, with plain search. Elo is"
-        " relative to the mean of all players. Compare Fig. 5.2 of [Wang2020b].",
+        " relative to the mean of all players. Compare Figs. 5.1 (Gobang and Connect Four) and 5.2"
+        " (Othello) of [Wang2020b].",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
@@ -260,7 +261,8 @@ def _switches(results: Results) -> Iterator[Block]:
         "switch",
         draw_grouped_runs(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
-        " warm start when plain search wins a match. One tournament per game.",
+        " warm start when plain search wins a match; its weights are those of the default I', and"
+        " then stay at 1 / I'. One tournament per game.",
     )
     yield elo_table(
         "switch-elo", "Tournament Elo by last iteration of the warm start", ordered, "I'", "game"

@@ -154,7 +154,8 @@ def _variants(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
 
 def _ends(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
     """Yield the runs of WRoRa with an adaptive warm start or another value of I'."""
-    adaptive = {"name": "adaptive", "games": _MATCH_GAMES}
+    # Without a decreasing weight, adaptive WRoRa would be RoRa.
+    adaptive = {"name": "adaptive", "games": _MATCH_GAMES, "iterations": _SWITCH[scale]}
     yield _run(scale, game, WRORA, ADAPTIVE, adaptive, seed)
     if seed < FIRST_SEED + _GRID_SEEDS[scale]:
         for end in _SWITCHES[scale]:
@@ -178,7 +179,8 @@ def _run(
 BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello": "othello:6x6"}
 """Boards of Table 5.1, by part of the study."""
 RANDOM, MCTS, RAVE, RHEA = "Random", "MCTS", "RAVE", "RHEA"
-TREE_ONLY = "RAVE, tree only"
+TREE_ONLY, LITERAL, NORMALISED = "RAVE, tree only", "RAVE, literal", "RAVE, normalised"
+HALF_RHEA, SINGLE_RHEA = "RHEA, half", "RHEA, single"
 
 PLAYERS: Mapping[str, str] = {
     RANDOM: "random",
@@ -186,28 +188,42 @@ PLAYERS: Mapping[str, str] = {
     RAVE: "rave:{playouts}",
     RHEA: "rhea:{playouts}",
     TREE_ONLY: "rave:{playouts}?selection.playout_moves=false",
+    LITERAL: "rave:{playouts}?selection.reading=literal",
+    NORMALISED: "rave:{playouts}?root.name=rave_values",
+    HALF_RHEA: "rhea:{half}",
+    SINGLE_RHEA: "rhea:{playouts}?playouts_each=1",
 }
-"""Agent spec of each player in the paper, with a placeholder for the number of playouts.
+"""Agent spec of each player, with placeholders for the number of playouts and for half of it.
 
 The paper's MCTS is PUCT with uniform priors and c = 1, and evaluates each leaf with one random
-playout. The paper does not specify which moves RAVE counts. `RAVE` also counts playout moves
-[Gelly2011], while `TREE_ONLY` counts only moves within the tree."""
+playout. `RAVE` counts actions and playout moves as in [Gelly2011], and plays the most visited
+action. Three players follow other readings of the paper: `TREE_ONLY` counts only moves within the
+tree, `LITERAL` counts later actions of both players, and `NORMALISED` plays the action with the
+highest Q_rave, since line 3 of the algorithm normalises Q_rave. `HALF_RHEA` has 50 playouts, and
+`SINGLE_RHEA` evaluates each individual with one playout instead of two."""
+
+READINGS: Mapping[str, str] = {
+    TREE_ONLY: "counts only moves within the tree",
+    LITERAL: "counts actions of both players strictly after a state, at their first occurrence",
+    NORMALISED: "plays the action with the highest Q_rave",
+}
+"""Behaviour of the players that follow other readings of RAVE."""
 
 PUBLISHED_GAMES = 500
 PUBLISHED_PLAYOUTS = 100
 FEWEST_PLAYOUTS = 20
-"""Smallest budget that evaluates RHEA's first population."""
+"""Smallest number of playouts that evaluates RHEA's first population."""
 
 
 @register_study
 class Table51Study(Study):
     """Reproduce Table 5.1 of the warm-start paper: Random, MCTS, RAVE and RHEA on three games.
 
-    The four players have no network. All pairs of these players and a RAVE variant that counts only
-    moves within the tree play 500 games with 100 playouts per move on 6x6 Gobang, Connect Four and
-    Othello. The report compares the measured win rates with the published ones and marks those that
-    differ. This takes half a minute, so all scales except smoke use the published settings. Smoke
-    plays two games per pair, and only Othello.
+    The four players have no network. All pairs of these players, three other readings of RAVE and
+    two other settings of RHEA play 500 games with 100 playouts per move on 6x6 Gobang, Connect Four
+    and Othello. The report compares the measured win rates with the published ones and marks those
+    that differ. This takes a few minutes, so all scales except smoke use the published settings.
+    Smoke plays two games per pair, and only Othello.
 
     Examples:
       zerolab study table-5.1
@@ -222,8 +238,8 @@ class Table51Study(Study):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         smoke = scale == "smoke"
         games = 2 if smoke else PUBLISHED_GAMES
-        playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
-        specs = [spec.format(playouts=playouts) for spec in PLAYERS.values()]
+        playouts = 2 * FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
+        specs = [spec.format(playouts=playouts, half=playouts // 2) for spec in PLAYERS.values()]
         tournaments = [
             PlannedTournament(part, board, agent_specs=specs, games_per_pair=games)
             for part, board in BOARDS.items()

@@ -7,25 +7,33 @@ from typing import NamedTuple
 
 from zerolab.papers.elo import GAME_TITLES
 from zerolab.papers.warm_start.comparison import ScoreComparison, draw_score_comparisons
-from zerolab.papers.warm_start.findings import PUBLISHED_SCORES, TABLE_CLAIMS
+from zerolab.papers.warm_start.findings import (
+    ORDER_CLAIM,
+    ORDERED_PAIRS,
+    PUBLISHED_SCORES,
+    TABLE_CLAIMS,
+)
 from zerolab.papers.warm_start.study import (
     BOARDS,
+    HALF_RHEA,
     MCTS,
     PLAYERS,
     PUBLISHED_GAMES,
     PUBLISHED_PLAYOUTS,
     RANDOM,
     RAVE,
+    READINGS,
     RHEA,
-    TREE_ONLY,
+    SINGLE_RHEA,
 )
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Z95
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import PairTotal, PlayedTournament, Results, provenance
-from zerolab.studies.statistics import BinomialEstimate
+from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate
 
 
 class ComparedPair(NamedTuple):
@@ -50,7 +58,8 @@ def table_5_1_report(results: Results) -> Document:
     if not results.tournaments:
         blocks.append(Paragraph(f"No tournament is finished: {results.unfinished_message()}."))
     else:
-        blocks += [*_comparison(results), *_matrices(results), *_tree_only(results)]
+        blocks += [*_comparison(results), *_matrices(results), *_readings(results)]
+        blocks += _rhea_settings(results)
     return Document(
         "Table 5.1 of the warm-start paper: players without a network",
         _caveats(results),
@@ -93,17 +102,32 @@ def compared_pairs(
         yield ComparedPair(player, opponent, result, comparison)
 
 
-def table_statistics(results: Results) -> dict[Claim, BinomialEstimate | MissingEstimate]:
+def table_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about the table, or the reason why it is missing."""
-    statistics: dict[Claim, BinomialEstimate | MissingEstimate] = {}
-    for (part, *players), claim in TABLE_CLAIMS.items():
-        if part in results.tournaments:
-            (pair,) = compared_pairs(results.tournaments[part], {(players[0], players[1]): None})
-            score = pair.result.distinct_score
-            statistics[claim] = BinomialEstimate(score.wins, score.wins + score.losses)
-        else:
-            statistics[claim] = MissingEstimate(results.unfinished_message(part))
-    return statistics
+    pairs = {claim: _share_won(results, *pair) for pair, claim in TABLE_CLAIMS.items()}
+    return {ORDER_CLAIM: _smallest_share(results), **pairs}
+
+
+def _smallest_share(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the smallest share that the stronger player of `ORDERED_PAIRS` won."""
+    shares = []
+    for pair in ORDERED_PAIRS:
+        share = _share_won(results, *pair)
+        if isinstance(share, MissingEstimate):
+            return share
+        shares.append(share)
+    return estimate_smallest(shares)
+
+
+def _share_won(
+    results: Results, part: str, player: str, opponent: str
+) -> BinomialEstimate | MissingEstimate:
+    """Return the share of distinct decisive games against an opponent that a player won."""
+    if part not in results.tournaments:
+        return MissingEstimate(results.unfinished_message(part))
+    (pair,) = compared_pairs(results.tournaments[part], {(player, opponent): None})
+    score = pair.result.distinct_score
+    return BinomialEstimate(score.wins, score.wins + score.losses)
 
 
 def _finished(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
@@ -225,27 +249,45 @@ def score_rate_matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[
     return table
 
 
-def _tree_only(results: Results) -> Iterator[Block]:
-    by_game = {
-        part: list(compared_pairs(tournament, _tree_only_rates(part)))
-        for part, tournament in _finished(results)
-    }
-    yield Heading("RAVE limited to moves in the tree")
+def _readings(results: Results) -> Iterator[Block]:
+    yield Heading("Other readings of RAVE")
     yield Paragraph(
-        "RAVE above also counts playout moves [Gelly2011]. The formula of [Wang2020b] can also be"
-        " interpreted as counting only moves within the tree. With this interpretation,"
-        f" {_agreement(by_game)}"
+        "RAVE above counts the mover's actions, from a state's own action on, and playout moves"
+        " [Gelly2011]; its move is the most visited action. The text of [Wang2020b] can be read"
+        " differently in three points."
     )
-    yield _picture("tree-only", "Table 5.1, RAVE limited to moves in the tree", by_game)
-    yield _pair_table("tree-only-rates", "Score rates of RAVE limited to the tree", by_game)
+    for player, behaviour in READINGS.items():
+        by_game = {
+            part: list(compared_pairs(tournament, _rates_of_reading(part, player)))
+            for part, tournament in _finished(results)
+        }
+        name = player.removeprefix("RAVE, ")
+        yield Paragraph(f"{player} {behaviour}. With this reading, {_agreement(by_game)}")
+        slug = name.replace(" ", "-")
+        yield _picture(slug, f"Table 5.1, {player}", by_game)
+        yield _pair_table(f"{slug}-rates", f"Score rates of {player}", by_game)
 
 
-def _tree_only_rates(part: str) -> dict[tuple[str, str], float | None]:
-    """Return the published rates of RAVE for `TREE_ONLY`, and the pair of both with None."""
-    names = {player: player for player in PLAYERS} | {RAVE: TREE_ONLY}
+def _rates_of_reading(part: str, reading: str) -> dict[tuple[str, str], float | None]:
+    """Return the published rates of RAVE for a reading, and the pair of both with None."""
+    names = {player: player for player in PLAYERS} | {RAVE: reading}
     rates: dict[tuple[str, str], float | None] = {
         (names[player], names[opponent]): rate
         for (player, opponent), rate in PUBLISHED_SCORES[part].items()
         if RAVE in (player, opponent)
     }
-    return {**rates, (RAVE, TREE_ONLY): None}
+    return {**rates, (RAVE, reading): None}
+
+
+def _rhea_settings(results: Results) -> Iterator[Block]:
+    pairs = [(RHEA, HALF_RHEA), (RHEA, SINGLE_RHEA), (HALF_RHEA, RANDOM), (SINGLE_RHEA, RANDOM)]
+    by_game = {
+        part: list(compared_pairs(tournament, dict.fromkeys(pairs)))
+        for part, tournament in _finished(results)
+    }
+    yield Heading("RHEA with other settings")
+    yield Paragraph(
+        f"{HALF_RHEA} has half of RHEA's playouts per move, and {SINGLE_RHEA} evaluates each"
+        " individual with one playout instead of two. The paper compares them in words only."
+    )
+    yield _pair_table("rhea-rates", "Score rates of RHEA with other settings", by_game)
