@@ -161,12 +161,13 @@ def _summary(studies: Iterable[JudgedStudy]) -> str:
 def memorable_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
     """Return a sentence for each of the ten strongest verdicts.
 
-    The studies take turns. Within a study, primary claims come first, then small p-values.
+    The studies take turns. Within a study, primary claims come first, then findings that were not
+    confirmed, then small p-values.
     """
     by_study = [
         [
             _sentence(verdict, each, scale)
-            for verdict in sorted(each.verdicts.values(), key=_strength)
+            for verdict in sorted(each.verdicts.values(), key=_order)
             if verdict.is_decided
         ]
         for study in studies
@@ -177,8 +178,9 @@ def memorable_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
     return [each for turn in turns for each in turn if each is not None][:_MOST_MEMORABLE]
 
 
-def _strength(verdict: Verdict) -> tuple[bool, float]:
-    return not verdict.claim.is_primary, 1.0 if verdict.adjusted is None else verdict.adjusted
+def _order(verdict: Verdict) -> tuple[bool, bool, float]:
+    p = 1.0 if verdict.adjusted is None else verdict.adjusted
+    return not verdict.claim.is_primary, verdict.word == "holds", p
 
 
 def _sentence(verdict: Verdict, judged: JudgedScale, scale: Scale) -> str:
