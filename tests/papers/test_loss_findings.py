@@ -49,6 +49,12 @@ def test_losses_of_boards_are_measured():
     assert found["product-losses-like-sum"].value == 0.0
 
 
+def test_claims_name_figures_of_the_report():
+    document = analysis.loss_report(losses_results(0.0, seed_count=1))
+    figures = {claim.figure for claim in findings.loss_statistics(losses_results(0.0))}
+    assert figures <= {each.name for each in document.pictures}
+
+
 def test_candidates_training_elo_can_fall():
     full = losses_results(0.0)
     (run, *_) = full.runs_where("connect_four-5x5", loss="sum")

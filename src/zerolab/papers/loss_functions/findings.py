@@ -56,6 +56,7 @@ VALUE_CLAIM = Claim(
     0.0,
     "above",
     _POOLED,
+    figure="tournament-elo",
 )
 SUM_CLAIM = Claim(
     "value-above-sum",
@@ -65,6 +66,7 @@ SUM_CLAIM = Claim(
     0.0,
     "above",
     _POOLED,
+    figure="tournament-elo",
 )
 POLICY_CLAIM = Claim(
     "policy-best-gobang-6x6",
@@ -74,6 +76,7 @@ POLICY_CLAIM = Claim(
     0.0,
     "above",
     _SINGLE,
+    figure="tournament-elo",
 )
 BIAS_CLAIM = Claim(
     "training-elo-misleads",
@@ -84,6 +87,7 @@ BIAS_CLAIM = Claim(
     0.5,
     "below",
     0.2,
+    figure="training-elo-final",
 )
 PRODUCT_CLAIM = Claim(
     "product-losses-like-sum",
@@ -93,6 +97,7 @@ PRODUCT_CLAIM = Claim(
     0.0,
     "equal to",
     _SMALLEST_LOSS,
+    figure="losses-othello",
 )
 
 
@@ -153,9 +158,11 @@ def _on_board(
     smallest: float,
     opened_by: Claim,
 ) -> _LossClaim:
+    losses = f"losses-{part.rpartition('-')[0].replace('_', '-')}"
+    figure = "training-elo" if source == _TRAINING_ELO else losses
     claim = Claim(
         f"{key}-{part}", f"In {part_title(part)}, {text}", source, statistic, 0.0, direction,
-        smallest, opened_by.key,
+        smallest, opened_by.key, figure,
     )  # fmt: skip
     return _LossClaim(claim, part, measure, weights)
 
@@ -214,6 +221,7 @@ BEST_ON_BOARD = {
         "above",
         _SINGLE,
         VALUE_CLAIM.key,
+        "tournament-elo",
     )
     for part in _CLAIMED_BOARDS
 }
@@ -226,6 +234,7 @@ SMALL_CLAIM = Claim(
     "below",
     _SINGLE,
     VALUE_CLAIM.key,
+    figure="tournament-elo",
 )
 LEARNING_CLAIM = Claim(
     "all-learn",
@@ -236,6 +245,7 @@ LEARNING_CLAIM = Claim(
     "above",
     _SINGLE,
     SUM_CLAIM.key,
+    figure="tournament-elo",
 )
 
 

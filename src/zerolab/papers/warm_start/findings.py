@@ -52,6 +52,7 @@ GAIN_CLAIM = Claim(
     0.0,
     "above",
     _POOLED,
+    figure="gain",
 )
 BEST_CLAIM = Claim(
     "wrora-best",
@@ -62,6 +63,7 @@ BEST_CLAIM = Claim(
     0.0,
     "above",
     _POOLED,
+    figure="gain",
 )
 ENHANCED_CLAIM = Claim(
     "warm-starts-gain",
@@ -71,6 +73,7 @@ ENHANCED_CLAIM = Claim(
     0.0,
     "above",
     _POOLED,
+    figure="gain",
 )
 
 
@@ -102,6 +105,7 @@ def _compared(
         direction,
         _SINGLE,
         opened_by.key,
+        "elo",
     )
     weights = {each: 1.0 / len(better) for each in better}
     return Comparison(claim, game, weights | {each: -1.0 / len(worse) for each in worse})
@@ -159,6 +163,7 @@ BEST_IN_GAME = {
         "above",
         _SINGLE,
         BEST_CLAIM.key,
+        "elo",
     )
     for game in GAMES
 }
@@ -172,6 +177,7 @@ SPREAD_CLAIM = Claim(
     "above",
     0.5,
     ENHANCED_CLAIM.key,
+    figure="elo",
 )
 
 
@@ -271,6 +277,7 @@ ORDER_CLAIM = Claim(
     0.5,
     "above",
     _SHARE,
+    figure="table-5.1",
 )
 ORDERED_PAIRS: Sequence[tuple[str, str, str]] = [
     *((part, RAVE, MCTS) for part in ("gobang", "connect_four")),
@@ -304,6 +311,7 @@ def _table_claim(part: str, player: str, opponent: str, direction: Direction, so
         direction,
         _EQUAL_SHARE if direction == "equal to" else _SHARE,
         ORDER_CLAIM.key,
+        "table-5.1",
     )
 
 
