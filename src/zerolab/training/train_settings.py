@@ -116,8 +116,9 @@ class TrainSettings(Settings):
     learn: LearnSettings = LearnSettings()
     """Training of the network."""
     gate: variant_annotation(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
-    """Criterion for replacing the best network with a candidate. [Wang2019], [Wang2020b] and
-    [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
+    """Criterion for replacing the best network with a candidate. [Wang2019] and [Wang2020b]:
+    win_rate; [Wang2020a]: win_rate, and always in its factorial part; [Hongcharoen2018]:
+    strict_win_rate."""
     accuracy: AccuracySettings = AccuracySettings()
     """Measurements of accuracy on solved positions."""
     stop: variant_annotation(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
