@@ -337,6 +337,11 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
             raise ValueError(
                 f"{key} = {value} does not fit self-play in a league: expected {expected}"
             )
+    for name in ("resignation", "max_plies"):
+        if getattr(play, name) is not None:
+            raise ValueError(
+                f"selfplay.{name} does not fit self-play in a league: expected no value"
+            )
     if evolution.fitness != "results" and play.episodes % 2:
         raise ValueError(
             f"selfplay.episodes = {play.episodes} is odd: expected an even number, since"
