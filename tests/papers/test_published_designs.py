@@ -141,7 +141,7 @@ def test_transfer_has_the_published_runs_and_an_additional_control():
         assert settings.search.simulations == 25
         assert (learn.optimizer.name, learn.learning_rate) == ("adam", 0.001)
         assert (learn.batch_size, learn.window.iterations) == (4096, 20)
-        assert (gate.games, gate.threshold) == (100, 0.55)
+        assert (gate.name, gate.games, gate.threshold) == ("strict_win_rate", 100, 0.55)
         assert (settings.network.blocks, settings.network.filters) == (4, 256)
     published = {
         run.factors["way"]

@@ -40,6 +40,25 @@ def test_win_rate_gate_ignores_draws(score, accepted):
     assert AlwaysGate().accepts(score, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("preset", "at_threshold", "is_accepted"),
+    [
+        ("wang2019", MatchScore(24, 0, 16), True),
+        ("wang2020a", MatchScore(24, 0, 16), True),
+        ("wang2020b", MatchScore(24, 0, 16), True),
+        ("hongcharoen2018", MatchScore(55, 0, 45), False),
+    ],
+)
+def test_gates_of_presets_differ_only_at_the_threshold(preset, at_threshold, is_accepted):
+    """The framework of the Leiden papers accepts at u; [Hongcharoen2018] requires more."""
+    gate = resolve_settings(None, preset).gate
+    assert gate.accepts(at_threshold, 0.5) == is_accepted
+    wins, _, losses = at_threshold
+    assert gate.accepts(MatchScore(wins + 1, 0, losses - 1), 0.5)
+    assert not gate.accepts(MatchScore(wins - 1, 0, losses + 1), 0.5)
+    assert not gate.accepts(MatchScore(0, wins + losses, 0), 0.5)
+
+
 def test_los_gate_ignores_the_score():
     assert LosGate(min_los=0.95).accepts(MatchScore(12, 16, 12), 0.95)
     assert not LosGate(min_los=0.95).accepts(MatchScore(40, 0, 0), 0.949)
@@ -55,7 +74,7 @@ def test_gates_have_their_own_settings():
     gate = resolve_settings(None, "wang2020a", ["gate=los"]).gate
     assert (gate.name, gate.min_los, gate.games) == ("los", 0.95, 40)
     assert resolve_settings(None, "wang2020a", ["gate=always"]).gate.games == 0
-    assert set(GATES) == {"win_rate", "los", "always"}
+    assert set(GATES) == {"win_rate", "strict_win_rate", "los", "always"}
 
 
 def made_match(results, actions=None):

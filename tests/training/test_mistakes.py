@@ -101,6 +101,14 @@ MISTAKES = [
         ["--set", "league.parameters=['c']", "--set", "league.ranges.fpu=[0.0, 1.0]"],
         "league.ranges.fpu has no effect with league.parameters = c: expected fpu among",
     ),
+    (
+        ["--set", "league.parameters=['c']", "--set", "selfplay.max_plies=40"],
+        "selfplay.max_plies does not fit self-play in a league",
+    ),
+    (
+        ["--set", "selfplay.resignation.threshold=0.5"],
+        "selfplay.resignation.threshold = 0.5: expected less than 0",
+    ),
     (["--set", f"seed={10**20}"], f"seed = {10**20}: expected less than {2**63}"),
     (["--set", f"search.simulations={10**10}"], "expected at most 1000000"),
     (["--set", f"search.cache={10**12}"], f"expected at most {2**26}"),

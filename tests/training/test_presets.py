@@ -150,7 +150,7 @@ def test_hongcharoen_preset_has_the_published_values():
         assert settings.search.simulations == 25
         assert (learn.optimizer.name, learn.learning_rate) == ("adam", 0.001)
         assert (learn.batch_size, learn.window.iterations) == (4096, 20)
-        assert (gate.name, gate.games, gate.threshold) == ("win_rate", 100, 0.55)
+        assert (gate.name, gate.games, gate.threshold) == ("strict_win_rate", 100, 0.55)
         network = settings.network
         assert (network.name, network.blocks, network.filters) == ("fully_convolutional", 4, 256)
 

@@ -141,6 +141,29 @@ def service_arguments(folder, mode):
     ]
 
 
+def test_killed_run_with_resignations_resumes_to_the_same_bytes(tmp_path):
+    changes = [
+        "iterations=2", "search.simulations=8", "selfplay.max_plies=8",
+        "selfplay.resignation.threshold=-0.01", "selfplay.resignation.played_on=0.5", "gate=always",
+        "final_evaluation.games=0",
+    ]  # fmt: skip
+    command = ["train", "--preset", "smoke", *(f"--set={each}" for each in changes), "--run"]
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
+    assert main([*command, str(undisturbed)]) == 0
+    for iteration in (1, 2):
+        with killed_before_commit(iteration, "selfplay"):
+            main([*command, str(folder)])
+    assert main([*command, str(folder)]) == 0
+    assert contents(folder) == contents(undisturbed)
+    records = [
+        record
+        for record in read_records(RunFolder.open(folder))
+        if isinstance(record, SelfPlayRecord)
+    ]
+    assert any(record.resignations["resigned"] for record in records)
+    assert any(record.resignations["played_on"] for record in records)
+
+
 def test_killed_run_with_a_big_tree_resumes_to_the_same_bytes(tmp_path):
     mode = '{name = "big_tree", games_at_once = 4}'
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"

@@ -277,7 +277,7 @@ def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPosit
     ]
     states = np.empty((len(records), rules.word_count(game)), np.uint64)
     states[:] = compiled_rules.start(game)
-    lengths = np.array([len(record.actions) for record in records], np.int64)
+    lengths = np.array([record.ply_count for record in records], np.int64)
     for ply in range(int(lengths.max(initial=0))):
         playing = np.flatnonzero(lengths > ply)
         hashes = np.empty(len(playing), np.uint64)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT
 from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, Ratings
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.report.interval import Interval
@@ -73,7 +72,7 @@ class GameCounts(NamedTuple):
 
 def game_statistics(games: Sequence[GameRecord]) -> GameCounts:
     """Count games, distinct games, results of the players that moved first, and forfeits."""
-    forfeits = Counter(game.last_mover for game in games if game.actions[-1:] == (FORFEIT,))
+    forfeits = Counter(game.last_mover for game in games if game.is_forfeited)
     results = [game.result for game in games]
     first_player_score = MatchScore(results.count(1), results.count(0), results.count(-1))
     return GameCounts(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Actions, Agent, Slots
+from zerolab.agents.agent import FORFEIT, Actions, Agent, Slots
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
@@ -17,10 +17,11 @@ from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, play_pairings
 from zerolab.play.observers import GameRecorder, MoveBatch
 from zerolab.play.pairings import Pairing
+from zerolab.play.resignation import draw_played_on, gives_up
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts
-from zerolab.rules.rules import Game
+from zerolab.rules.rules import DRAW, ONGOING, Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.examples import Examples, UnfinishedGames
@@ -32,7 +33,7 @@ _MOVE_STREAM_PURPOSES = (
     streams.ROOT_NOISE,
     streams.SELF_PLAY_BUDGET,
 )
-_GAME_STREAM_PURPOSES = (streams.SELF_PLAY_START,)
+_GAME_STREAM_PURPOSES = (streams.SELF_PLAY_START, streams.SELF_PLAY_RESIGNATION)
 
 _FACT_TYPES = {name: form.dtype for name, form in SearchFacts.column_forms().items()}
 
@@ -49,10 +50,10 @@ class SelfPlayResult(NamedTuple):
     seconds_by_part: dict[str, float]
     """Thread time in seconds, by part of the search."""
     searched_move_count: int
-    """Number of moves decided by searches. In episodic and continuous mode, this includes random
-    plies, which use one simulation each. If a game continues over several iterations, each move
-    counts in the iteration that played it. Moves copied from another game count only in the
-    original game."""
+    """Number of moves and resignations decided by searches. In episodic and continuous mode, this
+    includes random plies, which use one simulation each. If a game continues over several
+    iterations, each move counts in the iteration that played it. Moves copied from another game
+    count only in the original game."""
     unfinished_games: UnfinishedGames | None = None
     """Games to continue in the next iteration, in continuous mode."""
 
@@ -86,14 +87,20 @@ def play_episodes(
     numbers = range(settings.episodes) if numbers is None else numbers
     threads = min(settings.threads, len(numbers))
     batches = [
-        [Pairing(number, name, name, number) for number in numbers[thread::threads]]
+        [
+            Pairing(number, name, name, number, max_plies=settings.max_plies)
+            for number in numbers[thread::threads]
+        ]
         for thread in range(threads)
     ]
     slots = max(1, settings.parallel_games // settings.threads)
     played = play_batches(
         game, settings, search, evaluator, seed, iteration, batches, slots, name, report
     )
-    return played._replace(examples=with_outcomes(played.examples, played.games))
+    games = [
+        game._replace(result=DRAW) if game.result == ONGOING else game for game in played.games
+    ]
+    return played._replace(examples=with_outcomes(played.examples, games), games=games)
 
 
 def play_batches(
@@ -159,7 +166,7 @@ def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
 class SelfPlayer(SearchPlayer):
     """Player that searches for both sides of a self-play game in one tree, with root noise.
 
-    The keys, uint64[n, 5], are random streams for `_MOVE_STREAM_PURPOSES` and
+    The keys, uint64[n, 6], are random streams for `_MOVE_STREAM_PURPOSES` and
     `_GAME_STREAM_PURPOSES`.
     """
 
@@ -173,6 +180,7 @@ class SelfPlayer(SearchPlayer):
     ) -> None:
         # Used by `start`, which super().__init__ calls.
         self._max_random_plies = settings.random_opening_plies
+        self._resignation = settings.resignation
         super().__init__(
             game, "self-play", search, evaluator, settings.temperature_plies,
             noise=True, threads=threads, budget=settings.budget,
@@ -182,6 +190,7 @@ class SelfPlayer(SearchPlayer):
         super().start(games)
         self._random_plies = self.new_random_plies(games)
         self._full = np.zeros(games, np.bool_)
+        self._played_on = np.zeros(games, np.bool_)
 
     def new_random_plies(self, games: int) -> RandomOpeningPlies:
         """Return a source of random plies for `games` games."""
@@ -194,6 +203,10 @@ class SelfPlayer(SearchPlayer):
         full &= ~is_random
         self._full[slots] = full
         simulations[is_random] = 1
+        if self._resignation:
+            played_on = np.empty(len(slots), np.bool_)
+            draw_played_on(keys[:, 5], self._resignation.played_on, played_on)
+            self._played_on[slots] = played_on
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
     def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
@@ -203,7 +216,10 @@ class SelfPlayer(SearchPlayer):
         return more
 
     def decide(self, slots: Slots) -> Actions:
-        """Choose the moves of finished searches, and store `facts` and `full` for observers."""
+        """Choose the moves of finished searches, and store `facts` and `full` for observers.
+
+        The action FORFEIT resigns the game.
+        """
         if not slots.size:
             return slots
         columns = self.search.facts(slots).columns()
@@ -212,11 +228,15 @@ class SelfPlayer(SearchPlayer):
         })  # fmt: skip
         self.full = self._full[slots]
         chosen = self.search.choose(slots, self._keys[slots], self.is_sampled(slots))
-        return self._random_plies.with_random_actions(slots, chosen)
+        actions = self._random_plies.with_random_actions(slots, chosen)
+        if not self._resignation:
+            return actions
+        resigns = gives_up(self.facts.root_values, self.full, self._resignation.threshold)
+        return np.where(resigns & ~self._played_on[slots], FORFEIT, actions)
 
 
 class _ExampleRecorder:
-    """`MoveObserver` that collects an example for every move."""
+    """`MoveObserver` that collects an example for every move, but none for a resignation."""
 
     def __init__(self) -> None:
         self.move_count = 0
@@ -226,18 +246,18 @@ class _ExampleRecorder:
         assert isinstance(moves.player, SelfPlayer)
         count = len(moves.actions)
         self.move_count += count
-        self._chunks.append(
-            Examples(
-                states=moves.states,
-                outcomes=np.zeros(count, np.int8),
-                plies_left=np.zeros(count, np.int16),
-                games=moves.game_numbers.astype(np.int32),
-                plies=moves.plies.astype(np.int16),
-                actions=moves.actions.astype(np.int16),
-                full=moves.player.full,
-                **moves.player.facts.columns(),
-            )
+        examples = Examples(
+            states=moves.states,
+            outcomes=np.zeros(count, np.int8),
+            plies_left=np.zeros(count, np.int16),
+            games=moves.game_numbers.astype(np.int32),
+            plies=moves.plies.astype(np.int16),
+            actions=moves.actions.astype(np.int16),
+            full=moves.player.full,
+            **moves.player.facts.columns(),
         )
+        is_move = moves.actions != FORFEIT
+        self._chunks.append(examples if is_move.all() else examples.rows(is_move))
 
     def examples(self) -> Examples:
         """Return the examples, with `outcomes` and `plies_left` still 0."""
@@ -249,7 +269,7 @@ def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
     numbers = np.array([game.number for game in games])
     rows = np.searchsorted(numbers, examples.games)
     results = np.array([game.result for game in games], np.int8)
-    lengths = np.array([len(game.actions) for game in games], np.int16)
+    lengths = np.array([game.ply_count for game in games], np.int16)
     signs = np.where(examples.plies % 2 == 0, 1, -1).astype(np.int8)
     return replace(
         examples, outcomes=signs * results[rows], plies_left=lengths[rows] - examples.plies

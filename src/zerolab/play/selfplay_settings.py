@@ -134,6 +134,23 @@ _MODES: dict[str, type[VariantSettings]] = {
 }
 
 
+class ResignationSettings(Settings):
+    """Resignation of the player to move after a search with a low value [Hongcharoen2018].
+
+    The paper states no threshold and no check of it. The check is that of [Silver2017]: some games
+    are played on to the end, and the record of an iteration shows how often a player that would
+    have resigned did not lose. [Silver2017] keeps the share of games that such a player would have
+    won below 5 %.
+    """
+
+    threshold: float = Field(default=-0.9, ge=-1, lt=0)
+    """Root value, P(win) - P(loss), below which the player to move resigns. Quick searches and
+    random plies never lead to a resignation. [Silver2017]: chosen automatically."""
+
+    played_on: float = Field(default=0.1, ge=0, le=1)
+    """Share of the games that nobody resigns, chosen at random. [Silver2017]: 0.1."""
+
+
 class SelfPlaySettings(Settings):
     """Settings of the self-play games of an iteration."""
 
@@ -169,6 +186,15 @@ class SelfPlaySettings(Settings):
     """Policy target of later plies: only the move played, as in [WangCode] and [AZG], or one of the
     targets of sampled plies."""
 
+    resignation: ResignationSettings | None = None
+    """Resignation, only in episodic mode; no player resigns if unset. Setting any key of
+    `selfplay.resignation` enables it. [Hongcharoen2018]: enabled, with an unknown threshold."""
+
+    max_plies: int | None = Field(default=None, ge=1)
+    """Plies after which an unfinished game ends as a draw, only in episodic mode; no limit if
+    unset. [Hongcharoen2018]: an unknown limit, at which the game is scored as won or lost; not all
+    games have such a score."""
+
     parallel_games: int = Field(default=512, ge=1)
     """Number of games in progress, over all threads. Does not affect the games of episodic mode if
     network outputs do not depend on the batch, which is true in bfloat16 but not in float32
@@ -187,6 +213,11 @@ class SelfPlaySettings(Settings):
     @model_validator(mode="after")
     def _mode_fits(self) -> SelfPlaySettings:
         mode = self.mode
+        for key in ("resignation", "max_plies"):
+            if getattr(self, key) is not None and not isinstance(mode, EpisodicMode):
+                raise ValueError(
+                    f'{key}: not supported with mode = "{mode.name}"; expected mode = "episodic"'
+                )
         if isinstance(mode, RetryMode | BigTreeMode) and self.random_opening_plies:
             raise ValueError(
                 f"random_opening_plies = {self.random_opening_plies}: not supported with mode = "

@@ -103,7 +103,7 @@ class GameRecord(NamedTuple):
     second: str
     """Canonical name of the agent that moved second."""
     actions: tuple[int, ...]
-    """All actions, including an opening; a final -1 means that the mover forfeited the game."""
+    """All actions, including an opening; a final -1 means that the mover forfeited or resigned."""
     result: int
     """Outcome for the first player: 1, 0 or -1."""
     agent_spans: tuple[tuple[int, str], ...] = ()
@@ -112,6 +112,16 @@ class GameRecord(NamedTuple):
     Self-play over several iterations has such games: one agent plays both sides of each span. Empty
     if `first` and `second` played all moves.
     """
+
+    @property
+    def is_forfeited(self) -> bool:
+        """True if the mover forfeited or resigned the game after the last move."""
+        return self.actions[-1:] == (-1,)
+
+    @property
+    def ply_count(self) -> int:
+        """Number of moves, to which a forfeit does not belong."""
+        return len(self.actions) - self.is_forfeited
 
     @property
     def last_mover(self) -> str:

@@ -49,18 +49,36 @@ GATES: Registry[type[Gate]] = Registry("gate")
 class WinRateGate(Gate):
     """Acceptance of a candidate if wins / (wins + losses) >= u.
 
-    Draws are ignored. Without any decisive game the candidate is rejected, as in [AZG].
+    Draws are ignored. Without any decisive game the candidate is rejected, as in [AZG]. The Leiden
+    papers write "more than u", but the framework that they ran, [AZG], accepts at exactly u.
     """
 
     name: Literal["win_rate"] = "win_rate"
 
     threshold: float = Field(default=0.6, ge=0, le=1)
     """u: smallest accepted share of wins among decisive games. [Wang2019], [Wang2020a],
-    [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7); [Hongcharoen2018]: 0.55."""
+    [Wang2020b]: 0.6 ([Wang2020a] sweeps 0.5 to 0.7)."""
 
     def accepts(self, score: MatchScore, los: float) -> bool:
         decisive = score.wins + score.losses
         return decisive > 0 and score.wins / decisive >= self.threshold
+
+
+class StrictWinRateGate(WinRateGate):
+    """Acceptance of a candidate if wins / (wins + losses) > u, as in [Hongcharoen2018].
+
+    Only a candidate at exactly u is treated differently by `win_rate`.
+    """
+
+    name: Literal["strict_win_rate"] = "strict_win_rate"  # type: ignore[assignment]
+
+    threshold: float = Field(default=0.55, ge=0, lt=1)
+    """u: share of wins among decisive games that a candidate must exceed. [Hongcharoen2018]:
+    0.55."""
+
+    def accepts(self, score: MatchScore, los: float) -> bool:
+        decisive = score.wins + score.losses
+        return decisive > 0 and score.wins / decisive > self.threshold
 
 
 class LosGate(Gate):
@@ -99,7 +117,7 @@ class AlwaysGate(Gate):
         return True
 
 
-for _gate in (WinRateGate, LosGate, AlwaysGate):
+for _gate in (WinRateGate, StrictWinRateGate, LosGate, AlwaysGate):
     GATES.add(_gate.model_fields["name"].default, _gate)
 
 

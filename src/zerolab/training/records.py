@@ -3,8 +3,7 @@
 Each record class describes one kind of line, named by the default of its field `stage`. Fields
 named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
 settings. docs/metrics.md and the TensorBoard events are generated from these classes, so a new
-metric needs only a field here and a value in its stage. The console shows `Record.summary`, and
-training/panels.py draws some of the fields.
+metric needs only a field here and a value in its stage. training/panels.py draws some fields.
 """
 
 from __future__ import annotations
@@ -93,16 +92,15 @@ class SelfPlayRecord(Record):
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
     """Searched moves in this iteration, including the random plies of episodic self-play, which
-    have one simulation each. Present in modes where this number can differ from the number of
-    examples: games of continuous self-play span iterations, and retried games begin with random
-    moves or with the moves of another game."""
+    have one simulation each. Present in modes where it can differ from the number of examples:
+    continuous games span iterations, and retried games begin with random or copied moves."""
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None
     """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Mean simulations per move; absent with a fixed budget. With a search service, this is lower
-    than the mean per search, because one search can decide several moves."""
+    """Mean simulations per move; absent with a fixed budget. It is below the mean per search with a
+    search service, where one search can decide several moves."""
     asked: PositionCount | None = None
     """Requests to the search service: one per move or, with a big tree, one per new position.
     Absent without a service."""
@@ -112,6 +110,10 @@ class SelfPlayRecord(Record):
     """Requests answered from the cache of the search service."""
     searched: PositionCount | None = None
     """Positions searched by the search service for the remaining requests."""
+    resignations: dict[str, float] | None = None
+    """Resigned games (`resigned`), games played on although a player would have resigned
+    (`played_on`), those that this player did not lose (`false`), and the share of the latter
+    (`false_rate`), unless no game was played on. Absent without `selfplay.resignation`."""
     warm_start_weight: Share | None = None
     """Weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
@@ -127,8 +129,7 @@ class SelfPlayRecord(Record):
     terminal: PositionCount
     """Leaves with a finished game or a proven result."""
     proven: PositionCount | None = None
-    """Positions with a result proven by a search, excluding finished games; absent without
-    `search.proven_values`."""
+    """Positions proven by searches, except finished games; only with `search.proven_values`."""
     wall_select_seconds: Seconds
     """Time spent selecting leaves, summed over the self-play threads."""
     wall_evaluate_seconds: Seconds
@@ -319,8 +320,7 @@ class SupervisedRecord(Record):
     strong_low: Share
     strong_high: Share
     weak: Share
-    """Share of positions where the move with the highest prior preserves the game value (win, draw
-    or loss)."""
+    """Share of positions where the move with the highest prior preserves the game value."""
     weak_low: Share
     weak_high: Share
     label: Share

@@ -14,6 +14,7 @@ from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import limit_torch_threads
+from zerolab.play.resignation import resignation_counts
 from zerolab.play.search_service import NetworkEvaluatorFactory
 from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
@@ -125,6 +126,11 @@ def _record_fields(
         "simulations_per_move": (
             result.search_counts["simulations"] / result.searched_move_count
             if budget_varies and result.searched_move_count
+            else None
+        ),
+        "resignations": (
+            resignation_counts(result.examples, games, play.resignation.threshold)
+            if play.resignation
             else None
         ),
         "warm_start_weight": weight if settings.warm_start.is_active else None,

@@ -116,8 +116,9 @@ class TrainSettings(Settings):
     learn: LearnSettings = LearnSettings()
     """Training of the network."""
     gate: variant_annotation(GATES) = Field(default_factory=GATES["win_rate"])  # type: ignore[valid-type]
-    """Criterion for replacing the best network with a candidate. [Wang2019], [Wang2020b] and
-    [Hongcharoen2018]: win_rate; [Wang2020a]: win_rate, and always in its factorial part."""
+    """Criterion for replacing the best network with a candidate. [Wang2019] and [Wang2020b]:
+    win_rate; [Wang2020a]: win_rate, and always in its factorial part; [Hongcharoen2018]:
+    strict_win_rate."""
     accuracy: AccuracySettings = AccuracySettings()
     """Measurements of accuracy on solved positions."""
     stop: variant_annotation(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
@@ -335,6 +336,11 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
         if value != expected:
             raise ValueError(
                 f"{key} = {value} does not fit self-play in a league: expected {expected}"
+            )
+    for name in ("resignation", "max_plies"):
+        if getattr(play, name) is not None:
+            raise ValueError(
+                f"selfplay.{name} does not fit self-play in a league: expected no value"
             )
     if evolution.fitness != "results" and play.episodes % 2:
         raise ValueError(

@@ -159,9 +159,21 @@ class TrunkSimilarity(NamedTuple):
 
     The second board can be `UNTRAINED`."""
 
-    def first_minus_last_layer(self, pair: BoardPair) -> BySeed:
-        """Return the CKA of the first layer minus the CKA of the last layer, by seed."""
-        return {seed: layers[0] - layers[-1] for seed, layers in self.fine_tuned[pair].items()}
+    def excess_of_first_layer(self, pair: BoardPair) -> BySeed:
+        """Return by how much fine-tuning keeps the first layer better than the last layer, by seed.
+
+        This is the CKA with the source of the first layer minus that of the last layer, for the
+        fine-tuned trunk, minus the same for the trunk from scratch. First layers are similar even
+        between unrelated trunks, because all networks receive the same planes. Seeds for which any
+        of the four numbers is unknown are left out.
+        """
+        differences = {
+            seed: (layers[0] - layers[-1])
+            - (self.scratch[pair][seed][0] - self.scratch[pair][seed][-1])
+            for seed, layers in self.fine_tuned[pair].items()
+            if seed in self.scratch[pair]
+        }
+        return {seed: each for seed, each in differences.items() if math.isfinite(each)}
 
 
 def compare_trunks(results: Results) -> TrunkSimilarity:

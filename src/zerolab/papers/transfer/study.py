@@ -59,7 +59,7 @@ BOARDS: Mapping[Scale, Mapping[str, Sequence[str]]] = {
 }
 """Boards by game. Transfer between games uses the first board of each game."""
 
-SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 4, "small": 6, "paper": 8}
+SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 12, "small": 6, "paper": 8}
 
 CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
