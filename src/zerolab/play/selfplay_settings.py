@@ -139,8 +139,8 @@ class ResignationSettings(Settings):
 
     The paper states no threshold and no check of it. The check is that of [Silver2017]: some games
     are played on to the end, and the record of an iteration shows how often a player that would
-    have resigned did not lose. [Silver2017] keeps the share of games that such a player would have
-    won below 5 %.
+    have resigned did not lose. Draws count, including those of games that end at `max_plies`.
+    [Silver2017] keeps the share of games that such a player would have won below 5 %.
     """
 
     threshold: float = Field(default=-0.9, ge=-1, lt=0)
