@@ -67,15 +67,17 @@ _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
 
 _SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
-        "iterations": 2, "network.filters": 4, "network.head_filters": 4, "search.simulations": 4,
-        "learn.batch_size": 32, "learn.schedule": "constant",
+        "iterations": 2, "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
+        "search.simulations": 4, "learn.batch_size": 32, "learn.schedule": "constant",
     },
     "mini": {
-        "iterations": 4, "network.filters": 16, "network.head_filters": 8,
+        "iterations": 4, "network.filters": 16, "network.stem_filters": 8,
+        "network.head_filters": 8,
         "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
     },
     "small": {
-        "iterations": 8, "network.filters": 32, "network.head_filters": 16,
+        "iterations": 8, "network.filters": 32, "network.stem_filters": 16,
+        "network.head_filters": 16,
         "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
     },
     "paper": {},
@@ -85,15 +87,17 @@ _SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 _SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
-        "network.filters": 4, "network.head_filters": 4, "learn.batch_size": 32,
+        "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
+        "learn.batch_size": 32,
     },
     "mini": {
         "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
-        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 128,
+        "network.filters": 16, "network.stem_filters": 8, "network.head_filters": 8,
+        "learn.batch_size": 128,
     },
     "small": {
         "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
-        "network.filters": 32, "network.head_filters": 16,
+        "network.filters": 32, "network.stem_filters": 16, "network.head_filters": 16,
     },
     "paper": {},
 }  # fmt: skip
