@@ -66,6 +66,8 @@ MADE_UP = {
     "growing": ((0.1, 0.60), (10.0, 0.82)),
     "league": ((0.1, 0.50), (10.0, 0.87)),
     "no-merging": ((0.1, 0.50), (10.0, 0.88)),
+    "merging-0.2": ((0.1, 0.50), (10.0, 0.86)),
+    "merging-0.5": ((0.1, 0.50), (10.0, 0.89)),
 }
 
 
@@ -99,19 +101,22 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
     found = analysis.training_statistics(results, analysis.measured_accuracy_points(results))
-
+    peaks = {claim.key: claim for claim in analysis.PEAKS}
     expected = {
         analysis.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
         analysis.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
         analysis.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
         analysis.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
-        analysis.PEAK_CLAIM: at("extended", 10) - (0.80 + 0.15 * 0.8),
-        analysis.GROWING_PEAK_CLAIM: at("growing", 10) - at("extended", 10),
-        analysis.LEAGUE_PEAK_CLAIM: at("league", 10) - at("extended", 10),
+        peaks["extended-peaks-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
+        peaks["growing-peaks-lower"]: at("growing", 10) - at("extended", 10),
+        peaks["league-peaks-lower"]: at("league", 10) - at("extended", 10),
     }
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
+    # The smaller lead of two weights counts.
+    lead = at("extended", 10) - at("merging-0.5", 10)
+    assert found[analysis.WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
     assert isinstance(found[analysis.SERVICE_CLAIM], MissingEstimate)
     unfinished = analysis.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
