@@ -14,6 +14,7 @@ from zerolab.papers.connect_four.costs import (
     accuracy_at_cost,
     cost_to_reach,
     peak_accuracy,
+    timed_move_kinds,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
 from zerolab.papers.connect_four.variants import EXTENDED, VARIANTS
@@ -161,6 +162,28 @@ def test_networks_are_measured_once():
     found = [times.find(kind).milliseconds for kind in kinds.values()]
     assert found == [2.0 + number for number in range(len(kinds))]
     assert MeasuredMoveTimes({}).find(needed[0]) is None
+
+
+def test_operations_and_time_are_shown_side_by_side(monkeypatch):
+    design = design_of(Connect4EfficiencyStudy, "mini", 1)
+    kinds = timed_move_kinds(run for run in design.runs if run.part == "training")
+    numbers = {
+        f"{key}.{name}": value
+        for key, timed in kinds.items()
+        for name, value in {
+            "milliseconds": 4.0 if "extended" in timed.variant_titles else 3.0, "low": 2.0,
+            "high": 5.0, "rounds": 6.0, "moves": 9.0, "simulations_per_move": 32.0,
+            "parallel_games": 128.0,
+        }.items()
+    }  # fmt: skip
+    monkeypatch.setattr(analysis, "measured_move_times", lambda results: MeasuredMoveTimes(numbers))
+    table = analysis.move_times_table(Results("mini", design, [], {}))
+    rows = [dict(zip(table.column_titles, row, strict=True)) for row in table.rows]
+    extended = next(row for row in rows if "extended" in row["variants"].split(", "))
+    assert extended["time relative to extended"] == 1.0
+    smallest = min(rows, key=lambda row: row["million operations per position"])
+    assert smallest["operations relative to extended"] < 0.2
+    assert tuple(smallest["time relative to extended"]) == (0.75, 0.4, 2.5)
 
 
 @pytest.mark.parametrize("scale", SCALES)

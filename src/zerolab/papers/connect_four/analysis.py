@@ -16,6 +16,7 @@ from zerolab.papers.connect_four import (
 )
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
+    TimedMoveKind,
     accuracy_at_cost,
     accuracy_points,
     cost_to_reach,
@@ -49,7 +50,7 @@ from zerolab.papers.connect_four.variants import (
 )
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell
+from zerolab.report.interval import Cell, Interval
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
@@ -307,7 +308,9 @@ def _costs(runs: PointsByVariant) -> Table:
     for name, by_seed in runs.items():
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(by_seed)]
-        row.append(mean_of([run[-1].cost for run in by_seed.values()]).interval)
+        last = [run[-1] for run in by_seed.values()]
+        row.append(mean_of([point.cost for point in last]).interval)
+        row.append(mean_of([point.operations for point in last]).interval)
         peaks = [100 * highest for highest in _peaks(by_seed).values() if highest is not None]
         row.append(mean_of(peaks).interval if peaks else None)
         row += [_cost_cell(list(by_seed.values()), level / 100) for level in levels]
@@ -321,6 +324,7 @@ def _costs(runs: PointsByVariant) -> Table:
             "variant",
             "runs",
             Column("hours spent", ".3g"),
+            Column("10^12 operations spent", ".3g"),
             Column("peak, %", ".1f"),
             *(Column(f"hours to {level} %", ".3g") for level in levels),
             *(Column(f"published hours to {level} %", "g") for level in _LEVELS),
@@ -339,35 +343,57 @@ def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float) -> Cell:
 
 
 def move_times_table(results: Results) -> Table | None:
-    """Return a table of the time per move of each network, or None before moves are timed."""
+    """Return a table of the time per move of each network, or None before moves are timed.
+
+    The interval of a ratio of times combines the opposite ends of both intervals.
+    """
     times = measured_move_times(results)
     if times is None:
         return None
     planned = (run for run in results.design.runs if run.part == TRAINING)
+    found = [
+        (timed, time)
+        for timed in timed_move_kinds(planned).values()
+        if (time := times.find(timed.kind)) is not None
+    ]
+    if not found:
+        return None
+    title = VARIANTS[EXTENDED].title
+    base, base_time = next((each for each in found if title in each[0].variant_titles), found[0])
     rows: list[list[Cell]] = []
-    for timed in timed_move_kinds(planned).values():
-        measured = times.find(timed.kind)
-        if measured is not None:
-            settings = timed.run.settings
-            network, game = settings.network_at(timed.iteration), parse_game(settings.game)
-            interval = f"{measured.low:.3g} to {measured.high:.3g}"
-            rows.append(
-                [
-                    str(timed.kind), ", ".join(timed.variant_titles),
-                    count_parameters(network, game),
-                    evaluation_flops(network, game) / 1e6, measured.milliseconds, interval,
-                ]
-            )  # fmt: skip
+    for timed, time in found:
+        settings = timed.run.settings
+        network, game = settings.network_at(timed.iteration), parse_game(settings.game)
+        ratio = Interval(
+            time.milliseconds / base_time.milliseconds,
+            time.low / base_time.high,
+            time.high / base_time.low,
+        )
+        rows.append(
+            [
+                str(timed.kind), ", ".join(timed.variant_titles), count_parameters(network, game),
+                _operations(timed) / 1e6, Interval(time.milliseconds, time.low, time.high),
+                _operations(timed) / _operations(base), 1.0 if timed is base else ratio,
+            ]
+        )  # fmt: skip
     return Table(
         "time-of-a-move",
-        "Networks and their time per move on one core of the reference machine",
+        "Networks and their time per move on one core of the reference machine. The search itself"
+        " takes most of the time of a small network, so time and operations differ",
         [
             "network",
             "variants",
             Column("weights", ",d"),
             Column("million operations per position", ".3g"),
             Column("ms a move", ".3g"),
-            "interval of the median",
+            Column("operations relative to extended", ".2f"),
+            Column("time relative to extended", ".2f"),
         ],
         rows,
     )
+
+
+def _operations(timed: TimedMoveKind) -> int:
+    """Return the operations of a network for one position."""
+    settings = timed.run.settings
+    return evaluation_flops(settings.network_at(timed.iteration), parse_game(settings.game))

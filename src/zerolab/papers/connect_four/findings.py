@@ -6,7 +6,7 @@ the extended version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from zerolab.papers.connect_four.variants import (
@@ -87,25 +87,26 @@ FEATURES_CLAIM = _at_equal_cost(
     "not above",
 )
 
+_PEAK_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
+    ("extended-peaks-higher", "The extended version ends at a higher accuracy than the"
+     " baseline.", "[Clausen2021, Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
+    ("service-peaks-as-high", "A service that searches each position once ends at no lower"
+     " accuracy than the extended version.", "[Clausen2021, Fig. 8]", ("service", EXTENDED),
+     "not below", SERVICE_CLAIM),
+    ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the"
+     " extended version.", "[Clausen2021, Fig. 11]", ("growing", EXTENDED), "below",
+     GROWING_CLAIM),
+    ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of"
+     " the extended version.", "[Clausen2021, Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
+     "below", LEAGUE_CLAIM),
+    ("features-peak-lower", "Regularising a large network with a small one reduces the final"
+     " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below",
+     FEATURES_CLAIM),
+)  # fmt: skip
 PEAKS: Mapping[Claim, tuple[str, str]] = {
     _at_the_peak(key, text, source, pair, direction, opener): pair
-    for key, text, source, pair, direction, opener in (
-        ("extended-peaks-higher", "The extended version ends at a higher accuracy than the"
-         " baseline.", "[Clausen2021, Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
-        ("service-peaks-as-high", "A service that searches each position once ends at no lower"
-         " accuracy than the extended version.", "[Clausen2021, Fig. 8]", ("service", EXTENDED),
-         "not below", SERVICE_CLAIM),
-        ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the"
-         " extended version.", "[Clausen2021, Fig. 11]", ("growing", EXTENDED), "below",
-         GROWING_CLAIM),
-        ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of"
-         " the extended version.", "[Clausen2021, Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
-         "below", LEAGUE_CLAIM),
-        ("features-peak-lower", "Regularising a large network with a small one reduces the final"
-         " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below",
-         FEATURES_CLAIM),
-    )
-}  # fmt: skip
+    for key, text, source, pair, direction, opener in _PEAK_ROWS
+}
 """Claims about the highest accuracies, and the pair of variants that each compares."""
 
 _INGREDIENTS: Mapping[str, tuple[str, str, str, Direction]] = {
@@ -241,23 +242,24 @@ def _diversity_claim(
 _TREE, _, _TREE_WITH_LARGE_C = BIG_TREES
 _FIG_9, _FIG_13 = "[Clausen2021, section 4.1, Fig. 9]", "[Clausen2021, section 4.3, Fig. 13]"
 
+_DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
+    ("big-tree-is-more-diverse-early", "Early in training, one large tree causes a quick spike"
+     " in the diversity of games.", _FIG_9, _TREE, EARLY, "above", SERVICE_CLAIM),
+    ("big-tree-is-less-diverse-later", "Later, one large tree gets stuck on a few game paths,"
+     " which reduces the diversity of positions.", _FIG_9, _TREE, LATE, "below",
+     SERVICE_CLAIM),
+    ("large-c-does-not-help", "Even a massively increased exploration constant does not"
+     " prevent the loss of diversity.", _FIG_9, _TREE_WITH_LARGE_C, LATE, "below",
+     SERVICE_CLAIM),
+    ("novelty-is-no-more-diverse-early", "Early in training, even pure novelty search produces"
+     " no more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, EARLY,
+     "not above", LEAGUE_CLAIM),
+    ("novelty-is-more-diverse-later", "Towards the end of training, novelty search produces"
+     " more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, LATE,
+     "above", LEAGUE_CLAIM),
+)  # fmt: skip
 DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
     _diversity_claim(key, text, source, name, phase, direction, opener): (name, phase)
-    for key, text, source, name, phase, direction, opener in (
-        ("big-tree-is-more-diverse-early", "Early in training, one large tree causes a quick spike"
-         " in the diversity of games.", _FIG_9, _TREE, EARLY, "above", SERVICE_CLAIM),
-        ("big-tree-is-less-diverse-later", "Later, one large tree gets stuck on a few game paths,"
-         " which reduces the diversity of positions.", _FIG_9, _TREE, LATE, "below",
-         SERVICE_CLAIM),
-        ("large-c-does-not-help", "Even a massively increased exploration constant does not"
-         " prevent the loss of diversity.", _FIG_9, _TREE_WITH_LARGE_C, LATE, "below",
-         SERVICE_CLAIM),
-        ("novelty-is-no-more-diverse-early", "Early in training, even pure novelty search produces"
-         " no more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, EARLY,
-         "not above", LEAGUE_CLAIM),
-        ("novelty-is-more-diverse-later", "Towards the end of training, novelty search produces"
-         " more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, LATE,
-         "above", LEAGUE_CLAIM),
-    )
-}  # fmt: skip
+    for key, text, source, name, phase, direction, opener in _DIVERSITY_ROWS
+}
 """Claims about diversity, and the variant and phase of training that each concerns."""

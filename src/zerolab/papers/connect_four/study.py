@@ -22,7 +22,7 @@ from zerolab.papers.connect_four.variants import (
     VARIANTS,
     LengthChanges,
 )
-from zerolab.studies.design import Design, PlannedDataset, PlannedRun, plan_run
+from zerolab.studies.design import Design, Level, PlannedDataset, PlannedRun, plan_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -290,7 +290,12 @@ def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]
                     "network.heads.outcome.weight": weight,
                     "published_bugs": ["losses_as_draws"] if labels == "published" else [],
                 }
-                factors = {"set": name, "blocks": blocks, "labels": labels, "weight": weight}
+                factors: dict[str, Level] = {
+                    "set": name,
+                    "blocks": blocks,
+                    "labels": labels,
+                    "weight": weight,
+                }
                 for seed in seeds:
                     yield plan_run(
                         SUPERVISED,
