@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from zerolab.networks.flops import count_parameters
 from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
@@ -182,6 +183,10 @@ def test_supervised_preset_has_the_published_loss_and_network():
     supervised = resolve_settings(None, "supervised")
     assert supervised.network == resolve_settings(None, "connect4-baseline").network
     assert supervised.learn.symmetries == "none"
+    game = parse_game(supervised.game)
+    for blocks, published in ((5, 1.57e6), (10, 3.05e6), (20, 6.01e6)):  # Table 1
+        network = supervised.network.model_copy(update={"blocks": blocks})
+        assert count_parameters(network, game) == pytest.approx(published, abs=1e4)
 
 
 def test_clausen_presets_play_the_published_number_of_positions():
