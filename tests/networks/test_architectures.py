@@ -77,7 +77,7 @@ def test_resnet_has_the_hand_counted_parameters():
     )
     stem = 32 * 9 + 64
     blocks = 2 * 2 * (32 * 32 * 9 + 64)
-    gates = 2 * (32 * 2 + 2 + 2 * 32 + 32)
+    gates = 2 * (32 * 2 + 2 * 32)
     readers = 2 * (32 * 8 + 16)
     policy = 8 * 42 * 7 + 7
     value = 8 * 42 * 64 + 64 + 64 + 1
@@ -89,9 +89,7 @@ def test_gate_scales_filters():
     gate = SqueezeExcite(filters=2, ratio=1)
     with torch.no_grad():
         gate.squeeze.weight.copy_(torch.eye(2))
-        gate.squeeze.bias.zero_()
         gate.excite.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
-        gate.excite.bias.zero_()
     planes = torch.tensor([[[[1.0, 3.0]], [[-2.0, 6.0]]]])  # means 2 and 2
     opened, closed = torch.sigmoid(torch.tensor([2.0, -2.0]))
     expected = torch.stack([opened * planes[0, 0], closed * planes[0, 1]])[None]
@@ -101,9 +99,10 @@ def test_gate_scales_filters():
 def test_gate_acts_before_the_skip_connection():
     block = ResidualBlock(filters=4, squeeze_excite=2).eval()
     with torch.no_grad():
-        block.gate.excite.bias.fill_(-1e4)  # a closed gate leaves only the skip connection
+        block.gate.excite.weight.zero_()
     planes = torch.rand(3, 4, 5, 5)
-    torch.testing.assert_close(block(planes), planes)
+    change = block.second(torch.relu(block.first(planes)))
+    torch.testing.assert_close(block(planes), torch.relu(planes + change / 2))
 
 
 def test_squeeze_excite_0_builds_no_gate():

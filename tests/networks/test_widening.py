@@ -64,8 +64,8 @@ def test_widened_network_computes_the_same_function(
     network = randomized_network(narrow, seed)
     larger = widened(network, narrow, factor, seed)
     shapes = [
-        weights_to_arrays(larger)[f"trunk.{k}.conv.weight"].shape
-        for k in (0, 2)[: 1 + (stem is not None)]
+        weights_to_arrays(larger)[f"trunk.{name}.weight"].shape
+        for name in ("0.conv", "2")[: 1 + (stem is not None)]
     ]
     assert shapes[-1][0] == factor * filters
     assert stem is None or (shapes[0][0], shapes[1][1:]) == (stem, (stem, 1, 1))

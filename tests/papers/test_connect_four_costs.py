@@ -14,6 +14,7 @@ from zerolab.papers.connect_four.costs import (
     accuracy_at_cost,
     cost_to_reach,
     peak_accuracy,
+    timed_move_kinds,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
 from zerolab.papers.connect_four.variants import EXTENDED, VARIANTS
@@ -66,6 +67,8 @@ MADE_UP = {
     "growing": ((0.1, 0.60), (10.0, 0.82)),
     "league": ((0.1, 0.50), (10.0, 0.87)),
     "no-merging": ((0.1, 0.50), (10.0, 0.88)),
+    "merging-0.2": ((0.1, 0.50), (10.0, 0.86)),
+    "merging-0.5": ((0.1, 0.50), (10.0, 0.89)),
 }
 
 
@@ -99,19 +102,22 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
     found = analysis.training_statistics(results, analysis.measured_accuracy_points(results))
-
+    peaks = {claim.key: claim for claim in analysis.PEAKS}
     expected = {
         analysis.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
         analysis.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
         analysis.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
         analysis.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
-        analysis.PEAK_CLAIM: at("extended", 10) - (0.80 + 0.15 * 0.8),
-        analysis.GROWING_PEAK_CLAIM: at("growing", 10) - at("extended", 10),
-        analysis.LEAGUE_PEAK_CLAIM: at("league", 10) - at("extended", 10),
+        peaks["extended-peaks-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
+        peaks["growing-peaks-lower"]: at("growing", 10) - at("extended", 10),
+        peaks["league-peaks-lower"]: at("league", 10) - at("extended", 10),
     }
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
+    # The smaller lead of two weights counts.
+    lead = at("extended", 10) - at("merging-0.5", 10)
+    assert found[analysis.WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
     assert isinstance(found[analysis.SERVICE_CLAIM], MissingEstimate)
     unfinished = analysis.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
@@ -156,6 +162,28 @@ def test_networks_are_measured_once():
     found = [times.find(kind).milliseconds for kind in kinds.values()]
     assert found == [2.0 + number for number in range(len(kinds))]
     assert MeasuredMoveTimes({}).find(needed[0]) is None
+
+
+def test_operations_and_time_are_shown_side_by_side(monkeypatch):
+    design = design_of(Connect4EfficiencyStudy, "mini", 1)
+    kinds = timed_move_kinds(run for run in design.runs if run.part == "training")
+    numbers = {
+        f"{key}.{name}": value
+        for key, timed in kinds.items()
+        for name, value in {
+            "milliseconds": 4.0 if "extended" in timed.variant_titles else 3.0, "low": 2.0,
+            "high": 5.0, "rounds": 6.0, "moves": 9.0, "simulations_per_move": 32.0,
+            "parallel_games": 128.0,
+        }.items()
+    }  # fmt: skip
+    monkeypatch.setattr(analysis, "measured_move_times", lambda results: MeasuredMoveTimes(numbers))
+    table = analysis.move_times_table(Results("mini", design, [], {}))
+    rows = [dict(zip(table.column_titles, row, strict=True)) for row in table.rows]
+    extended = next(row for row in rows if "extended" in row["variants"].split(", "))
+    assert extended["time relative to extended"] == 1.0
+    smallest = min(rows, key=lambda row: row["million operations per position"])
+    assert smallest["operations relative to extended"] < 0.2
+    assert tuple(smallest["time relative to extended"]) == (0.75, 0.4, 2.5)
 
 
 @pytest.mark.parametrize("scale", SCALES)

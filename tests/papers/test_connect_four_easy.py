@@ -18,7 +18,6 @@ from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import collect
-from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.results import Results, TrainedRun
@@ -80,8 +79,6 @@ def test_networks_are_graded_on_easy_positions(results, finished):
     chance = np.mean(random_grades(positions).strong)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
-    claim = solved_positions.easy_statistics(results, accuracies)[solved_positions.EASY_CLAIM]
-    assert claim.value == pytest.approx(1 - np.mean(list(accuracies["baseline"].values())))
     (table,) = solved_positions.easy_blocks(results, accuracies)
     assert isinstance(table, Table)
     row = dict(zip(table.column_titles, table.rows[-1], strict=True))
@@ -125,10 +122,7 @@ def test_unsolved_positions_are_measured_later(finished):
     assert collect._measured(_Measuring(), finished[1]).keys() == {"easy"}
 
 
-def test_missing_positions_give_no_claim_and_no_table(results):
+def test_missing_positions_give_no_table(results):
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
     assert solved_positions.easy_accuracies(bare) == {}
-    assert isinstance(
-        solved_positions.easy_statistics(bare, {})[solved_positions.EASY_CLAIM], MissingEstimate
-    )
     assert not list(solved_positions.easy_blocks(bare, {}))

@@ -13,13 +13,7 @@ from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
 from zerolab.papers.connect_four.diversity import (
     league_blocks,
-    league_statistics,
     measured_diversities,
-)
-from zerolab.papers.connect_four.findings import (
-    DIVERSITY_CLAIMS,
-    LATE_NOVELTY_CLAIM,
-    NOVELTY_CLAIM,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
 from zerolab.papers.connect_four.variants import LEAGUE, TREES, VARIANTS
@@ -120,29 +114,26 @@ def test_best_settings_are_listed_with_published_ones(results):
         assert (row["games"], row["newest generation"]) == (3 * GENERATION, 3)
 
 
-def test_diversity_is_compared_in_both_halves_of_the_games(results):
-    statistics = league_statistics(results, measured_diversities(results))
-    assert statistics[NOVELTY_CLAIM].value == pytest.approx((7 - 5) / (3 * GENERATION // 2))
-    assert statistics[LATE_NOVELTY_CLAIM].value == 0  # the same games are repeated
-    alone = results_of(results.runs_where(variant="league"))
-    unknown = MissingEstimate("league by novelty is not studied at this scale")
-    assert league_statistics(alone, measured_diversities(alone)) == dict.fromkeys(
-        statistics, unknown
-    )
-    assert not list(league_blocks(results_of([])))
-
-
-def test_trees_are_compared_with_plain_self_play_by_diversity(tmp_path):
+def test_diversity_is_compared_by_phase_of_training(tmp_path):
+    """Only the first two games have new positions."""
     runs = [
         made_up(tmp_path / f"{variant}-{seed}", variant, seed, PLAYED[:games])
-        for variant, games in (("extended", 1), ("retry", 2))
+        for variant, games in (("extended", 1), ("big-tree", 2))
         for seed in (1, 2)
     ]
     results = results_of(runs)
-    statistics = diversity.diversity_statistics(results, measured_diversities(results))
-    assert statistics[DIVERSITY_CLAIMS["retry"]].value == pytest.approx((7 - 5) / (3 * GENERATION))
-    unknown = MissingEstimate("big tree, c = 10 is not studied at this scale")
-    assert statistics[DIVERSITY_CLAIMS["big-tree"]] == unknown
+    found = {
+        claim.key: estimate
+        for claim, estimate in diversity.diversity_statistics(
+            results, measured_diversities(results)
+        ).items()
+    }
+    early, late = found["big-tree-is-more-diverse-early"], found["big-tree-is-less-diverse-later"]
+    assert early.value == pytest.approx((7 - 5) / (3 * GENERATION / 5))
+    assert late.value == 0
+    unknown = MissingEstimate("league by novelty is not studied at this scale")
+    assert found["novelty-is-more-diverse-later"] == unknown
+    assert not list(league_blocks(results_of([])))
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])

@@ -28,7 +28,7 @@ SMALL = [
     "selfplay.episodes=12",
     "final_evaluation.games=0",
     "gate=always",
-    "network={name='resnet', blocks=1, filters=4, stem_filters=6, head_filters=1, hidden=0}",
+    "network={name='resnet', blocks=1, filters=4, stem_filters=8, head_filters=1, hidden=0}",
 ]
 """Settings of a short source run, with 9 features for each of two heads."""
 LARGE = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from zerolab.networks.flops import count_parameters
 from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
@@ -114,6 +115,7 @@ def test_clausen_presets_have_the_published_values():
         assert search.draw_value == pytest.approx(2 * 0.6913 - 1, abs=5e-4)
         assert (search.noise.fraction, search.noise.concentration) == (0.25, 20.38)
         assert (network.blocks, network.filters, network.head_filters) == (5, 128, 32)
+        assert network.stem_filters == 64
         assert (learn.optimizer.momentum, learn.optimizer.weight_decay) == (0.9, 1e-4)
         assert (learn.batch_size, learn.clip_norm, learn.learning_rate) == (256, 1, 0.2)
         weights = {head.name: head.weight for head in network.heads}
@@ -174,6 +176,17 @@ def test_extended_preset_differs_from_the_baseline_as_published():
     assert sizes == [500_000, 500_000, 1_250_000, 2_000_000, 2_000_000]
     rates = [learning_rate(extended, 1, done) for done in (0.0, 0.35, 0.7, 1.0)]
     assert rates == pytest.approx([0.02, 0.2, 0.02, 0.003])
+
+
+def test_supervised_preset_has_the_published_loss_and_network():
+    """[Clausen2021, Eq. 3, Table 2]."""
+    supervised = resolve_settings(None, "supervised")
+    assert supervised.network == resolve_settings(None, "connect4-baseline").network
+    assert supervised.learn.symmetries == "none"
+    game = parse_game(supervised.game)
+    for blocks, published in ((5, 1.57e6), (10, 3.05e6), (20, 6.01e6)):  # Table 1
+        network = supervised.network.model_copy(update={"blocks": blocks})
+        assert count_parameters(network, game) == pytest.approx(published, abs=1e4)
 
 
 def test_clausen_presets_play_the_published_number_of_positions():

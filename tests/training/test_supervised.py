@@ -23,6 +23,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
+from zerolab.training import evaluation_stages
 from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.curves import draw_curves
 from zerolab.training.evaluation_stages import predict_positions
@@ -35,7 +36,8 @@ from zerolab.training.window_facts import solved_facts, solved_window, split_by_
 GAME = parse_game("gobang:3x3:3")
 TINY = ["iterations=3", "network.blocks=1", "network.filters=8", "learn.batch_size=16",
         "learn.learning_rate=0.1", "learn.schedule=constant", "search.simulations=4",
-        "search.fpu=zero", "search.tie_break=first", "search.draw_value=0"]  # fmt: skip
+        "search.fpu=zero", "search.tie_break=first", "search.draw_value=0",
+        "network.stem_filters=8"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -273,11 +275,19 @@ def test_repeatedly_stopped_fit_resumes_to_the_same_bytes(fitted, file, tmp_path
         assert resumed.weights_digest(network) == fitted.weights_digest(network)
 
 
-def test_labels_and_results_differ_with_the_bug(file, tmp_path):
+def test_labels_and_results_differ_with_the_bug(file, tmp_path, monkeypatch):
+    """Few positions are relabelled, so every outcome is predicted to be a draw."""
+    predict = evaluation_stages.predict_positions
+
+    def predict_draws(*arguments):
+        predictions = predict(*arguments)
+        return predictions._replace(outcomes=np.zeros_like(predictions.outcomes))
+
+    monkeypatch.setattr(evaluation_stages, "predict_positions", predict_draws)
     folder = tmp_path / "run"
     assert fit(file, folder, 'published_bugs=["losses_as_draws"]', "iterations=1") == 0
     assert any(
-        record.label != record.result for record in supervised_records(RunFolder.open(folder))
+        record.label > record.result for record in supervised_records(RunFolder.open(folder))
     )
 
 

@@ -35,9 +35,10 @@ class ResidualSettings(NetworkSettings):
     [Hongcharoen2018]: 256."""
 
     stem_filters: int | None = Field(default=None, ge=1, le=4096)
-    """Filters of the stem. An adapter, a 1x1 convolution, converts them to the block width. If
-    unset, the stem has the same width as the blocks and there is no adapter. [Clausen2021], the
-    small network for auxiliary features: 128, with blocks of 32."""
+    """Filters of the stem. An adapter, a 1x1 convolution without batch norm or ReLU, converts them
+    to the block width. If unset, the stem has the same width as the blocks and there is no adapter.
+    [Clausen2021]: 64, with blocks of 128. [ClausenCode], the small network for auxiliary features:
+    128, with blocks of 32."""
 
     squeeze_excite: int = Field(default=0, ge=0)
     """Squeeze ratio of the gates; 0 disables them. [Clausen2021], extended: 16."""
@@ -59,12 +60,12 @@ class ResidualSettings(NetworkSettings):
 
         from zerolab.networks.layers import NormedConv, ResidualBlock
 
-        stem = [
+        stem: list[nn.Module] = [
             NormedConv(encoding.plane_count(game), self.stem_filters or self.filters),
             nn.ReLU(),
         ]
         if self.stem_filters:
-            stem += [NormedConv(self.stem_filters, self.filters, size=1), nn.ReLU()]
+            stem.append(nn.Conv2d(self.stem_filters, self.filters, kernel_size=1))
         blocks = [ResidualBlock(self.filters, self.squeeze_excite) for _ in range(self.blocks)]
         return nn.Sequential(*stem, *blocks)
 

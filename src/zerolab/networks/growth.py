@@ -45,8 +45,10 @@ def widen_residual_weights(
     Both map names to weights of residual networks that differ only in their number of filters.
     """
     wide = _Widening(new_weights, old_weights, random)
-    first = _ADAPTER if f"{_ADAPTER}.conv.weight" in old_weights else _STEM
-    trunk = wide.copies(f"{first}.conv.weight")
+    first, weight = _STEM, f"{_STEM}.conv.weight"
+    if f"{_ADAPTER}.weight" in old_weights:
+        first, weight = _ADAPTER, f"{_ADAPTER}.weight"
+    trunk = wide.copies(weight)
     wide.layer(first, None, trunk)
     for block in _prefixes(old_weights, ".first.conv.weight"):
         inner = wide.copies(f"{block}.first.conv.weight")

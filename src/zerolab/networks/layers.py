@@ -120,14 +120,15 @@ class ResidualBlock(nn.Module):
 class SqueezeExcite(nn.Module):
     """Scaling of every filter by a gate in (0, 1) computed from the whole board [Hu2018].
 
-    The gate is applied before the skip connection is added [ClausenCode].
+    The fully connected layers have no bias [Clausen2021, Table 2]. The gate is applied before the
+    skip connection is added [ClausenCode].
     """
 
     def __init__(self, filters: int, ratio: int) -> None:
         super().__init__()
         squeezed = max(1, filters // ratio)
-        self.squeeze = nn.Linear(filters, squeezed)
-        self.excite = nn.Linear(squeezed, filters)
+        self.squeeze = nn.Linear(filters, squeezed, bias=False)
+        self.excite = nn.Linear(squeezed, filters, bias=False)
 
     def forward(self, planes: Tensor) -> Tensor:
         squeezed = torch.relu(self.squeeze(planes.mean(dim=(2, 3))))

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zerolab.networks.flops import count_parameters, evaluation_flops
-from zerolab.papers.connect_four import diversity, solved_positions
+from zerolab.papers.connect_four import (
+    diversity,
+    evolved_settings,
+    growth_drops,
+    solved_positions,
+)
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
+    TimedMoveKind,
     accuracy_at_cost,
     accuracy_points,
     cost_to_reach,
@@ -22,14 +28,12 @@ from zerolab.papers.connect_four.findings import (
     ABLATIONS,
     EXTENDED_CLAIM,
     FEATURES_CLAIM,
-    FEATURES_PEAK_CLAIM,
     GROWING_CLAIM,
-    GROWING_PEAK_CLAIM,
     LEAGUE_CLAIM,
-    LEAGUE_PEAK_CLAIM,
-    PEAK_CLAIM,
+    PEAKS,
     SERVICE_CLAIM,
-    SERVICE_PEAK_CLAIM,
+    TREE_CLAIMS,
+    WEIGHT_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
     BASELINE,
@@ -37,6 +41,8 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     GROWING,
     LEAGUE,
+    LEAGUE_BY_RESULTS,
+    LIGHT_MERGING,
     SMALL,
     TRAINING,
     TREES,
@@ -44,14 +50,20 @@ from zerolab.papers.connect_four.variants import (
 )
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell
+from zerolab.report.interval import Cell, Interval
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import Results, provenance
-from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
+from zerolab.studies.statistics import (
+    ClaimEstimate,
+    StudentEstimate,
+    mean_of,
+    paired_difference,
+)
 from zerolab.studies.study import scale_caveats
 
 if TYPE_CHECKING:
@@ -73,7 +85,11 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy-features": ("Features of a small network", (EXTENDED, FEATURES, SMALL)),
     "accuracy-ablation": (
         "Extended version with one ingredient removed",
-        (EXTENDED, *ABLATIONS),
+        (EXTENDED, *(name for name, variant in VARIANTS.items() if variant.is_ablation)),
+    ),
+    "accuracy-merging": (
+        "Weight of the newer of two equal positions",
+        (EXTENDED, *LIGHT_MERGING, "no-merging"),
     ),
 }
 """Title and variants of each figure of accuracy against cost, by name of the figure."""
@@ -83,19 +99,11 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     SERVICE_CLAIM: ("service", EXTENDED, 1.0),
     GROWING_CLAIM: ("growing", EXTENDED, _SMALL_SHARE),
     FEATURES_CLAIM: (FEATURES, EXTENDED, 1.0),
-    LEAGUE_CLAIM: ("league", EXTENDED, 1.0),
+    LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED, 1.0),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
+    **{claim: (name, "service", 1.0) for name, claim in TREE_CLAIMS.items()},
 }
 """Pair of variants that each claim compares, and the share of their common cost to use."""
-
-_PEAKS: Mapping[Claim, tuple[str, str]] = {
-    PEAK_CLAIM: (EXTENDED, BASELINE),
-    SERVICE_PEAK_CLAIM: ("service", EXTENDED),
-    GROWING_PEAK_CLAIM: ("growing", EXTENDED),
-    FEATURES_PEAK_CLAIM: (FEATURES, EXTENDED),
-    LEAGUE_PEAK_CLAIM: ("league", EXTENDED),
-}
-"""Pair of variants whose highest accuracies each claim compares."""
 
 PointsBySeed = Mapping[Cell, Sequence[AccuracyPoint]]
 """Accuracy points of the finished runs of a variant, by seed."""
@@ -105,14 +113,12 @@ PointsByVariant = Mapping[str, PointsBySeed]
 
 def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
-    runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
-    easy_accuracies = solved_positions.easy_accuracies(results)
     return {
+        **training_statistics(results, measured_accuracy_points(results)),
+        **growth_drops.growth_statistics(results),
+        **evolved_settings.evolved_statistics(results),
         **solved_positions.supervised_statistics(results),
-        **training_statistics(results, runs),
-        **solved_positions.easy_statistics(results, easy_accuracies),
-        **diversity.diversity_statistics(results, diversities),
-        **diversity.league_statistics(results, diversities),
+        **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }
 
 
@@ -129,8 +135,10 @@ def efficiency_report(results: Results) -> Document:
         ClaimTable(results.judge(efficiency_statistics)),
         *solved_positions.supervised_blocks(results),
         *training_blocks(results, runs),
+        *growth_drops.growth_blocks(results),
         *solved_positions.easy_blocks(results, easy_accuracies),
         *diversity.league_blocks(results),
+        *evolved_settings.evolved_blocks(results),
         *diversity.diversity_blocks(diversities),
     ]
     return Document(
@@ -146,16 +154,30 @@ def training_statistics(
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about training, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(TRAINING):
-        return dict.fromkeys((*_COMPARED, *_PEAKS), MissingEstimate(unfinished_message))
+        claims = (*_COMPARED, *PEAKS, WEIGHT_CLAIM)
+        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
     compared = {
         claim: _not_studied(runs, one, other) or _difference(runs[one], runs[other], share)
         for claim, (one, other, share) in _COMPARED.items()
     }
     peaks = {
         claim: _not_studied(runs, *pair) or _paired(*(_peaks(runs[name]) for name in pair))
-        for claim, pair in _PEAKS.items()
+        for claim, pair in PEAKS.items()
     }
-    return {**compared, **peaks}
+    return {**compared, **peaks, WEIGHT_CLAIM: _lead_over_lighter_merging(runs)}
+
+
+def _lead_over_lighter_merging(runs: PointsByVariant) -> ClaimEstimate | MissingEstimate:
+    """Return the smallest lead of the published weight over the others."""
+    if missing := _not_studied(runs, EXTENDED, *LIGHT_MERGING):
+        return missing
+    leads = []
+    for name in LIGHT_MERGING:
+        lead = _difference(runs[EXTENDED], runs[name])
+        if isinstance(lead, MissingEstimate):
+            return lead
+        leads.append(lead)
+    return estimate_smallest(leads)
 
 
 def _not_studied(runs: PointsByVariant, *names: str) -> MissingEstimate | None:
@@ -179,7 +201,7 @@ def measured_accuracy_points(results: Results) -> dict[str, PointsBySeed]:
 
 def _difference(
     one: PointsBySeed, other: PointsBySeed, share: float = 1.0
-) -> ClaimEstimate | MissingEstimate:
+) -> StudentEstimate | MissingEstimate:
     """Return the accuracy of `one` minus that of `other` at equal cost, paired by seed.
 
     The cost is `share` times the total cost of the cheapest run.
@@ -199,7 +221,7 @@ def _peaks(runs: PointsBySeed) -> dict[Cell, float | None]:
 
 def _paired(
     first: Mapping[Cell, float | None], second: Mapping[Cell, float | None]
-) -> ClaimEstimate | MissingEstimate:
+) -> StudentEstimate | MissingEstimate:
     """Return the mean difference over the seeds that both have."""
     pairs = [(first[seed], second[seed]) for seed in first if seed in second]
     measured = [(one, other) for one, other in pairs if one is not None and other is not None]
@@ -286,7 +308,9 @@ def _costs(runs: PointsByVariant) -> Table:
     for name, by_seed in runs.items():
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(by_seed)]
-        row.append(mean_of([run[-1].cost for run in by_seed.values()]).interval)
+        last = [run[-1] for run in by_seed.values()]
+        row.append(mean_of([point.cost for point in last]).interval)
+        row.append(mean_of([point.operations for point in last]).interval)
         peaks = [100 * highest for highest in _peaks(by_seed).values() if highest is not None]
         row.append(mean_of(peaks).interval if peaks else None)
         row += [_cost_cell(list(by_seed.values()), level / 100) for level in levels]
@@ -300,6 +324,7 @@ def _costs(runs: PointsByVariant) -> Table:
             "variant",
             "runs",
             Column("hours spent", ".3g"),
+            Column("10^12 operations spent", ".3g"),
             Column("peak, %", ".1f"),
             *(Column(f"hours to {level} %", ".3g") for level in levels),
             *(Column(f"published hours to {level} %", "g") for level in _LEVELS),
@@ -318,35 +343,57 @@ def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float) -> Cell:
 
 
 def move_times_table(results: Results) -> Table | None:
-    """Return a table of the time per move of each network, or None before moves are timed."""
+    """Return a table of the time per move of each network, or None before moves are timed.
+
+    The interval of a ratio of times combines the opposite ends of both intervals.
+    """
     times = measured_move_times(results)
     if times is None:
         return None
     planned = (run for run in results.design.runs if run.part == TRAINING)
+    found = [
+        (timed, time)
+        for timed in timed_move_kinds(planned).values()
+        if (time := times.find(timed.kind)) is not None
+    ]
+    if not found:
+        return None
+    title = VARIANTS[EXTENDED].title
+    base, base_time = next((each for each in found if title in each[0].variant_titles), found[0])
     rows: list[list[Cell]] = []
-    for timed in timed_move_kinds(planned).values():
-        measured = times.find(timed.kind)
-        if measured is not None:
-            settings = timed.run.settings
-            network, game = settings.network_at(timed.iteration), parse_game(settings.game)
-            interval = f"{measured.low:.3g} to {measured.high:.3g}"
-            rows.append(
-                [
-                    str(timed.kind), ", ".join(timed.variant_titles),
-                    count_parameters(network, game),
-                    evaluation_flops(network, game) / 1e6, measured.milliseconds, interval,
-                ]
-            )  # fmt: skip
+    for timed, time in found:
+        settings = timed.run.settings
+        network, game = settings.network_at(timed.iteration), parse_game(settings.game)
+        ratio = Interval(
+            time.milliseconds / base_time.milliseconds,
+            time.low / base_time.high,
+            time.high / base_time.low,
+        )
+        rows.append(
+            [
+                str(timed.kind), ", ".join(timed.variant_titles), count_parameters(network, game),
+                _operations(timed) / 1e6, Interval(time.milliseconds, time.low, time.high),
+                _operations(timed) / _operations(base), 1.0 if timed is base else ratio,
+            ]
+        )  # fmt: skip
     return Table(
         "time-of-a-move",
-        "Networks and their time per move on one core of the reference machine",
+        "Networks and their time per move on one core of the reference machine. The search itself"
+        " takes most of the time of a small network, so time and operations differ",
         [
             "network",
             "variants",
             Column("weights", ",d"),
             Column("million operations per position", ".3g"),
             Column("ms a move", ".3g"),
-            "interval of the median",
+            Column("operations relative to extended", ".2f"),
+            Column("time relative to extended", ".2f"),
         ],
         rows,
     )
+
+
+def _operations(timed: TimedMoveKind) -> int:
+    """Return the operations of a network for one position."""
+    settings = timed.run.settings
+    return evaluation_flops(settings.network_at(timed.iteration), parse_game(settings.game))

@@ -37,6 +37,7 @@ from zerolab.training.move_times import (
 from zerolab.training.train_settings import TrainSettings
 
 _LAST_SHARE = 0.2  # share of the cost over which accuracy is averaged
+_TERA = 1e12
 _POINTS = 50  # smoothed accuracies per run
 
 
@@ -47,12 +48,14 @@ class AccuracyPoint(NamedTuple):
     """Cost of all self-play so far, in core hours on the reference machine."""
     strong_accuracy: float
     """Share of solved positions in which search chooses a best move, from 0 to 1."""
+    operations: float = 0.0
+    """Floating-point operations of the network in all self-play so far, in units of 10^12."""
 
 
 def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
     """Return the points of all measured iterations of a run, in order."""
     return [
-        AccuracyPoint(iteration.reference_hours, iteration.strong)
+        AccuracyPoint(iteration.reference_hours, iteration.strong, iteration.selfplay_flops / _TERA)
         for iteration in iteration_costs(run.planned.settings, run.records, times)
         if iteration.strong is not None and iteration.reference_hours is not None
     ]

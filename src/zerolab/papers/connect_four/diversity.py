@@ -12,16 +12,10 @@ from zerolab.evaluation.diversity import Diversity, parse_diversity
 from zerolab.league.league_report import TITLES
 from zerolab.league.league_settings import ParameterRanges
 from zerolab.league.population import ranking
-from zerolab.papers.connect_four.findings import (
-    DIVERSITY_CLAIMS,
-    LATE_NOVELTY_CLAIM,
-    NOVELTY_CLAIM,
-)
+from zerolab.papers.connect_four.findings import DIVERSITY_CLAIMS, EARLY, PHASE_SHARE
 from zerolab.papers.connect_four.variants import (
     EXTENDED,
     LEAGUE,
-    LEAGUE_BY_NOVELTY,
-    LEAGUE_BY_RESULTS,
     TRAINING,
     TREES,
     VARIANTS,
@@ -64,19 +58,30 @@ def diversity_statistics(
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about diversity, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(TRAINING):
-        return dict.fromkeys(DIVERSITY_CLAIMS.values(), MissingEstimate(unfinished_message))
-    return {claim: _difference(name, runs) for name, claim in DIVERSITY_CLAIMS.items()}
+        return dict.fromkeys(DIVERSITY_CLAIMS, MissingEstimate(unfinished_message))
+    return {
+        claim: _difference(name, phase, runs) for claim, (name, phase) in DIVERSITY_CLAIMS.items()
+    }
 
 
-def _difference(name: str, runs: Diversities) -> ClaimEstimate | MissingEstimate:
-    if not {name, EXTENDED} <= runs.keys():
-        return MissingEstimate(f"{VARIANTS[name].title} is not studied at this scale")
+def _difference(name: str, phase: str, runs: Diversities) -> ClaimEstimate | MissingEstimate:
+    """Return the new positions per game of a variant minus those of plain self-play."""
+    for needed in (name, EXTENDED):
+        if needed not in runs:
+            return MissingEstimate(f"{VARIANTS[needed].title} is not studied at this scale")
     one, other = runs[name], runs[EXTENDED]
     games = min(run.game_count for run in (*one.values(), *other.values()))
+    count = max(1, round(PHASE_SHARE * games))
+    begin = 0 if phase == EARLY else games - count
     per_game = (
-        [by_seed[seed].distinct_in_first(games) / games for seed in one] for by_seed in (one, other)
+        [_new_positions(by_seed[seed], begin, count) for seed in one] for by_seed in (one, other)
     )
     return paired_difference(*per_game)
+
+
+def _new_positions(run: Diversity, begin: int, games: int) -> float:
+    """Return the number of new positions per game in `games` games from game `begin`."""
+    return (run.distinct_in_first(begin + games) - run.distinct_in_first(begin)) / games
 
 
 def diversity_blocks(runs: Diversities) -> Iterator[Block]:
@@ -195,34 +200,6 @@ def measure_league(run: FinishedRun) -> dict[str, Any]:
         "best": players.values[ranking(players)[0]].tolist(),
         "games": state.game_count,
     }
-
-
-def league_statistics(
-    results: Results, diversities: Diversities
-) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistic of each claim about leagues, or the reason why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
-        return dict.fromkeys(
-            (NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), MissingEstimate(unfinished_message)
-        )
-    if not {LEAGUE_BY_NOVELTY, LEAGUE_BY_RESULTS} <= diversities.keys():
-        note = MissingEstimate(f"{VARIANTS[LEAGUE_BY_NOVELTY].title} is not studied at this scale")
-        return dict.fromkeys((NOVELTY_CLAIM, LATE_NOVELTY_CLAIM), note)
-    one, other = diversities[LEAGUE_BY_NOVELTY], diversities[LEAGUE_BY_RESULTS]
-    half = min(run.game_count for run in (*one.values(), *other.values())) // 2
-    first, second = (
-        [[_new_positions(runs[seed], begin, half) for seed in one] for runs in (one, other)]
-        for begin in (0, half)
-    )
-    return {
-        NOVELTY_CLAIM: paired_difference(*first),
-        LATE_NOVELTY_CLAIM: paired_difference(*second),
-    }
-
-
-def _new_positions(run: Diversity, begin: int, games: int) -> float:
-    """Return the number of new positions per game in `games` games from game `begin`."""
-    return (run.distinct_in_first(begin + games) - run.distinct_in_first(begin)) / max(1, games)
 
 
 def league_blocks(results: Results) -> Iterator[Block]:

@@ -1,230 +1,265 @@
-"""Claims of [Clausen2021] and their statistics."""
+"""Claims of [Clausen2021]: each restates a sentence, caption or table of the paper.
+
+The paper adds one ingredient after another to the baseline. This study removes one at a time from
+the extended version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from zerolab.papers.connect_four.variants import (
     BASELINE,
+    BIG_TREES,
     EXTENDED,
     FEATURES,
     LEAGUE_BY_NOVELTY,
     LEAGUE_BY_RESULTS,
+    LIGHT_MERGING,
     VARIANTS,
 )
 from zerolab.report.claims import Claim, Direction
 
+_POINT = 0.01
+"""Smallest difference in accuracy of search worth knowing, a percentage point."""
 _EQUAL_COST = (
     "strong accuracy of search at equal self-play cost in core hours (the lowest total cost of a"
     " run of either), by seed"
 )
-
-
-def _claim(
-    key: str, text: str, source: str, one: str, other: str, direction: Direction = "above"
-) -> Claim:
-    statistic = f"{VARIANTS[one].title} minus {VARIANTS[other].title}: {_EQUAL_COST}"
-    return Claim(key, text, source, statistic, 0.0, direction, 0.01)
-
-
-_PEAK_STATISTIC = (
-    "highest strong accuracy of search in whole runs, smoothed over a fifth of the total cost, {},"
-    " by seed"
+_PEAK = (
+    "highest strong accuracy of search in whole runs, smoothed over a fifth of the total cost, by"
+    " seed"
 )
 
-EXTENDED_CLAIM = _claim(
+
+def _compared(
+    measure: str,
+    key: str,
+    text: str,
+    source: str,
+    pair: tuple[str, str],
+    direction: Direction = "above",
+    opened_by: Claim | None = None,
+) -> Claim:
+    """Return a claim about the difference between two variants."""
+    one, other = (VARIANTS[name].title for name in pair)
+    opener = opened_by.key if opened_by else ""
+    statistic = f"{one} minus {other}: {measure}"
+    return Claim(key, text, source, statistic, 0.0, direction, _POINT, opener)
+
+
+_at_equal_cost = partial(_compared, _EQUAL_COST)
+_at_the_peak = partial(_compared, _PEAK)
+
+EXTENDED_CLAIM = _at_equal_cost(
     "extended-is-cheaper",
     "The extended version reaches a higher accuracy than the baseline at the same cost.",
-    "[Clausen2021, section 3]",
-    EXTENDED,
-    BASELINE,
+    "[Clausen2021, Fig. 7]",
+    (EXTENDED, BASELINE),
 )
-PEAK_CLAIM = Claim(
-    "extended-peaks-higher",
-    "The extended version reaches a higher accuracy than the baseline, at any cost.",
-    "[Clausen2021, section 3]",
-    _PEAK_STATISTIC.format("extended minus baseline"),
-    0.0,
-    "above",
-    0.01,
-)
-SERVICE_CLAIM = _claim(
+SERVICE_CLAIM = _at_equal_cost(
     "service-is-cheaper",
-    "A service that searches each position once reaches a higher accuracy than the extended version"
-    " at the same cost.",
-    "[Clausen2021, section 4]",
-    "service",
-    EXTENDED,
+    "A service that searches each position once is more efficient than the extended version.",
+    "[Clausen2021, section 4.1, Fig. 8]",
+    ("service", EXTENDED),
 )
-GROWING_CLAIM = Claim(
+GROWING_CLAIM = _compared(
+    _EQUAL_COST.replace("(the lowest", "(a quarter of the lowest"),
     "growing-is-cheaper-at-first",
-    "A growing network reaches a higher accuracy than the extended version at low cost.",
-    "[Clausen2021, section 4]",
-    f"growing minus extended: {_EQUAL_COST.replace('(the lowest', '(a quarter of the lowest')}",
-    0.0,
-    "above",
-    0.01,
+    "A network that grows during the run is more efficient than the extended version at low cost.",
+    "[Clausen2021, Fig. 11]",
+    ("growing", EXTENDED),
 )
-LEAGUE_CLAIM = _claim(
+LEAGUE_CLAIM = _at_equal_cost(
     "league-is-no-better",
-    "A league of search settings reaches no higher accuracy than the extended version at the same"
-    " cost.",
-    "[Clausen2021, section 4]",
-    "league",
-    EXTENDED,
-    "below",
+    "A league of search settings is no significant improvement over the extended version.",
+    "[Clausen2021, section 4.3, Fig. 12]",
+    (LEAGUE_BY_RESULTS, EXTENDED),
+    "not above",
 )
-GROWING_PEAK_CLAIM = Claim(
-    "growing-peaks-lower",
-    "A growing network does not reach the highest accuracy of the extended version.",
-    "[Clausen2021, section 4]",
-    _PEAK_STATISTIC.format("growing minus extended"),
-    0.0,
-    "below",
-    0.01,
+FEATURES_CLAIM = _at_equal_cost(
+    "features-do-not-help",
+    "In self-play, auxiliary features of a small network do not improve on the extended version,"
+    " even if training the small network is not counted.",
+    "[Clausen2021, section 4.2, Fig. 10]",
+    (FEATURES, EXTENDED),
+    "not above",
 )
-LEAGUE_PEAK_CLAIM = Claim(
-    "league-peaks-lower",
-    "A league of search settings does not reach the highest accuracy of the extended version.",
-    "[Clausen2021, section 4]",
-    _PEAK_STATISTIC.format("league minus extended"),
-    0.0,
-    "below",
-    0.01,
-)
-SERVICE_PEAK_CLAIM = Claim(
-    "service-peaks-as-high",
-    "The highest accuracy of a service that searches each position once is at most half a"
-    " percentage point below that of the extended version.",
-    "[Clausen2021, section 4]",
-    _PEAK_STATISTIC.format("service minus extended"),
-    -0.005,
-    "above",
-    0.01,
-)
-FEATURES_PEAK_CLAIM = Claim(
-    "features-peak-lower",
-    "A network that also learns the features of a small network does not reach the highest accuracy"
-    " of the extended version.",
-    "[Clausen2021, section 4]",
-    _PEAK_STATISTIC.format("features minus extended"),
-    0.0,
-    "below",
-    0.01,
-)
-FEATURES_CLAIM = _claim(
-    "features-are-no-cheaper",
-    "A network that also learns the features of a small network reaches no higher accuracy than the"
-    " extended version at the same cost, even if training the small network is not counted.",
-    "[Clausen2021, section 4]",
-    FEATURES,
-    EXTENDED,
-    "below",
-)
-ABLATIONS: Mapping[str, Claim] = {
-    name: _claim(
-        f"{name.removeprefix('no-')}-helps",
-        f"The extended version is better than the same version {variant.title}.",
-        "[Clausen2021, section 3]",
-        EXTENDED,
-        name,
-    )
-    for name, variant in VARIANTS.items()
-    if variant.is_ablation
+
+_PEAK_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
+    ("extended-peaks-higher", "The extended version ends at a higher accuracy than the"
+     " baseline.", "[Clausen2021, Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
+    ("service-peaks-as-high", "A service that searches each position once ends at no lower"
+     " accuracy than the extended version.", "[Clausen2021, Fig. 8]", ("service", EXTENDED),
+     "not below", SERVICE_CLAIM),
+    ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the"
+     " extended version.", "[Clausen2021, Fig. 11]", ("growing", EXTENDED), "below",
+     GROWING_CLAIM),
+    ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of"
+     " the extended version.", "[Clausen2021, Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
+     "below", LEAGUE_CLAIM),
+    ("features-peak-lower", "Regularising a large network with a small one reduces the final"
+     " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below",
+     FEATURES_CLAIM),
+)  # fmt: skip
+PEAKS: Mapping[Claim, tuple[str, str]] = {
+    _at_the_peak(key, text, source, pair, direction, opener): pair
+    for key, text, source, pair, direction, opener in _PEAK_ROWS
 }
-"""Claims by variant. The paper adds one ingredient after another; this study removes one."""
+"""Claims about the highest accuracies, and the pair of variants that each compares."""
+
+_INGREDIENTS: Mapping[str, tuple[str, str, str, Direction]] = {
+    "no-merging": (
+        "merging-helps", "Merging equal positions is a successful extension.",
+        "[Clausen2021, section 3.3]", "above",
+    ),
+    "no-cycle": (
+        "cycle-helps", "Cycles of the learning rate accelerate learning.",
+        "[Clausen2021, section 3.3, Fig. 3]", "above",
+    ),
+    "no-slow-window": (
+        "slow-window-does-no-harm", "A slow window has no harmful effect.",
+        "[Clausen2021, section 3.3, Fig. 4]", "not below",
+    ),
+    "no-reply": (
+        "reply-helps", "Predicting the opponent's reply has a small advantage.",
+        "[Clausen2021, section 3.3, Fig. 5]", "above",
+    ),
+    "no-squeeze-excite": (
+        "squeeze-excite-does-no-harm", "Squeeze-and-excite does not reduce performance much.",
+        "[Clausen2021, section 3.3, Fig. 6]", "not below",
+    ),
+}  # fmt: skip
+"""Key, text, source and direction of the claim about an ingredient, by the variant without it.
+
+The paper makes no claim about short iterations."""
+
+ABLATIONS: Mapping[str, Claim] = {
+    name: _at_equal_cost(key, text, source, (EXTENDED, name), direction, EXTENDED_CLAIM)
+    for name, (key, text, source, direction) in _INGREDIENTS.items()
+}
+"""Claims about ingredients, by the variant without the ingredient."""
+
+WEIGHT_CLAIM = Claim(
+    "merging-weight-0.8-best",
+    "Of the weights 0.2, 0.5 and 0.8 of the newer of two equal positions, 0.8 is best.",
+    "[Clausen2021, Fig. 1]",
+    "extended (0.8) minus the better of"
+    f" {' and '.join(VARIANTS[name].title for name in LIGHT_MERGING)}: {_EQUAL_COST}",
+    0.0,
+    "above",
+    _POINT,
+    EXTENDED_CLAIM.key,
+)
+
+TREE_CLAIMS: Mapping[str, Claim] = {
+    name: _at_equal_cost(
+        f"{name}-is-no-better", text, "[Clausen2021, section 4.1]", (name, "service"), "not above",
+        SERVICE_CLAIM,
+    )
+    for name, text in {
+        "retry": "Resetting lost games to search for alternatives is no significant improvement"
+        " over the service.",
+        "big-tree": "One large tree is no significant improvement over the service.",
+    }.items()
+}  # fmt: skip
+"""Claims about further ways to play games as trees, by variant."""
+
+DROP_CLAIM = Claim(
+    "growing-costs-accuracy-at-first",
+    "Steps to a larger network cause a temporary drop in accuracy.",
+    "[Clausen2021, Fig. 11]",
+    "strong accuracy of search after the first iteration of a larger network minus that after the"
+    " iteration before, mean over the growths of a growing network, by seed",
+    0.0,
+    "below",
+    _POINT,
+    GROWING_CLAIM.key,
+)
+LATE_DROP_CLAIM = Claim(
+    "later-growth-costs-more",
+    "The drops of a growing network are larger towards the end.",
+    "[Clausen2021, Fig. 11]",
+    "change in strong accuracy of search at the last growth minus that at the first, by seed",
+    0.0,
+    "below",
+    _POINT,
+    GROWING_CLAIM.key,
+)
+EVOLVED_CLAIM = Claim(
+    "evolved-settings-play-worse",
+    "Search settings found by evolution towards wins play worse according to the solver than the"
+    " original settings.",
+    "[Clausen2021, section 4.3]",
+    "strong accuracy of search with the final networks of leagues, with the best evolved settings"
+    " minus with the original ones, at the same number of simulations, by seed",
+    0.0,
+    "below",
+    _POINT,
+    LEAGUE_CLAIM.key,
+)
 
 _SOURCE = "[Clausen2021, Table 1]"
-
-DEEPER = Claim(
-    "deeper-chooses-better",
-    "Deeper networks choose a strongest move more often.",
-    _SOURCE,
-    "strong accuracy of the deepest networks minus that of the shallowest, by seed, averaged over"
-    " both sets",
-    0.0,
-    "above",
-    0.005,
-)
-SPREAD = Claim(
-    "one-per-game-learns-better",
-    "Networks learn better from one position per game than from all positions of fewer games.",
-    _SOURCE,
-    "strong accuracy with v2 minus that with v1, each on its own test set, by seed, averaged over"
-    " depths",
-    0.0,
-    "above",
-    0.005,
-)
-LABELS = Claim(
-    "labels-cost-accuracy",
-    "The published labels, which turn losses of the first player into draws, are harder to learn"
-    " than correct labels.",
-    "[ClausenCode]",
-    "share of correct labels predicted minus share of published labels predicted, by seed, averaged"
-    " over both sets, shallowest networks",
-    0.0,
-    "above",
-    0.005,
+_DEPTH_STATISTIC = (
+    "share of {} by the deepest networks minus that by the shallowest, by seed, averaged over both"
+    " sets"
 )
 
-EASY_CLAIM = Claim(
-    "extended-is-better-on-easy-positions",
-    "After training, the extended version also chooses better moves than the baseline in easy"
-    " positions.",
-    "[Clausen2021, section 3]",
-    "strong accuracy of search with each run's best network on easy positions, extended minus"
-    " baseline, by seed",
-    0.0,
-    "above",
-    0.01,
-)
-
-_EXPECTED: Mapping[str, str] = {
-    "retry": "Games resumed at the loser's largest mistake visit more distinct positions per game"
-    " than plain self-play.",
-    "big-tree": "Games in one big tree visit more distinct positions per game than plain"
-    " self-play.",
-}
-
-DIVERSITY_CLAIMS: Mapping[str, Claim] = {
-    name: Claim(
-        f"{name}-is-more-diverse",
-        text,
-        "our expectation; [Clausen2021, Fig. 9] compares them",
-        f"distinct positions per game over the first N games, {VARIANTS[name].title} minus"
-        f" {VARIANTS[EXTENDED].title}, by seed, where N is the number of games in the shortest"
-        " run of either",
-        0.0,
-        "above",
-        0.5,
+DEEPER_CLAIMS: Mapping[str, Claim] = {
+    measure: Claim(
+        key, text, source, _DEPTH_STATISTIC.format(shown), 0.0, "above", 0.005, EXTENDED_CLAIM.key
     )
-    for name, text in _EXPECTED.items()
+    for measure, key, text, source, shown in (
+        ("strong", "deeper-chooses-better", "Deeper networks choose a strongest move more often.",
+         _SOURCE, "positions with a strongest move"),
+        ("result", "deeper-knows-more-results", "Networks of 20 blocks predict the most outcomes"
+         " correctly.", "[Clausen2021, section 3.2, Table 1]", "correctly predicted outcomes"),
+    )
+}  # fmt: skip
+"""Claims about depth in supervised learning, by the name of the measure."""
+
+EARLY, LATE = "early", "late"
+PHASE_SHARE = 0.2
+"""Share of the games in the early and in the late phase of training."""
+_SMALLEST_DIVERSITY = 0.5  # positions per game
+
+
+def _diversity_claim(
+    key: str, text: str, source: str, name: str, phase: str, direction: Direction, opener: Claim
+) -> Claim:
+    order = "first" if phase == EARLY else "last"
+    statistic = (
+        f"new distinct positions per game in the {order} fifth of the first N games,"
+        f" {VARIANTS[name].title} minus {VARIANTS[EXTENDED].title}, by seed, where N is the number"
+        " of games in the shortest run of either"
+    )
+    return Claim(
+        key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, opener.key
+    )  # fmt: skip
+
+
+_TREE, _, _TREE_WITH_LARGE_C = BIG_TREES
+_FIG_9, _FIG_13 = "[Clausen2021, section 4.1, Fig. 9]", "[Clausen2021, section 4.3, Fig. 13]"
+
+_DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
+    ("big-tree-is-more-diverse-early", "Early in training, one large tree causes a quick spike"
+     " in the diversity of games.", _FIG_9, _TREE, EARLY, "above", SERVICE_CLAIM),
+    ("big-tree-is-less-diverse-later", "Later, one large tree gets stuck on a few game paths,"
+     " which reduces the diversity of positions.", _FIG_9, _TREE, LATE, "below",
+     SERVICE_CLAIM),
+    ("large-c-does-not-help", "Even a massively increased exploration constant does not"
+     " prevent the loss of diversity.", _FIG_9, _TREE_WITH_LARGE_C, LATE, "below",
+     SERVICE_CLAIM),
+    ("novelty-is-no-more-diverse-early", "Early in training, even pure novelty search produces"
+     " no more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, EARLY,
+     "not above", LEAGUE_CLAIM),
+    ("novelty-is-more-diverse-later", "Towards the end of training, novelty search produces"
+     " more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, LATE,
+     "above", LEAGUE_CLAIM),
+)  # fmt: skip
+DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
+    _diversity_claim(key, text, source, name, phase, direction, opener): (name, phase)
+    for key, text, source, name, phase, direction, opener in _DIVERSITY_ROWS
 }
-"""Claims by variant, fixed before the runs in the committed report were analysed."""
-
-_LEAGUE_STATISTIC = (
-    f"new distinct positions per game in the {{}} half of the first N games,"
-    f" {VARIANTS[LEAGUE_BY_NOVELTY].title} minus {VARIANTS[LEAGUE_BY_RESULTS].title}, by seed,"
-    " where N is the number of games in the shortest run of either"
-)
-
-NOVELTY_CLAIM = Claim(
-    "novelty-is-no-more-diverse-at-first",
-    "With novelty as fitness, a league visits no more distinct positions in the first half of"
-    " training.",
-    "[Clausen2021, Fig. 13]",
-    _LEAGUE_STATISTIC.format("first"),
-    0.0,
-    "below",
-    0.5,
-)
-LATE_NOVELTY_CLAIM = Claim(
-    "novelty-is-more-diverse-later",
-    "With novelty as fitness, a league visits more new positions towards the end of training.",
-    "[Clausen2021, Fig. 13]",
-    _LEAGUE_STATISTIC.format("second"),
-    0.0,
-    "above",
-    0.5,
-)
+"""Claims about diversity, and the variant and phase of training that each concerns."""

@@ -9,7 +9,7 @@ from zerolab.agents.kinds.run import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import read_positions
-from zerolab.papers.connect_four.findings import DEEPER, EASY_CLAIM, LABELS, SPREAD
+from zerolab.papers.connect_four.findings import DEEPER_CLAIMS
 from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Paragraph, Picture
@@ -28,6 +28,8 @@ SETS = ("v1", "v2")
 """Sets of positions: every position of each game (v1), or one position per game (v2)."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
 """Labels: true outcomes, or outcomes with the first player's losses as draws [ClausenCode]."""
+WEIGHT, FULL_WEIGHT = 0.01, 1.0
+"""Weights of the outcome in the loss: that of [Clausen2021, Eq. 3], and that of the policy."""
 
 
 class _PublishedAccuracy(NamedTuple):
@@ -53,23 +55,14 @@ PUBLISHED: Mapping[tuple[str, int], _PublishedAccuracy] = {
 def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about supervised learning, or why it is missing."""
     if unfinished_message := results.unfinished_message(SUPERVISED):
-        return dict.fromkeys((DEEPER, SPREAD, LABELS), MissingEstimate(unfinished_message))
-    depths = _block_counts(results)
-    first, last = depths[0], depths[-1]
+        return dict.fromkeys(DEEPER_CLAIMS.values(), MissingEstimate(unfinished_message))
+    counts = _block_counts(results)
+    fewest, most = counts[0], counts[-1]
     return {
-        DEEPER: paired_difference(
-            _mean_of_sets(results, last, "strong"), _mean_of_sets(results, first, "strong")
-        ),
-        SPREAD: paired_difference(
-            *(
-                _mean_by_seed([_shares(results, name, depth, "strong") for depth in depths])
-                for name in SETS[::-1]
-            )
-        ),
-        LABELS: paired_difference(
-            _mean_of_sets(results, first, "label"),
-            _mean_of_sets(results, first, "label", PUBLISHED_LABELS),
-        ),
+        claim: paired_difference(
+            _mean_of_sets(results, most, measure), _mean_of_sets(results, fewest, measure)
+        )
+        for measure, claim in DEEPER_CLAIMS.items()
     }
 
 
@@ -77,28 +70,31 @@ def _block_counts(results: Results) -> list[int]:
     return [int(blocks) for blocks in results.levels("blocks", SUPERVISED)]
 
 
-def _runs(results: Results, name: str, blocks: int, labels: str) -> list[TrainedRun]:
-    return results.runs_where(SUPERVISED, set=name, blocks=blocks, labels=labels)
+def _runs(
+    results: Results, name: str, blocks: int, labels: str, weight: float = WEIGHT
+) -> list[TrainedRun]:
+    return results.runs_where(SUPERVISED, set=name, blocks=blocks, labels=labels, weight=weight)
 
 
 def _shares(
-    results: Results, name: str, blocks: int, measure: str, labels: str = RIGHT
+    results: Results,
+    name: str,
+    blocks: int,
+    measure: str,
+    labels: str = RIGHT,
+    weight: float = WEIGHT,
 ) -> list[float]:
     """Return the final share of the test set named `measure`, for each seed."""
     final_records = (
         [record for record in run.records_of(SupervisedRecord) if record.part == "test"][-1]
-        for run in _runs(results, name, blocks, labels)
+        for run in _runs(results, name, blocks, labels, weight)
     )
     return [getattr(record, measure) for record in final_records]
 
 
-def _mean_of_sets(results: Results, blocks: int, measure: str, labels: str = RIGHT) -> list[float]:
+def _mean_of_sets(results: Results, blocks: int, measure: str) -> list[float]:
     """Return the mean share over both sets, for each seed."""
-    return _mean_by_seed([_shares(results, name, blocks, measure, labels) for name in SETS])
-
-
-def _mean_by_seed(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the mean over `columns`, for each seed."""
+    columns = (_shares(results, name, blocks, measure) for name in SETS)
     return [sum(row) / len(row) for row in zip(*columns, strict=True)]
 
 
@@ -112,7 +108,8 @@ def supervised_blocks(results: Results) -> Iterator[Block]:
         " v1 contains every position of each game, set v2 one position per game. A tenth of the"
         " games forms the test set. In the published labels, losses of the first player count as"
         " draws [ClausenCode], so the published accuracies are not an upper bound for correct"
-        " labels."
+        " labels. The outcome has a weight of 0.01 in the loss, as in [Clausen2021, Eq. 3]; two"
+        " columns show networks trained with a weight of 1."
     )
     yield _table(results)
     yield from _bars(results)
@@ -132,6 +129,10 @@ def _table(results: Results) -> Table:
                 _cell(_shares(results, name, depth, "result")),
                 _cell(_shares(results, name, depth, "label", PUBLISHED_LABELS)),
                 published.win if published else None,
+                *(
+                    _cell(_shares(results, name, depth, measure, weight=FULL_WEIGHT))
+                    for measure in ("strong", "result")
+                ),
             ]
             rows.append(row)
     return Table(
@@ -147,6 +148,8 @@ def _table(results: Results) -> Table:
             Column("result known", ".1%"),
             Column("published labels known", ".1%"),
             Column("published win", ".1%"),
+            Column("strongest move, weight 1", ".1%"),
+            Column("result known, weight 1", ".1%"),
         ],
         rows,
     )
@@ -214,7 +217,7 @@ EASY_VARIANTS = (BASELINE, EXTENDED)
 """Variants measured on easy positions."""
 
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
-"""Published strong accuracy of search, in percent [Clausen2021]."""
+"""Published strong accuracy of search, in percent [ClausenCode]; the paper has no claim on it."""
 
 ByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
@@ -250,19 +253,6 @@ def measure_easy_accuracy(run: FinishedRun) -> float | None:
     if strong is None:
         raise UserError(f"{quoted(path)}: the set of easy positions is empty")
     return strong.interval.value
-
-
-def easy_statistics(
-    results: Results, accuracies: ByVariant
-) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistic of the claim about easy positions, or why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
-        return {EASY_CLAIM: MissingEstimate(unfinished_message)}
-    if not _PUBLISHED_EASY.keys() <= accuracies.keys():
-        return {EASY_CLAIM: MissingEstimate("the easy positions have not been solved")}
-    extended, baseline = accuracies[EXTENDED], accuracies[BASELINE]
-    pairs = [(extended[seed], baseline[seed]) for seed in extended]
-    return {EASY_CLAIM: paired_difference(*zip(*pairs, strict=True))}
 
 
 def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:

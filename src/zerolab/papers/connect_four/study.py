@@ -14,6 +14,7 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     GROWING,
     LEAGUE,
+    LEAGUE_BY_RESULTS,
     SMALL,
     SUPERVISED,
     TRAINING,
@@ -21,7 +22,7 @@ from zerolab.papers.connect_four.variants import (
     VARIANTS,
     LengthChanges,
 )
-from zerolab.studies.design import Design, PlannedDataset, PlannedRun, plan_run
+from zerolab.studies.design import Design, Level, PlannedDataset, PlannedRun, plan_run
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -67,15 +68,17 @@ _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
 
 _SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
-        "iterations": 2, "network.filters": 4, "network.head_filters": 4, "search.simulations": 4,
-        "learn.batch_size": 32, "learn.schedule": "constant",
+        "iterations": 2, "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
+        "search.simulations": 4, "learn.batch_size": 32, "learn.schedule": "constant",
     },
     "mini": {
-        "iterations": 4, "network.filters": 16, "network.head_filters": 8,
+        "iterations": 4, "network.filters": 16, "network.stem_filters": 8,
+        "network.head_filters": 8,
         "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
     },
     "small": {
-        "iterations": 8, "network.filters": 32, "network.head_filters": 16,
+        "iterations": 8, "network.filters": 32, "network.stem_filters": 16,
+        "network.head_filters": 16,
         "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
     },
     "paper": {},
@@ -85,15 +88,17 @@ _SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 _SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
-        "network.filters": 4, "network.head_filters": 4, "learn.batch_size": 32,
+        "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
+        "learn.batch_size": 32,
     },
     "mini": {
         "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
-        "network.filters": 16, "network.head_filters": 8, "learn.batch_size": 128,
+        "network.filters": 16, "network.stem_filters": 8, "network.head_filters": 8,
+        "learn.batch_size": 128,
     },
     "small": {
         "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
-        "network.filters": 32, "network.head_filters": 16,
+        "network.filters": 32, "network.stem_filters": 16, "network.head_filters": 16,
     },
     "paper": {},
 }  # fmt: skip
@@ -206,7 +211,7 @@ class Connect4EfficiencyStudy(Study):
 
     name: ClassVar[str] = "connect4-efficiency"
 
-    measurement_version: ClassVar[int] = 1
+    measurement_version: ClassVar[int] = 2
 
     def seed_count(self, scale: Scale) -> int:
         return _SEEDS[scale]
@@ -221,7 +226,7 @@ class Connect4EfficiencyStudy(Study):
 
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.evaluation.diversity import run_diversity
-        from zerolab.papers.connect_four import diversity, solved_positions
+        from zerolab.papers.connect_four import diversity, evolved_settings, solved_positions
 
         variant = run.planned.factors.get("variant")
         measured: dict[str, Any] = {}
@@ -229,7 +234,9 @@ class Connect4EfficiencyStudy(Study):
             counts = run_diversity(run.folder.path)._replace(name=run.planned.label)
             measured["diversity"] = counts.as_dict()
         if variant in LEAGUE:
-            measured["league"] = diversity.measure_league(run)
+            measured["league"] = league = diversity.measure_league(run)
+            if variant == LEAGUE_BY_RESULTS:
+                measured["evolved"] = evolved_settings.measure_evolved_accuracy(run, league)
         if variant in solved_positions.EASY_VARIANTS:
             measured["easy"] = solved_positions.measure_easy_accuracy(run)
         return measured
@@ -267,21 +274,34 @@ def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
 
 
 def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
-    """Yield the runs of Table 1 and the runs trained on the published labels."""
+    """Yield the runs of Table 1, and those with published labels or a weight of 1."""
     fewest = _BLOCKS[scale][0]
     for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale]:
-            is_relabelled = blocks == fewest or scale != "mini"  # too slow for deep networks
-            for labels in ("right", "published") if is_relabelled else ("right",):
+            ways = [("right", 0.01)]
+            if blocks == fewest or scale != "mini":  # too slow for deep networks
+                ways.append(("published", 0.01))
+            if blocks == fewest:
+                ways.append(("right", 1.0))
+            for labels, weight in ways:
+                changes = {
+                    **_SUPERVISED_CHANGES[scale],
+                    "network.blocks": blocks,
+                    "network.heads.outcome.weight": weight,
+                    "published_bugs": ["losses_as_draws"] if labels == "published" else [],
+                }
+                factors: dict[str, Level] = {
+                    "set": name,
+                    "blocks": blocks,
+                    "labels": labels,
+                    "weight": weight,
+                }
                 for seed in seeds:
-                    changes = {**_SUPERVISED_CHANGES[scale], "network.blocks": blocks}
-                    if labels == "published":
-                        changes["published_bugs"] = ["losses_as_draws"]
                     yield plan_run(
                         SUPERVISED,
                         _BOARD[scale],
                         "supervised",
-                        {"set": name, "blocks": blocks, "labels": labels},
+                        factors,
                         changes,
                         seed,
                         datasets={"supervised.positions": dataset},

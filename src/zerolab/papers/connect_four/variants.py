@@ -67,12 +67,16 @@ def _fewer(iterations: int) -> int:
 
 
 BASELINE, EXTENDED = "baseline", "extended"
-TREES = ("service", "retry", "big-tree", "big-tree-3", "big-tree-30")
+BIG_TREES = ("big-tree", "big-tree-3", "big-tree-30")
+TREES = ("service", "retry", *BIG_TREES)
 """Variants that play games as trees."""
 GROWING = ("growing", "net2net")
 LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY = "league", "league-novelty"
 LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner")
 """Variants with a league of search settings; they differ in the fitness of players."""
+
+LIGHT_MERGING = ("merging-0.2", "merging-0.5")
+"""Variants in which the newer of two equal positions has another weight than 0.8."""
 
 SMALL, FEATURES = "small", "features"
 """Small network, and a larger network that learns its features."""
@@ -116,6 +120,8 @@ VARIANTS: Mapping[str, TrainingVariant] = {
         "connect4-features",
         published=PublishedResults({88: 6.8, 90: 16.0, 91: 27.0}, 91.1),
     ),
+    "merging-0.2": TrainingVariant("merging, weight 0.2", changes_for=lambda _: _merging(0.2)),
+    "merging-0.5": TrainingVariant("merging, weight 0.5", changes_for=lambda _: _merging(0.5)),
     "no-merging": TrainingVariant(
         "without merging", changes_for=lambda _: {"learn.merging": "none"}, is_ablation=True
     ),
@@ -146,6 +152,10 @@ VARIANTS: Mapping[str, TrainingVariant] = {
     ),
 }
 """Training variants by level of the factor ``variant``."""
+
+
+def _merging(weight: float) -> Changes:
+    return {"learn.merging": {"name": "newest", "weight": weight}}
 
 
 def _big_tree(c: float) -> Changes:

@@ -45,9 +45,10 @@ def trunk_activations(
 ) -> dict[str, NDArray[np.float32]]:
     """Return the activations of each layer of a residual trunk for uint64[N, words] states.
 
-    The activations are float32[N, filters * rows * columns], taken after the ReLU. The layers are
-    named ``stem``, ``adapter`` (if there is one), ``block 1``, ``block 2`` and so on. The board can
-    differ in size from that of training. Raise UserError if the trunk has no residual blocks.
+    The activations are float32[N, filters * rows * columns], taken after the ReLU if a layer has
+    one. The layers are named ``stem``, ``adapter`` (if there is one), ``block 1``, ``block 2`` and
+    so on. The board can differ in size from that of training. Raise UserError if the trunk has no
+    residual blocks.
     """
     if not isinstance(network.trunk, nn.Sequential):
         raise UserError(
@@ -67,7 +68,7 @@ def trunk_activations(
 
 
 def _named_layers(trunk: nn.Module) -> dict[str, nn.Sequential]:
-    """Group the modules of a residual trunk into layers that end after a ReLU."""
+    """Group the modules of a residual trunk into layers."""
     layers: dict[str, nn.Sequential] = {}
     current: list[nn.Module] = []
     blocks = 0
@@ -77,7 +78,9 @@ def _named_layers(trunk: nn.Module) -> dict[str, nn.Sequential]:
             blocks += 1
             layers[f"block {blocks}"] = nn.Sequential(*current)
         elif isinstance(module, nn.ReLU):
-            layers["adapter" if layers else "stem"] = nn.Sequential(*current)
+            layers["stem"] = nn.Sequential(*current)
+        elif isinstance(module, nn.Conv2d):
+            layers["adapter"] = nn.Sequential(*current)
         else:
             continue
         current = []

@@ -1,0 +1,180 @@
+"""Claims of the efficiency study, from invented results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from made_up_runs import design_of, noise, words
+
+from zerolab.agents.specs import parse_agents
+from zerolab.evaluation.diversity import Diversity
+from zerolab.papers.connect_four import analysis, evolved_settings, growth_drops, solved_positions
+from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
+from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, DROP_CLAIM, LATE_DROP_CLAIM
+from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
+from zerolab.papers.connect_four.variants import TRAINING
+from zerolab.report.table import Table
+from zerolab.rules.catalogue import parse_game
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.results import Results, TrainedRun
+from zerolab.training.records import AccuracyRecord, SupervisedRecord
+
+GAMES = 1000
+AS_CLAIMED = {
+    "extended": 0.80, "baseline": 0.70, "service": 0.85, "growing": 0.78, "league": 0.75,
+    "features": 0.75, "no-slow-window": 0.80, "no-squeeze-excite": 0.80,
+}  # fmt: skip
+"""Accuracies for which the claims hold; 0.7 for other variants."""
+DIVERSE = {"big-tree": (20, 1), "big-tree-30": (20, 1), "league-novelty": (10, 10)}
+"""New positions per game of the early and the late phase; 10 and 5 for other variants."""
+
+
+def accuracy(variant, cost, is_claimed):
+    """Return an invented accuracy; if as claimed, the growing network leads at low cost."""
+    if not is_claimed:
+        return 0.75
+    return AS_CLAIMED.get(variant, 0.7) - 0.1 * (cost < 0.4 and variant != "growing")
+
+
+def training_run(planned, is_claimed):
+    """Return a run whose accuracy drops when its network grows, more so the last time."""
+    variant = planned.factors["variant"]
+    growth = getattr(planned.settings.growth, "after", (0,))
+    drops = {at + 1: 0.1 * at if is_claimed else 0.0 for at in growth}
+    records, strong = [], 0.9
+    for iteration in range(1, planned.settings.iterations + 1):
+        strong -= drops.get(iteration, 0.0) - noise(planned, 1e-4, f"{iteration}")
+        records.append(AccuracyRecord.model_construct(iteration=iteration, search_strong=strong))
+    early, late = DIVERSE.get(variant, (10, 5)) if is_claimed else (10, 5)
+    new = np.repeat([early, late], GAMES // 2)
+    new[[0, -1]] += round(noise(planned, 3.0))
+    diversity = Diversity("", GAMES, 1, 1, [1], [1], new, 0.0)
+    evolved = strong - (0.1 if is_claimed else 0.0) + noise(planned, 1e-4)
+    return TrainedRun(planned, records, measurements={"diversity": diversity, "evolved": evolved})
+
+
+def supervised_run(planned, is_claimed):
+    blocks = planned.factors["blocks"] if is_claimed else 5
+    share = 0.5 + 0.01 * blocks + noise(planned, 1e-4)
+    if planned.factors["weight"] != 0.01:
+        share = 0.1
+    shares = dict.fromkeys(("strong", "weak", "label", "result"), share)
+    record = SupervisedRecord.model_construct(part="test", **shares)
+    return TrainedRun(planned, [record])
+
+
+@pytest.fixture(scope="module", params=[True, False])
+def judged(request):
+    """The direction of the invented results and the verdicts on them."""
+    is_claimed = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analysis.diversity, "parse_diversity", lambda counts: counts)
+        patch.setattr(analysis, "measured_move_times", lambda results: MeasuredMoveTimes({}))
+        patch.setattr(
+            analysis,
+            "accuracy_points",
+            lambda run, times: [
+                AccuracyPoint(
+                    cost, accuracy(run.factors["variant"], cost, is_claimed)
+                    + noise(run.planned, 1e-4)
+                )
+                for cost in (0.1, 0.39, 0.41, 1.0)
+            ],
+        )  # fmt: skip
+        results = made_up(is_claimed)
+        yield is_claimed, words(analysis.efficiency_statistics(results)), results
+
+
+def made_up(is_claimed):
+    design = design_of(Connect4EfficiencyStudy, "mini")
+    runs = [
+        (training_run if run.part == TRAINING else supervised_run)(run, is_claimed)
+        for run in design.runs
+    ]
+    computed = {each.title: {} for each in design.computations}
+    return Results("mini", design, runs, {}, computation_results=computed)
+
+
+def test_every_claim_can_hold_and_can_be_decided_otherwise(judged):
+    is_claimed, found, _ = judged
+    if is_claimed:
+        assert set(found.values()) == {"holds"}, found
+    else:
+        assert {key for key, word in found.items() if word == "holds"} == {
+            "league-is-no-better", "features-do-not-help", "slow-window-does-no-harm",
+            "squeeze-excite-does-no-harm", "retry-is-no-better", "big-tree-is-no-better",
+            "service-peaks-as-high", "novelty-is-no-more-diverse-early",
+        }  # fmt: skip
+        assert "undecided" not in found.values(), found
+
+
+def test_growth_is_reported_by_iteration(judged):
+    is_claimed, _, results = judged
+    run = results.runs_where(TRAINING, variant="growing")[0]
+    changes = growth_drops.growth_changes(run)
+    assert list(changes) == [at for at in run.planned.settings.growth.after if at < 20]
+    (table,) = growth_drops.growth_blocks(results)
+    assert isinstance(table, Table)
+    assert len(table.rows) == 2 * len(changes)
+    if is_claimed:
+        last = max(changes)
+        assert changes[last] == pytest.approx(-0.1 * last, abs=1e-3)
+
+
+def test_runs_that_end_before_they_grow_are_missing():
+    results = made_up(is_claimed=True)
+    short = replace(results, runs=[replace(run, records=run.records[:1]) for run in results.runs])
+    found = growth_drops.growth_statistics(short)
+    note = MissingEstimate("some runs end before their network grows")
+    assert found == {DROP_CLAIM: note, LATE_DROP_CLAIM: note}
+
+
+def test_other_weights_of_the_outcome_are_shown_but_not_compared(judged):
+    is_claimed, _, results = judged
+    if is_claimed:
+        found = solved_positions.supervised_statistics(results)
+        assert found[DEEPER_CLAIMS["strong"]].value == pytest.approx(0.15, abs=1e-3)
+    table = next(
+        block for block in solved_positions.supervised_blocks(results) if isinstance(block, Table)
+    )
+    row = dict(zip(table.column_titles, table.rows[0], strict=True))
+    assert row["strongest move, weight 1"].value == pytest.approx(0.1)
+    assert row["strongest move"].value == pytest.approx(0.55, abs=1e-3)
+
+
+def test_evolved_settings_search_with_the_same_network(monkeypatch, tmp_path):
+    planned = next(
+        run for run in design_of(Connect4EfficiencyStudy, "mini").runs
+        if run.factors.get("variant") == "league"
+    )  # fmt: skip
+    best = {"c": 1.5, "fpu": -0.25, "draw_value": 0.5, "threshold": -9.0}
+    league = {"parameters": list(best), "best": list(best.values())}
+    path = tmp_path / "hard"
+    folder = SimpleNamespace(dataset_path=lambda dataset: path)
+    run = SimpleNamespace(
+        planned=planned, study_folder=folder,
+        folder=SimpleNamespace(progress=SimpleNamespace(best=7)),
+    )  # fmt: skip
+    assert evolved_settings.measure_evolved_accuracy(run, league) is None
+    path.touch()
+    used = []
+
+    def agent(folder, iteration, options):
+        used.append((iteration, options))
+        return parse_agents(["random"], parse_game("connect_four:6x7"))[0]
+
+    strong = SimpleNamespace(interval=SimpleNamespace(value=0.5))
+    report = SimpleNamespace(all=SimpleNamespace(strong=strong))
+    monkeypatch.setattr(evolved_settings, "agent_of_run", agent)
+    monkeypatch.setattr(evolved_settings, "read_positions", lambda path, game: (None, None))
+    monkeypatch.setattr(evolved_settings, "player_choices", lambda *arguments: None)
+    monkeypatch.setattr(evolved_settings, "accuracy_report", lambda *arguments: report)
+    assert evolved_settings.measure_evolved_accuracy(run, league) == 0.5
+    ((iteration, options),) = used
+    original = planned.settings.search
+    assert iteration == 7
+    assert (options.selection.c, options.fpu.value, options.draw_value) == (1.5, -0.25, 0.5)
+    assert options.simulations == original.simulations
