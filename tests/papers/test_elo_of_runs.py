@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from zerolab.papers.elo import (
     RunElos,
     attenuation,
+    candidate_elo_errors,
     observed_elo_correlation,
     rank_correlation,
     training_elo_errors,
@@ -36,6 +37,8 @@ def test_training_elo_errors_accumulate_over_accepted_candidates():
     no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
     run = replace(made_up_run(planned, **alike(planned)), records=[*gates, no_games])
     assert training_elo_errors(run) == pytest.approx([30.0, 30.0, 50.0, 50.0])
+    rejected = math.hypot(30.0, 99.0)
+    assert candidate_elo_errors(run) == pytest.approx([30.0, rejected, 50.0])
 
 
 def exactly(*pairs):

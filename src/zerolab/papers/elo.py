@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,13 +130,32 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
     games change neither the Elo nor the error. The errors exclude the bias of gates towards lucky
     candidates.
     """
-    errors, variance = [], 0.0
+    return [best_error for _, best_error in _elo_errors(run)]
+
+
+def candidate_elo_errors(run: TrainedRun) -> list[float]:
+    """Return the standard error of the training Elo of every candidate with an Elo.
+
+    It includes the error of the best network's Elo, to which the candidate's is relative.
+    """
+    gates = run.records_of(GateRecord)
+    return [
+        candidate_error
+        for gate, (candidate_error, _) in zip(gates, _elo_errors(run), strict=True)
+        if gate.candidate_elo is not None
+    ]
+
+
+def _elo_errors(run: TrainedRun) -> Iterator[tuple[float, float]]:
+    """Yield the errors of the candidate's Elo and of the best network's after each gate."""
+    variance = 0.0
     for gate in run.records_of(GateRecord):
         low, high = gate.candidate_elo_low, gate.candidate_elo_high
-        if gate.accepted and low is not None and high is not None:
-            variance += ((high - low) / (2 * Z95)) ** 2
-        errors.append(math.sqrt(variance))
-    return errors
+        measured = 0.0 if low is None or high is None else (high - low) / (2 * Z95)
+        candidate_variance = variance + measured**2
+        if gate.accepted:
+            variance = candidate_variance
+        yield math.sqrt(candidate_variance), math.sqrt(variance)
 
 
 def elo_table(

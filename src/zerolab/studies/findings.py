@@ -20,8 +20,8 @@ from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studi
 
 _MOST_MEMORABLE = 10
 _COUNTED: Mapping[Word, str] = {
-    "holds": "hold", "does not hold": "do not hold", "equal": "show no effect worth knowing",
-    "undecided": "are undecided", "no data": "are not measured yet",
+    "holds": "holds", "does not hold": "does not hold", "equal": "no effect worth knowing",
+    "undecided": "undecided", "no data": "not measured yet",
 }  # fmt: skip
 
 FigureLink = Callable[[Path, str], str]
@@ -154,8 +154,11 @@ def _summary(studies: Iterable[JudgedStudy]) -> str:
     ]
     total = sum(len(each.claims) for each in studies)
     counts = Counter(primary)
-    parts = ", ".join(f"{counts[word]} {title}" for word, title in _COUNTED.items())
-    return f"{total} findings, of which {len(primary)} are primary: {parts}."
+    parts = ", ".join(f"{title} {counts[word]}" for word, title in _COUNTED.items())
+    return (
+        f"{total} findings, of which {len(primary)} are primary. Verdicts on the primary ones:"
+        f" {parts}."
+    )
 
 
 def memorable_sentences(studies: Iterable[JudgedStudy]) -> list[str]:

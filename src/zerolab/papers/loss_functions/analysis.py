@@ -8,12 +8,14 @@ from statistics import fmean
 from zerolab.papers.elo import (
     GAME_TITLES,
     attenuation,
+    candidate_elo_errors,
     elo_sample,
     elo_table,
     rank_correlation,
     training_elo_errors,
 )
 from zerolab.papers.loss_functions.findings import (
+    candidate_elos,
     elos_by_loss,
     loss_statistics,
     part_title,
@@ -98,7 +100,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
     panels = {
         title: {
             symbol: _curve(
-                [run.training_elos for run in runs], [training_elo_errors(run) for run in runs]
+                [candidate_elos(run) for run in runs], [candidate_elo_errors(run) for run in runs]
             )
             for symbol, runs in by_loss.items()
         }
@@ -112,11 +114,11 @@ def _training_elo(results: Results) -> Iterator[Block]:
         "training-elo",
         draw_curves(panels, "Training Elo by minimised loss", "iteration",
                     "training Elo", columns=2),
-        "Elo of the best network after each iteration, estimated from gate games. The untrained"
-        " network has Elo 0. Compare Fig. 10 of [Wang2020a]. Each candidate plays only its"
-        " predecessor, so the errors of successive gates add up (thin bars). The bars include"
-        " neither the bias of gates towards lucky candidates nor the bias from networks that learn"
-        " to exploit their predecessors.",
+        "Elo of the candidate of each iteration, estimated from gate games. It falls if a candidate"
+        " is worse than the best network. The untrained network has Elo 0. Compare Fig. 10 of"
+        " [Wang2020a]. Each candidate plays only the best network before it, so the errors of"
+        " successive gates add up (thin bars). The bars include neither the bias of gates towards"
+        " lucky candidates nor the bias from networks that learn to exploit their predecessors.",
     )  # fmt: skip
     groups = {
         title: {
@@ -132,7 +134,8 @@ def _training_elo(results: Results) -> Iterator[Block]:
     yield Picture(
         "training-elo-final",
         draw_grouped_runs(groups, "Training Elo after the last iteration", "training Elo"),
-        "For comparison with the tournament Elo above, on which the paper's conclusions rest.",
+        "Elo of the best network, for comparison with the tournament Elo above, on which the"
+        " paper's conclusions rest.",
     )
     yield from _correlation(results)
 
