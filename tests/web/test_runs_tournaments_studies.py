@@ -188,6 +188,14 @@ def test_tournament_ratings_agree_with_report(client, folder):
     assert foreign.status_code == 403
 
 
+def test_findings_of_all_studies_are_one_page(client):
+    page = client.get("/reports/findings")
+    assert page.status_code == 200
+    assert "sandbox" in page.headers["content-security-policy"]
+    assert "WRoRa trains stronger players than the baseline." in page.text
+    assert "not measured yet" in page.text
+
+
 def test_studies_list_existing_folders(client):
     studies = {each["name"]: each for each in get(client, "/studies")}
     assert set(studies) == set(registered_studies())

@@ -104,7 +104,8 @@ def judge_studies(
 
 
 def _claims(study: Study) -> list[Claim]:
-    without_results = Results("mini", study.planned_design("mini"), [], {})
+    """Return the claims of a study, which do not depend on the scale."""
+    without_results = Results("smoke", study.planned_design("smoke"), [], {})
     return [each.claim for each in study.verdicts(without_results)]
 
 
