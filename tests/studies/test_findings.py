@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from zerolab.report.markdown import markdown_page
 from zerolab.studies import findings
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design
-from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, write_ledger
+from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, read_ledger, write_ledger
 from zerolab.studies.statistics import mean_of
 
 FIRST = Claim("gain", "It gains.", "[Paper, Fig. 1]", "gain", 0.0, "above", 1.0, figure="gain")
@@ -68,13 +69,16 @@ def write(folder, gains, scale="mini", study="gains", **header):
     ]
     named = {"study": study, "scale": scale, "design": STUDIES["gains"].design_digest("mini")}
     folder.mkdir(parents=True)
-    write_ledger(folder / "ledger.parquet", Ledger(LedgerHeader(**named | header), SEEDS, rows))
+    write_ledger(
+        folder / "ledger.parquet", Ledger(LedgerHeader(**named | header), SEEDS, rows, len(SEEDS))
+    )
     return folder / "ledger.parquet"
 
 
 def judged(folder):
     ledgers, refused = findings.read_ledgers(folder)
-    return findings.judge_studies(ledgers), refused
+    studies, unfit = findings.judge_studies(ledgers)
+    return studies, [*refused, *unfit]
 
 
 def test_verdicts_at_two_scales(tmp_path):
@@ -144,14 +148,24 @@ def test_refused_ledgers_are_named(tmp_path, capsys):
     assert found["others", "gain"]["verdict"] == "no data"
 
 
-@pytest.mark.parametrize("options", [["--output", "page.pdf"], ["--folder", "missing"]])
+def test_ledger_without_its_measurements_is_refused(tmp_path):
+    write(tmp_path / "gains", [1.0] * 4)
+    path = tmp_path / "gains" / "ledger.parquet"
+    ledger = read_ledger(path)
+    write_ledger(path, replace(ledger, rows=[replace(row, numbers={}) for row in ledger.rows]))
+    (gains, _), refused = judged(tmp_path)
+    assert gains.scales == {}
+    assert [str(path) in message for message in refused] == [True]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--output", "page.pdf"], ["--folder", "missing"], ["--json", "--output", "page.md"]],
+)
 def test_wrong_options_are_refused(options, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("studies").mkdir()
     assert main(["findings", *options]) == 2
-    assert quoted_end(capsys.readouterr().err, options[1])
-
-
-def quoted_end(message, value):
-    """Return whether a message has one line that names a value."""
-    return message.count("\n") == 1 and value in message and "expected" in message
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert options[-1] in message or "leave out --output" in message

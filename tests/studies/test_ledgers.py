@@ -21,9 +21,11 @@ from zerolab.report.document import Document
 from zerolab.report.markdown import markdown_page
 from zerolab.report.save import save_document
 from zerolab.store import parquet
+from zerolab.studies import ledger
 from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
 from zerolab.studies.execution import StudyExecution
-from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
+from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
+from zerolab.studies.looks import TakenLook
 from zerolab.studies.results import provenance, read_results
 
 CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
@@ -101,7 +103,8 @@ def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
     """The runs are copies of the same files, so that even their times are equal."""
     merged = merge_ledgers({path: read_ledger(path) for path in (folders["one"], folders["two"])})
     whole = read_ledger(folders["all"])
-    assert (merged.seeds, merged.looks) == ([100, 101, 102], [[100, 101, 102]])
+    look = TakenLook([100, 101, 102], 3, [])
+    assert (merged.seeds, merged.looks) == ([100, 101, 102], [look])
     assert page(merged) == page(whole)
     write_ledger(tmp_path / "merged.parquet", merged)
     assert (tmp_path / "merged.parquet").read_bytes() == folders["all"].read_bytes()
@@ -110,6 +113,37 @@ def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
     from_folder = folders["all"].parents[2] / "all-report"
     files = {path.name: path.read_bytes() for path in from_folder.iterdir()}
     assert {path.name: path.read_bytes() for path in (tmp_path / "report").iterdir()} == files
+
+
+def test_part_of_the_planned_seeds_is_not_tested(folders):
+    two = read_ledger(folders["two"])
+    assert (two.looks, two.planned_count) == ([], 3)
+    (verdict,) = STUDY.verdicts(read_results(STUDY.design("smoke", two.seeds), two))
+    assert (verdict.word, verdict.note) == ("undecided", "not tested: 2 of 3 planned seeds")
+    assert verdict.estimate is not None
+    assert verdict.needed_seeds is None
+
+
+def test_unfinished_ledger_changes_no_look(folders):
+    """Its seeds are named, and wait for their look."""
+    whole = read_ledger(folders["all"])
+    begun = Ledger(whole.header, [110, 111], [], 2)
+    merged = merge_ledgers({Path("whole"): whole, Path("begun"): begun})
+    assert merged.looks == whole.looks
+    results = read_results(STUDY.design("smoke", merged.seeds), merged)
+    assert results.damage_messages == ["seeds 110-111, which wait for their look"]
+    assert STUDY.verdicts(results) == STUDY.verdicts(
+        read_results(STUDY.design("smoke", whole.seeds), whole)
+    )
+
+
+def test_look_with_missing_runs_is_not_tested(folders):
+    whole = read_ledger(folders["all"])
+    kept = [row for row in whole.rows if row.label != "sum/seed=100"]
+    (verdict,) = STUDY.verdicts(
+        read_results(STUDY.design("smoke", whole.seeds), replace(whole, rows=kept))
+    )
+    assert "1 of 6 runs" in verdict.note
 
 
 def test_report_needs_no_runs(folders, tmp_path):
@@ -174,6 +208,11 @@ def test_tournament_of_all_seeds_needs_all_pairs(folders):
     assert joined.unfinished_message() == "tournaments not finished: a-all"
 
 
+def taken(seeds, planned_count=2, spent_shares=()):
+    """Return a look as it is stored."""
+    return TakenLook(seeds, planned_count, list(spent_shares))._asdict()
+
+
 def changed_header(path, target, **changes):
     """Write a copy of a ledger with another header."""
     table = pq.read_table(path)
@@ -189,8 +228,12 @@ def changed_header(path, target, **changes):
         ({"seeds": [5]}, "from 100 to 999"),
         ({"seeds": [101, 100]}, "repeated"),
         ({"seeds": "all"}, "list of seeds"),
-        ({"looks": [[100], [101]]}, "does not include the one before"),
-        ({"looks": [[999]]}, "does not include the one before"),
+        ({"looks": [taken([100]), taken([101])]}, "does not include the one before"),
+        ({"looks": [taken([100]), taken([100])]}, "does not include the one before"),
+        ({"looks": [taken([999])]}, "not planned"),
+        ({"looks": [taken([100, 101], 1)]}, "outside 0 to 1"),
+        ({"looks": [taken([100], 2, [1e9])]}, "outside 0 to 1"),
+        ({"looks": [[100]]}, "is damaged"),
         ({"looks": 3}, "is damaged"),
     ],
 )
@@ -223,6 +266,7 @@ def details_changed(path, target, change):
         (lambda text: text.replace('"accepted":', '"accept":'), "accept"),
         (lambda text: text.replace('"seed":10', '"seed":"x'), "is damaged"),
         (lambda text: text.replace('"numbers":{', '"numbers":{"x":NaN,'), "NaN is no number"),
+        (lambda text: text.replace('"numbers":{', '"numbers":{"x":1e999,'), "too large a number"),
         (lambda text: text.replace('"scores":[', '"scores":[["a"],'), "is damaged"),
         (lambda text: text.replace("random", "random\",[9,9,9],[1,1,1],[-1,0,0],[0,0,0]],[\""),
          "is damaged"),
@@ -256,13 +300,24 @@ def test_foreign_and_damaged_files_are_reported(folders, tmp_path):
 
 def test_repeated_long_strings_are_refused(tmp_path, monkeypatch):
     """They need almost no space in the file, but much in memory."""
-    monkeypatch.setattr(parquet, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(ledger, "_MOST_BYTES", 1 << 20)
     names = ["kind", "part", "label", "key", "details"]
     columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])
     table = pa.table({name: ["x" * 10_000] * 1000 for name in names}, schema=columns)
     parquet.write_table(tmp_path / "bomb.parquet", table, {"kind": "study ledger", "schema": 1})
     assert (tmp_path / "bomb.parquet").stat().st_size < 20_000
-    with pytest.raises(UserError, match="more than 1 GiB of memory"):
+    with pytest.raises(UserError, match="more than 1 MiB of memory"):
+        read_ledger(tmp_path / "bomb.parquet")
+
+
+def test_long_strings_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet, "_read_columns", None)
+    names = ["kind", "part", "label", "key", "details"]
+    columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])
+    table = pa.table({name: ["x" * 1_000_000] for name in names}, schema=columns)
+    parquet.write_table(tmp_path / "bomb.parquet", table, {"kind": "study ledger", "schema": 1})
+    with pytest.raises(UserError, match="more than 1 MiB of memory"):
         read_ledger(tmp_path / "bomb.parquet")
 
 
@@ -271,6 +326,10 @@ def test_verdicts_wait_for_the_end_of_a_study(tmp_path):
     execution.begin()
     (verdict,) = STUDY.verdicts(execution.results())
     assert (verdict.word, verdict.note[:15]) == ("no data", "6 of 6 runs are")
+
+
+def looked_at(execution):
+    return [look.seeds for look in execution.folder.read_looks(execution.seeds)]
 
 
 def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
@@ -287,7 +346,7 @@ def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
     failures, reason = execution.perform_rounds(Reusing(), lambda view: None, 10.0)
     assert (failures, reason) == ({}, "all primary claims are decided after 2 of 3 seeds")
     assert seen == [[100], [100, 101]]
-    assert execution.folder.read_looks() == [[100], [100, 101]]
+    assert looked_at(execution) == [[100], [100, 101]]
     monkeypatch.undo()
     # The third seed is not seen before its look.
     ledger = read_ledger(execution.folder.ledger_path)
@@ -295,7 +354,7 @@ def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
     assert {run.seed for run in results} == {100, 101}
     assert not results.unfinished_message()
     assert execution.perform_all(Reusing(), lambda view: None) == {}
-    assert execution.folder.read_looks() == [[100], [100, 101], [100, 101, 102]]
+    assert looked_at(execution) == [[100], [100, 101], [100, 101, 102]]
     assert len(execution.results().runs) == 6
 
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from zerolab.core.errors import UserError
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import Look, judge_claims
-from zerolab.studies.looks import nominal_levels
+from zerolab.studies.looks import TakenLook, last_level, nominal_levels, spent_level
 from zerolab.studies.seeds import format_seeds, look_sizes, parse_seeds
 from zerolab.studies.statistics import mean_of
 
@@ -44,6 +44,29 @@ def test_earlier_levels_do_not_depend_on_later_looks():
     assert nominal_levels(0.05, THIRDS)[:2] == nominal_levels(0.05, THIRDS[:2])
 
 
+def test_looks_at_merged_ledgers_subtract_what_the_ledgers_spent():
+    half, all_seeds = list(range(6)), list(range(12))
+    first = TakenLook(half, 12, [])
+    merged = last_level(0.05, [first, TakenLook(all_seeds, 12, [0.5, 0.5])])
+    assert merged + 2 * spent_level(0.05, 0.5) == pytest.approx(0.05)
+    assert 0.04 < merged < nominal_levels(0.05, (0.5, 1.0))[1]
+    assert last_level(0.05, [first, TakenLook(all_seeds, 12, [1.0, 0.5])]) == 0.0
+
+
+def test_decisions_keep_their_p_values():
+    """A decided claim whose p-value rises later does not hide the others."""
+    taken = (TakenLook(list(range(6)), 12, []), TakenLook(list(range(12)), 12, []))
+    clear, opposite = np.arange(100.0, 106.0), np.arange(-106.0, -99.0)
+    verdicts = judge_claims({claim(0): mean_of(clear), claim(1): None}, Look(taken[:1], 6))
+    assert verdicts[0].word == "holds"
+    later = {claim(0): mean_of([*clear, *opposite]), claim(1): mean_of([*clear, *clear])}
+    kept, second = judge_claims(later, Look(taken, 12), verdicts)
+    assert (kept.word, kept.adjusted) == ("holds", verdicts[0].adjusted)
+    assert kept.note == "decided at an earlier look"
+    assert (second.word, second.note) == ("holds", "")
+    assert second.adjusted < 1e-6
+
+
 @pytest.mark.parametrize("level", [0.05, 0.01])
 def test_looks_keep_the_level(level):
     random = np.random.default_rng(0)
@@ -71,7 +94,8 @@ def judged_at_looks(samples):
     found, verdicts = [], []
     sizes = look_sizes(samples.shape[1])
     for number, size in enumerate(sizes, start=1):
-        look = Look(tuple(each / SEEDS for each in sizes[:number]), size)
+        taken = [TakenLook(list(range(each)), SEEDS, []) for each in sizes[:number]]
+        look = Look(tuple(taken), size)
         statistics = {claim(i): mean_of(sample[:size]) for i, sample in enumerate(samples)}
         verdicts = judge_claims(statistics, look, verdicts)
         found.append([verdict.word for verdict in verdicts])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from zerolab.cli.output import print_json, say, table_console
 from zerolab.cli.progress import progress_bar
 from zerolab.cli.study import STUDIES_FOLDER
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import write_text
+from zerolab.core.files import check_output_path, write_text
 from zerolab.studies.study import REPORT_FOLDER
 
 if TYPE_CHECKING:
@@ -52,13 +53,18 @@ def findings(
 
     if output is not None and output.suffix not in _SUFFIXES:
         raise UserError(f"--output {quoted(output)}: expected a name that ends in .md or .html")
+    if output is not None and json:
+        raise UserError("--json prints the findings: leave out --output")
+    if output is not None:
+        check_output_path(output)
     if not folder.is_dir():
         raise UserError(f"--folder {quoted(folder)}: expected the folder of studies")
     ledgers, refused = read_ledgers(folder)
+    with progress_bar("findings", len(ledgers), "ledgers") as update:
+        studies, unfit = judge_studies(ledgers, update)
+    refused += unfit
     for message in refused:
         say(f"left out: {message}", error=True)
-    with progress_bar("findings", len(ledgers), "ledgers") as update:
-        studies = judge_studies(ledgers, update)
     if json:
         print_json(findings_as_dict(studies))
         return
@@ -75,7 +81,7 @@ def _link(ledger: Path, figure: str, start: Path) -> str:
     for folder in (ledger.parent, ledger.parent / REPORT_FOLDER):
         path = folder / (f"{figure}.png" if figure else "README.md")
         if path.is_file():
-            return Path(os.path.relpath(path, start)).as_posix()
+            return quote(Path(os.path.relpath(path, start)).as_posix())
     return ""
 
 

@@ -24,6 +24,7 @@ from zerolab.studies.seeds import parse_seeds
 from zerolab.studies.study import LEDGER, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
+    from zerolab.report.document import Document
     from zerolab.studies.execution import StudyExecution
     from zerolab.studies.results import Results
     from zerolab.studies.scheduler import StudyProgress
@@ -117,7 +118,7 @@ _OPTIONS = """Args:
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
         folder. The address local starts a cluster on this machine.
-    seeds: Seeds of the runs, such as 112-119, instead of the study's own. The ledgers of folders
+    seeds: Seeds of the runs, such as 100-105, instead of all of the study's. The ledgers of folders
         with different seeds add up, see zerolab report --help.
     hours: Add seeds in rounds until the primary claims are decided or this time is over. Each third
         of the seeds is a round, after which the claims are tested at a level that allows for
@@ -141,7 +142,6 @@ def _perform(
         )
     if not before.is_unfinished:
         execution.forget_failures()
-        execution.record_last_look()  # a killed process may not have
         return {}
     execution.require_disk_space()
     pool = _create_workers(workers, ray, execution.folder.root)
@@ -195,6 +195,7 @@ def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> N
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
     """Return the progress in seconds of work, on the scale of `before`, and a note for the bar."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
+    share *= view.runs / before.runs if before.runs else 1.0  # a round has some of the runs
     failed = f", {view.failed} failed" if view.failed else ""
     work = (
         (view.finished_runs, view.runs, "runs"),
@@ -242,17 +243,16 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
 def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     """Write and print the report on the finished work."""
     results = execution.results()
-    for message in results.damage_messages:
-        say(f"left out of the report: {message}", error=True)
-    _write_report(execution.study, results, output, json)
+    _show_document(execution.study.document(results), results, output, json)
 
 
-def _write_report(study: Study, results: Results, output: Path, json: bool) -> None:
+def _show_document(document: Document, results: Results, output: Path, json: bool) -> None:
     """Write the report on some results, and print it."""
     from zerolab.report.save import save_document
     from zerolab.report.terminal import print_document
 
-    document = study.document(results)
+    for message in results.damage_messages:
+        say(f"left out of the report: {message}", error=True)
     save_document(document, output)
     if json:
         print_json(document.as_dict())
@@ -308,6 +308,7 @@ def _report_from_ledgers(
     study: Study, files: Sequence[Path], output: Path | None, json: bool
 ) -> None:
     """Write the report on the results in one or more ledgers, and their sum."""
+    from zerolab.store.checks import guarded_read
     from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
     from zerolab.studies.results import read_results
 
@@ -318,5 +319,9 @@ def _report_from_ledgers(
     ledgers = {file: read_ledger(file) for file in files}
     scales = [study.scale_of(file, each.header) for file, each in ledgers.items()]
     ledger = merge_ledgers(ledgers)
-    _write_report(study, read_results(study.design(scales[0], ledger.seeds), ledger), output, json)
+    design = study.design(scales[0], ledger.seeds)
+    with guarded_read(files[0]):
+        results = read_results(design, ledger)
+        document = study.document(results)
+    _show_document(document, results, output, json)
     write_ledger(output / LEDGER, ledger)

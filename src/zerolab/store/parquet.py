@@ -48,18 +48,19 @@ def read_table(
     *,
     written_by: str,
     rows_at_once: int = 1 << 16,
+    max_bytes: int = _MAX_BYTES,
 ) -> tuple[dict[str, Any], pa.Table]:
     """Return the header and the columns of a file, checking the header before reading the columns.
 
     `written_by` names the command that writes such files. Files with long strings should be read
     with small `rows_at_once`, which bounds the memory for strings that are stored once and repeated
-    many times. Raises UserError if the file is missing, damaged, too large for its size in memory,
-    of another kind, or newer.
+    many times. `max_bytes` limits the file and its columns in memory. Raises UserError if the file
+    is missing, damaged, too large, of another kind, or newer.
     """
     check_path(path)
     if not path.is_file():
         raise UserError(f"{quoted(path)} is not a file: expected {kind} written by {written_by}")
-    content = pa.py_buffer(read_bytes(path, _MAX_BYTES))
+    content = pa.py_buffer(read_bytes(path, max_bytes))
     with guarded_read(path):
         try:
             with pq.ParquetFile(content, page_checksum_verification=True) as file:
@@ -68,7 +69,9 @@ def read_table(
                     raise damaged_file_error(path, f"its columns are not those of {kind}")
                 if _value_count(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
                     raise damaged_file_error(path, f"it has {_value_count(file.metadata):,} values")
-                table = _read_columns(path, file, rows_at_once)
+                if _stored_bytes(file.metadata) > max_bytes:
+                    raise damaged_file_error(path, _too_large(max_bytes))
+                table = _read_columns(path, file, rows_at_once, max_bytes)
         except (pa.ArrowException, OSError) as error:  # not from the disk: content is in memory
             raise damaged_file_error(path, error) from error
     if any(table[name].null_count for name in table.column_names):
@@ -89,15 +92,27 @@ def _checked_header(
     return header
 
 
-def _read_columns(path: Path, file: Any, rows_at_once: int) -> pa.Table:
+def _read_columns(path: Path, file: Any, rows_at_once: int, max_bytes: int) -> pa.Table:
     batches, size = [], 0
     # With several threads, the process aborts if one finds damage while others are reading.
     for batch in file.iter_batches(rows_at_once, use_threads=False):
         size += batch.nbytes
-        if size > _MAX_BYTES:
-            raise damaged_file_error(path, "it takes more than 1 GiB of memory")
+        if size > max_bytes:
+            raise damaged_file_error(path, _too_large(max_bytes))
         batches.append(batch)
     return pa.Table.from_batches(batches, file.schema_arrow)
+
+
+def _too_large(max_bytes: int) -> str:
+    return f"it takes more than {max_bytes >> 20} MiB of memory"
+
+
+def _stored_bytes(metadata: Any) -> int:
+    """Return the size of all columns before compression, with repeated strings stored once."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return sum(
+        each.column(j).total_uncompressed_size for each in groups for j in range(each.num_columns)
+    )
 
 
 def _value_count(metadata: Any) -> int:

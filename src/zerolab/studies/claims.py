@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.interval import Z95
-from zerolab.studies.looks import nominal_levels
+from zerolab.studies.looks import TakenLook, last_level
 from zerolab.studies.statistics import LEVEL, ClaimEstimate
 
 _POWER = 0.8
@@ -39,18 +39,18 @@ Statistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
 class Look(NamedTuple):
     """Look at the claims of a study after some of its planned seeds."""
 
-    fractions: tuple[float, ...] = (1.0,)
-    """Shares of the planned seeds at this look and all earlier ones, in ascending order."""
+    taken: tuple[TakenLook, ...] = ()
+    """This look and all earlier ones; empty for an only look."""
     seed_count: int = 0
     """Number of seeds so far; 0 if unknown."""
     core_hours: float = 0.0
     """Core hours of these seeds."""
     untested_note: str = ""
-    """Reason why nothing is tested yet; empty at a look."""
+    """Reason why nothing is tested; empty at a look."""
 
-    def level(self, level: float) -> float:
-        """Return the significance level of a test at this look."""
-        return nominal_levels(level, self.fractions)[-1] if self.fractions else level
+    def nominal_level(self, level: float) -> float:
+        """Return the level of a test at this look if all looks together have `level`."""
+        return last_level(level, self.taken) if self.taken else level
 
 
 ONLY_LOOK = Look()
@@ -106,26 +106,28 @@ def _judge_family(
     adjusted: dict[Claim, float] = {}
     stopped, largest = bool(untested_note), 0.0
     for rank, claim in enumerate(order):
+        if claim in kept:
+            continue
         remaining = len(statistics) - rank
         largest = max(largest, min(1.0, remaining * smallest[claim]))
         adjusted[claim] = largest
-        if claim in kept:
-            words[claim] = kept[claim].word
-            continue
-        level = look.level(LEVEL / remaining)
+        level = look.nominal_level(LEVEL / remaining)
         word = _decision(p_values[claim], level)
         stopped = stopped or word is None
         words[claim] = "undecided" if stopped or word is None else word
     verdicts = {}
     for claim, estimate in statistics.items():
+        if claim in kept:
+            verdicts[claim] = replace(kept[claim], note="decided at an earlier look")
+            continue
         if claim not in estimates:
             note = (
                 estimate.note if isinstance(estimate, MissingEstimate) else "nothing was measured"
             )
             verdicts[claim] = Verdict(claim, None, None, None, "no data", note)
             continue
-        note = f"not tested: {untested_note}" if untested_note and claim not in kept else ""
-        level = look.level(LEVEL / len(statistics))
+        note = f"not tested: {untested_note}" if untested_note else ""
+        level = LEVEL / len(statistics)
         verdict = Verdict(
             claim, estimates[claim].interval, smallest[claim], adjusted[claim], words[claim], note,
             power=power(estimates[claim], claim.smallest, level),
@@ -201,7 +203,8 @@ def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: L
     from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
     error, _ = _error_and_freedom(estimate)
-    if verdict.word != "undecided" or not math.isfinite(error) or not look.seed_count:
+    known = math.isfinite(error) and look.seed_count and not look.untested_note
+    if verdict.word != "undecided" or not known:
         return verdict
     distance = float(ndtri(1.0 - level / 2.0) + ndtri(_POWER))
     needed = math.ceil(look.seed_count * (distance * error / verdict.claim.smallest) ** 2)

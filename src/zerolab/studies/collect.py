@@ -72,7 +72,8 @@ def collect_ledger(
         for planned, result in _readable(folder.computation_result, design.computations, messages)
     ]
     header = LedgerHeader(study.name, scale, study.design_digest(scale))
-    return Ledger(header, seeds, rows, folder.read_looks()), messages
+    planned_count = study.planned_count(scale, seeds)
+    return Ledger(header, seeds, rows, planned_count, folder.read_looks(seeds)), messages
 
 
 def _readable(

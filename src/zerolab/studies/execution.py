@@ -17,6 +17,7 @@ from zerolab.studies.collect import collect_ledger
 from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger
+from zerolab.studies.looks import TakenLook
 from zerolab.studies.results import Results, read_results
 from zerolab.studies.scheduler import Scheduler, StudyProgress
 from zerolab.studies.seeds import look_sizes
@@ -129,11 +130,13 @@ class StudyExecution:
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
         self.folder.require_design(self._design_digest, self.seeds)
+        self.record_last_look()  # a killed process may not have
         ledger, damage_messages = collect_ledger(
             self.study, self.scale, self.folder, self.design, self.seeds
         )
         write_ledger(self.folder.ledger_path, ledger)
-        return replace(read_results(self.design, ledger), damage_messages=damage_messages)
+        results = read_results(self.design, ledger)
+        return replace(results, damage_messages=[*damage_messages, *results.damage_messages])
 
     def document(self) -> Document:
         """Return the report on the results so far."""
@@ -164,8 +167,12 @@ class StudyExecution:
         return failures
 
     def record_last_look(self) -> None:
-        """Record the look at all seeds if the whole study is finished."""
-        if not self.selected_parts and not self.progress().is_unfinished:
+        """Record the look at all seeds if the whole study is finished.
+
+        A part of the planned seeds has no look by itself.
+        """
+        is_unfinished = Scheduler(self.folder, self.design).progress().is_unfinished
+        if not is_unfinished and len(self.seeds) == self._planned_count:
             self._record_look(self.seeds)
 
     def _perform(
@@ -176,9 +183,14 @@ class StudyExecution:
             return Scheduler(self.folder, design).perform_all(workers, on_progress)
 
     def _record_look(self, seeds: Sequence[int]) -> None:
-        looks = self.folder.read_looks()
-        if seeds and list(seeds) not in looks:
-            self.folder.save_looks([*looks, list(seeds)])
+        looks = self.folder.read_looks(self.seeds)
+        if seeds and not any(set(seeds) <= set(look.seeds) for look in looks):
+            taken = TakenLook(list(seeds), self._planned_count, [])
+            self.folder.save_looks([*looks, taken])
+
+    @property
+    def _planned_count(self) -> int:
+        return self.study.planned_count(self.scale, self.seeds)
 
     def require_round(self, workers: int, hours: float) -> None:
         """Raise UserError if `perform_rounds` could not finish its next round in `hours`.
@@ -223,9 +235,13 @@ class StudyExecution:
             if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
             self._record_look(seeds)
-            verdicts = self.study.verdicts(self.results())
-            if all(verdict.is_decided for verdict in verdicts if verdict.claim.is_primary):
-                return {}, f"all primary claims are decided after {size} of {len(self.seeds)} seeds"
+            results = self.results()
+            primary = [each for each in self.study.verdicts(results) if each.claim.is_primary]
+            if primary and all(verdict.is_decided for verdict in primary):
+                count = len(results.design.seeds)
+                return {}, (
+                    f"all primary claims are decided after {count} of {len(self.seeds)} seeds"
+                )
         return {}, f"all {len(self.seeds)} planned seeds are finished"
 
     def _hours_left(self, seeds: Sequence[int], workers: int) -> float:

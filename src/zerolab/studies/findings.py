@@ -14,6 +14,7 @@ from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph
 from zerolab.report.interval import Cell, Link, cell_text
 from zerolab.report.table import Column, Table
+from zerolab.store.checks import guarded_read
 from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger
 from zerolab.studies.results import Results, provenance, read_results
 from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
@@ -83,24 +84,32 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
 
 def judge_studies(
     ledgers: Mapping[Path, Ledger], update: Callable[[int, str], None] = lambda done, note: None
-) -> list[JudgedStudy]:
+) -> tuple[list[JudgedStudy], list[str]]:
     """Return all studies with their claims, and the verdicts that some ledgers allow.
 
-    `update` is called with the number of finished ledgers and the name of the current study.
+    `update` is called with the number of finished ledgers and the name of the current study. Also
+    return a message for each ledger whose content does not fit its study.
     """
+    refused: list[str] = []
     scales: dict[str, dict[Scale, JudgedScale]] = {name: {} for name in registered_studies()}
     for done, (path, ledger) in enumerate(ledgers.items()):
         update(done, ledger.header.study)
         study = registered_studies()[ledger.header.study]
         scale = study.scale_of(path, ledger.header)
-        results = read_results(study.design(scale, ledger.seeds), ledger)
-        verdicts = {each.claim: each for each in study.verdicts(results)}
+        try:
+            with guarded_read(path):
+                results = read_results(study.design(scale, ledger.seeds), ledger)
+                verdicts = {each.claim: each for each in study.verdicts(results)}
+        except UserError as error:
+            refused.append(str(error))
+            continue
         seed_count = len(results.design.seeds)
         scales[study.name][scale] = JudgedScale(path, seed_count, verdicts, results)
-    return [
+    studies = [
         JudgedStudy(study, _claims(study), scales[name])
         for name, study in registered_studies().items()
     ]
+    return studies, refused
 
 
 def _claims(study: Study) -> list[Claim]:

@@ -8,9 +8,9 @@ up: each contributes the runs of its own seeds.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -22,10 +22,12 @@ from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
 from zerolab.store.checks import damaged_file_error, guarded_read
 from zerolab.store.parquet import read_table, write_table
 from zerolab.store.state import Environment
+from zerolab.studies.looks import TakenLook, check_looks
 from zerolab.studies.seeds import check_seeds
 from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
+_MOST_BYTES = 1 << 26
 _MOST_GAMES = 1_000_000  # of a pair of players with each colour
 SCHEMA = 1
 KIND = "study ledger"
@@ -102,8 +104,10 @@ class Ledger:
     seeds: Sequence[int]
     """Planned seeds, in ascending order; empty for a study without runs."""
     rows: Sequence[LedgerRow]
-    looks: Sequence[Sequence[int]] = ()
-    """Seeds of each look at the claims; each look includes the seeds of earlier ones."""
+    planned_count: int
+    """Number of seeds at the last look: those of the study, unless more were chosen."""
+    looks: Sequence[TakenLook] = ()
+    """Looks at the claims so far."""
 
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
@@ -118,7 +122,8 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
     }
     header = {
         "kind": KIND, "schema": SCHEMA, **ledger.header._asdict(),
-        "seeds": list(ledger.seeds), "looks": [list(seeds) for seeds in ledger.looks],
+        "seeds": list(ledger.seeds), "planned_count": ledger.planned_count,
+        "looks": [look._asdict() for look in ledger.looks],
     }  # fmt: skip
     write_table(path, pa.table(columns, schema=_COLUMNS), header)
 
@@ -126,33 +131,28 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger; raise UserError if the file is missing, damaged or of another kind."""
     header, table = read_table(
-        path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study", rows_at_once=1
-    )
+        path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study", rows_at_once=1,
+        max_bytes=_MOST_BYTES,
+    )  # fmt: skip
     with guarded_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
         seeds = check_seeds(header["seeds"])
-        looks = _check_looks(header["looks"], seeds)
+        looks = check_looks(header["looks"], seeds)
+        planned_count = int(header["planned_count"])
         rows = [_readable_row(path, values) for values in table.to_pylist()]
         if len({row.identity for row in rows}) < len(rows):
             raise ValueError("two rows describe the same result")
-    return Ledger(identified, seeds, rows, looks)
-
-
-def _check_looks(looks: Any, seeds: Sequence[int]) -> list[list[int]]:
-    """Return the looks of a file; raise ValueError unless each includes the one before."""
-    checked = [check_seeds(look) for look in looks]
-    for earlier, later in pairwise([[], *checked, seeds]):
-        if not set(earlier) <= set(later) or (earlier == later and later is not seeds):
-            raise ValueError("a look does not include the one before")
-    return checked
+    return Ledger(identified, seeds, rows, planned_count, looks)
 
 
 def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     """Return the rows of several ledgers as one.
 
-    The planned seeds add up. The last looks of all ledgers are one look; earlier looks, aligned
-    with it, are kept. Raises UserError if the ledgers belong to different studies, scales or
-    designs, if two of them contain the same run, or if games that belong to no seed differ.
+    The planned seeds add up. Ledgers without a look whose seeds complete those planned have one
+    look at all. Otherwise, the looks of the ledger with the most seeds in its last look are kept,
+    followed by a look at the last looks of all ledgers. Raises UserError if the ledgers belong to
+    different studies, scales or designs, if two of them contain the same run, or if games that
+    belong to no seed differ.
     """
     (first_path, first), *others = ledgers.items()
     merged = {row.identity: (first_path, row) for row in first.rows}
@@ -168,7 +168,11 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
                 merged[row.identity] = known_path, _joined(known, row, known_path, path)
     seeds = sorted({seed for ledger in ledgers.values() for seed in ledger.seeds})
     rows = [row for _, row in merged.values()]
-    return Ledger(first.header, seeds, rows, _merged_looks(list(ledgers.values())))
+    planned_count = max(len(seeds), *(ledger.planned_count for ledger in ledgers.values()))
+    looks = _merged_looks(list(ledgers.values()))
+    if seeds and not looks and len(seeds) == planned_count:
+        looks = [TakenLook(seeds, planned_count, [])]
+    return Ledger(first.header, seeds, rows, planned_count, looks)
 
 
 def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
@@ -193,14 +197,18 @@ def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) 
     return replace(one, scores=sorted(scores.values()))
 
 
-def _merged_looks(ledgers: Sequence[Ledger]) -> list[list[int]]:
-    """Return the union of the last looks, of the looks before them, and so on."""
-    count = max(len(ledger.looks) for ledger in ledgers)
-    unions: list[list[int]] = []
-    for back in range(count, 0, -1):
-        looks = [ledger.looks[-back] for ledger in ledgers if len(ledger.looks) >= back]
-        unions.append(sorted({seed for look in looks for seed in look}))
-    return unions
+def _merged_looks(ledgers: Sequence[Ledger]) -> list[TakenLook]:
+    """Return the looks of the largest ledger, followed by a look at the last looks of all."""
+    looked = [ledger for ledger in ledgers if ledger.looks]
+    if not looked:
+        return []
+    largest = max(looked, key=lambda ledger: len(ledger.looks[-1].seeds))
+    last = [ledger.looks[-1] for ledger in looked]
+    if len(last) == 1:
+        return list(largest.looks)
+    seeds = sorted({seed for look in last for seed in look.seeds})
+    planned_count = max(len(seeds), *(look.planned_count for look in last))
+    return [*largest.looks, TakenLook(seeds, planned_count, [look.share for look in last])]
 
 
 def _describe(header: LedgerHeader) -> str:
@@ -230,7 +238,7 @@ def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
     """Return a row of a file; raise an error of `UNREADABLE` or UserError if it is damaged."""
     if kind not in get_args(RowKind):
         raise ValueError(f"a row has the unknown kind {quoted(kind)}")
-    table = json.loads(details, parse_constant=_refuse_constant)
+    table = json.loads(details, parse_constant=_refuse_constant, parse_float=_finite)
     seed = table["seed"]
     return LedgerRow(
         cast("RowKind", kind), part, label, key,
@@ -241,6 +249,13 @@ def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
         [_score(*each) for each in table["scores"]],
         dict(table["numbers"]),
     )  # fmt: skip
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
 
 
 def _refuse_constant(name: str) -> float:

@@ -10,14 +10,71 @@ and the times of later looks need not be known.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.studies.seeds import check_seeds
+
 _POINTS = 801  # of the numerical integration between the boundaries
-_FARTHEST = 40.0  # no boundary is farther from 0
+_FARTHEST = 38.0  # no boundary is farther from 0
+_LEAST = 1e-300  # a smaller level has no boundary in floating point
+
+
+class TakenLook(NamedTuple):
+    """Look at the claims that has been taken."""
+
+    seeds: list[int]
+    """Seeds of all results seen, including those of earlier looks, in ascending order."""
+    planned_count: int
+    """Number of seeds that were planned at that time."""
+    spent_shares: list[float]
+    """If ledgers were merged, `share` of the last look of each; empty otherwise."""
+
+    @property
+    def share(self) -> float:
+        """Share of the planned seeds, in (0, 1]."""
+        return len(self.seeds) / self.planned_count
+
+
+def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
+    """Return the looks of a file; raise an error of `UNREADABLE` if they are impossible.
+
+    Each look includes the one before, and `seeds` includes all.
+    """
+    looks = [
+        TakenLook(
+            check_seeds(table["seeds"]),
+            int(table["planned_count"]),
+            [float(share) for share in table["spent_shares"]],
+        )
+        for table in tables
+    ]
+    for earlier, later in pairwise([[], *(look.seeds for look in looks)]):
+        if not set(earlier) < set(later):
+            raise ValueError("a look does not include the one before")
+    if looks and not set(looks[-1].seeds) <= set(seeds):
+        raise ValueError("a look includes seeds that are not planned")
+    shares = [share for look in looks for share in (look.share, *look.spent_shares)]
+    if not all(0.0 < share <= 1.0 for share in shares):
+        raise ValueError("a look has a share outside 0 to 1")
+    return looks
+
+
+def last_level(level: float, looks: Sequence[TakenLook]) -> float:
+    """Return the significance level of a two-sided test at the last of some looks.
+
+    At a look at merged ledgers, whatever the ledgers spent at their last looks is subtracted.
+    """
+    *_, last = looks
+    if last.spent_shares:
+        spent = sum(spent_level(level, share) for share in last.spent_shares)
+        return max(0.0, spent_level(level, last.share) - spent)
+    return nominal_levels(level, tuple(look.share for look in looks))[-1]
 
 
 @cache
@@ -85,7 +142,7 @@ def spent_level(level: float, fraction: float) -> float:
     """Return the part of a two-sided `level` that looks may spend up to a share of the data."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
-    return 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction)))
+    return max(_LEAST, 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction))))
 
 
 def _normal(x: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

@@ -22,12 +22,14 @@ from zerolab.store.state import Environment
 from zerolab.studies.claims import Look, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
+from zerolab.studies.looks import TakenLook
 from zerolab.studies.machines import (
     describe_machine,
     describe_this_machine,
     gpu_name,
     join_distinct,
 )
+from zerolab.studies.seeds import format_seeds
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
 
 STAGES = ("selfplay", "learn", "gate")
@@ -215,12 +217,13 @@ class Results:
     """Finished tournaments by group; a group is finished if it is for all seeds of the design."""
     computation_results: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Results of finished computations by title, such as ``part: label``."""
-    looks: Sequence[Sequence[int]] = ()
-    """Seeds of each look at the claims so far; each look includes the seeds of earlier ones."""
-    planned_seed_count: int = 0
-    """Number of seeds at the last planned look; 0 if the seeds of the design are one look."""
+    looks: Sequence[TakenLook] = ()
+    """Looks at the claims so far; empty if the seeds of the design are one look."""
+    planned_count: int = 0
+    """Number of seeds at the last look; 0 if the seeds of the design are all."""
     damage_messages: Sequence[str] = ()
-    """Messages about unreadable files, which do not count as finished."""
+    """Messages about unreadable files, which do not count as finished, and about seeds that are not
+    part of a look yet."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
@@ -261,6 +264,11 @@ class Results:
             messages.append(f"tournaments not finished: {', '.join(unplayed)}")
         return "; ".join(messages)
 
+    def missing_runs_message(self) -> str:
+        """Return a message about runs that are missing, or an empty string."""
+        missing = len(self.design.runs) - len(self.runs)
+        return f"{missing} of {len(self.design.runs)} runs are missing" if missing else ""
+
     @property
     def training_seconds(self) -> float:
         """Total training time of all distinct runs, in seconds."""
@@ -289,17 +297,21 @@ class Results:
         part is tested.
         """
         if not self.looks:
-            look = Look((1.0,), len(self.design.seeds), self.training_seconds / 3600)
+            look = Look((), len(self.design.seeds), self.training_seconds / 3600)
             unfinished = self.unfinished_message()
+            if not unfinished and len(self.design.seeds) < self.planned_count:
+                unfinished = f"{len(self.design.seeds)} of {self.planned_count} planned seeds"
             if unfinished and self.design.seeds:
-                look = look._replace(fractions=(), untested_note=unfinished)
+                look = look._replace(untested_note=unfinished)
             return judge_claims(statistics(self), look)
-        planned = max(self.planned_seed_count, len(self.looks[-1]))
         verdicts: list[Verdict] = []
-        for number, seeds in enumerate(self.looks, start=1):
-            part = self if len(seeds) == planned else self.of_seeds(seeds)
-            fractions = tuple(len(each) / planned for each in self.looks[:number])
-            look = Look(fractions, len(seeds), part.training_seconds / 3600)
+        for number, taken in enumerate(self.looks, start=1):
+            is_whole = taken.seeds == self.design.seeds
+            part = self if is_whole else self.of_seeds(taken.seeds)
+            look = Look(
+                tuple(self.looks[:number]), len(taken.seeds), part.training_seconds / 3600,
+                part.missing_runs_message(),
+            )  # fmt: skip
             verdicts = judge_claims(statistics(part), look, verdicts)
         return verdicts
 
@@ -310,9 +322,11 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     After the first look, the results are those of the latest look: nothing is seen in between.
     Raises UserError if a run of the ledger has other settings than planned.
     """
-    looks, planned_count = ledger.looks, len(ledger.seeds)
-    if looks and len(looks[-1]) < planned_count:
-        design = design.of_seeds(looks[-1])
+    messages = []
+    if ledger.looks and ledger.looks[-1].seeds != list(ledger.seeds):
+        design = design.of_seeds(ledger.looks[-1].seeds)
+        unseen = sorted(set(ledger.seeds) - set(ledger.looks[-1].seeds))
+        messages.append(f"seeds {format_seeds(unseen)}, which wait for their look")
     rows = {row.identity: row for row in ledger.rows}
     runs = [
         _trained_run(planned, row)
@@ -330,7 +344,10 @@ def read_results(design: Design, ledger: Ledger) -> Results:
         and row.key == planned.key
     }
     played = _finished_groups(design, scores)
-    return Results(ledger.header.scale, design, runs, played, computed, looks, planned_count)
+    return Results(
+        ledger.header.scale, design, runs, played, computed, ledger.looks, ledger.planned_count,
+        messages,
+    )  # fmt: skip
 
 
 def _finished_groups(
@@ -349,8 +366,8 @@ def _finished_groups(
 
 def _is_played(planned: PlannedTournament, scores: Sequence[PairScore]) -> bool:
     """Return whether all pairs of players of a tournament have scores."""
-    pairs = {(score.player, score.opponent) for score in scores}
-    return pairs >= set(permutations(planned.players, 2))
+    pairs = sorted((score.player, score.opponent) for score in scores)
+    return pairs == sorted(permutations(planned.players, 2))
 
 
 def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:

@@ -67,13 +67,25 @@ class Study(ABC):
         """Return the planned seeds."""
         return list(range(FIRST_SEED, FIRST_SEED + self.seed_count(scale)))
 
+    def planned_count(self, scale: Scale, seeds: Sequence[int]) -> int:
+        """Return the number of seeds at the last look at a study with the given seeds.
+
+        Some of the study's own seeds are only a part, for which the others are still missing.
+        """
+        own = set(self.planned_seeds(scale))
+        return len(own | set(seeds)) if own & set(seeds) else len(seeds)
+
     def planned_design(self, scale: Scale) -> Design:
         """Return the design for all planned seeds."""
         return self.design(scale, self.planned_seeds(scale))
 
     def design_digest(self, scale: Scale) -> str:
-        """Return a digest of the design for a single seed, so that it does not depend on seeds."""
-        return self.design(scale, [FIRST_SEED]).digest
+        """Return a digest of the design for a single seed, so that it does not depend on seeds.
+
+        It includes the version of the measurements.
+        """
+        digest = self.design(scale, [FIRST_SEED]).digest
+        return f"{digest}-{self.measurement_version}" if self.measurement_version else digest
 
     def scale_of(self, path: Path, header: LedgerHeader) -> Scale:
         """Return the scale of a ledger, read from `path`.

@@ -33,6 +33,7 @@ from zerolab.studies.design import (
     PlannedTournament,
     run_key,
 )
+from zerolab.studies.looks import TakenLook, check_looks
 from zerolab.studies.seeds import check_seeds, format_seeds
 from zerolab.studies.study import LEDGER, REPORT_FOLDER
 from zerolab.training.configure import saved_settings
@@ -209,19 +210,22 @@ class StudyFolder:
     def _looks_path(self) -> Path:
         return self.path / "looks.json"
 
-    def read_looks(self) -> list[list[int]]:
-        """Return the seeds of each look at the claims so far; a damaged file raises UserError."""
+    def read_looks(self, seeds: Sequence[int]) -> list[TakenLook]:
+        """Return the looks at the claims of a study with some planned seeds.
+
+        Raises UserError if the file is damaged.
+        """
         if not self._looks_path.exists():
             return []
         content = read_bytes(self._looks_path, _LARGEST)
         with guarded_read(self._looks_path):
             table = json.loads(content)
             check_schema_version(self._looks_path, table["schema_version"], SCHEMA)
-            return [[int(seed) for seed in seeds] for seeds in table["looks"]]
+            return check_looks(table["looks"], seeds)
 
-    def save_looks(self, looks: Sequence[Sequence[int]]) -> None:
-        """Store the seeds of each look at the claims."""
-        table = {"schema_version": SCHEMA, "looks": [list(seeds) for seeds in looks]}
+    def save_looks(self, looks: Sequence[TakenLook]) -> None:
+        """Store the looks at the claims."""
+        table = {"schema_version": SCHEMA, "looks": [look._asdict() for look in looks]}
         write_text(self._looks_path, json.dumps(table) + "\n")
 
     @property

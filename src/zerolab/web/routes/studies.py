@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import shlex
 import threading
@@ -205,17 +206,19 @@ class _FindingsCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pages: dict[Path, tuple[list[tuple[Path, int]], str]] = {}
+        self._pages: dict[Path, tuple[list[tuple[Path, str]], str]] = {}
 
     def page(self, folder: Path) -> str:
         """Return the page of the ledgers in the folder of studies."""
         with self._lock:
-            paths = sorted(folder.glob(f"*/{LEDGER}"))
-            state = [(path, path.stat().st_mtime_ns) for path in paths]
+            paths = [path for path in sorted(folder.glob(f"*/{LEDGER}")) if path.is_file()]
+            # Each report writes the ledger again, mostly with the same content.
+            state = [(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
             known, page = self._pages.get(folder, ([], ""))
             if not page or known != state:
                 ledgers, refused = read_ledgers(folder)
-                document = findings_document(judge_studies(ledgers), _report_link, refused)
+                judged, unfit = judge_studies(ledgers)
+                document = findings_document(judged, _report_link, [*refused, *unfit])
                 page = html_page(document, {})
                 self._pages[folder] = state, page
             return page
