@@ -175,7 +175,7 @@ def test_status_of_new_study_counts_all_games(capsys):
 def test_report_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     Path("letter").write_text("mine")
     header = LedgerHeader("loss-functions", "smoke", "of another version")
-    write_ledger(Path("loss"), Ledger(header, [100], []))
+    write_ledger(Path("loss"), Ledger(header, [100], [], 1))
     assert main(["report", *arguments]) == 2
     printed = capsys.readouterr().err
     assert expected in printed
@@ -187,7 +187,7 @@ def test_report_mistakes_print_one_line_and_exit_with_2(arguments, expected, cap
 def test_report_from_an_empty_ledger_has_no_data(capsys):
     study = registered_studies()["loss-functions"]
     header = LedgerHeader(study.name, "smoke", study.design_digest("smoke"))
-    write_ledger(Path("empty"), Ledger(header, [100], []))
+    write_ledger(Path("empty"), Ledger(header, [100], [], 1))
     assert main(["report", study.name, "--ledger", "empty", "--output", "out", "--json"]) == 0
     claims = json.loads(capsys.readouterr().out)["claims"]
     assert {each["verdict"] for each in claims} == {"no data"}
