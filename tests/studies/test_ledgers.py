@@ -26,7 +26,7 @@ from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
 from zerolab.studies.looks import TakenLook
-from zerolab.studies.results import provenance, read_results
+from zerolab.studies.results import provenance, read_results, with_only_look
 
 CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
 
@@ -103,8 +103,10 @@ def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
     """The runs are copies of the same files, so that even their times are equal."""
     merged = merge_ledgers({path: read_ledger(path) for path in (folders["one"], folders["two"])})
     whole = read_ledger(folders["all"])
-    look = TakenLook([100, 101, 102], 3, [])
-    assert (merged.seeds, merged.looks) == ([100, 101, 102], [look])
+    assert (merged.seeds, merged.looks) == ([100, 101, 102], [])
+    results = read_results(STUDY.design("smoke", merged.seeds), merged)
+    merged = with_only_look(merged, results)
+    assert merged.looks == [TakenLook([100, 101, 102], 3, [])]
     assert page(merged) == page(whole)
     write_ledger(tmp_path / "merged.parquet", merged)
     assert (tmp_path / "merged.parquet").read_bytes() == folders["all"].read_bytes()

@@ -310,7 +310,7 @@ def _report_from_ledgers(
     """Write the report on the results in one or more ledgers, and their sum."""
     from zerolab.store.checks import guarded_read
     from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
-    from zerolab.studies.results import read_results
+    from zerolab.studies.results import read_results, with_only_look
 
     if output is None:
         raise UserError("--ledger needs --output: expected a folder for the report")
@@ -324,4 +324,4 @@ def _report_from_ledgers(
         results = read_results(design, ledger)
         document = study.document(results)
     _show_document(document, results, output, json)
-    write_ledger(output / LEDGER, ledger)
+    write_ledger(output / LEDGER, with_only_look(ledger, results))

@@ -148,8 +148,7 @@ def read_ledger(path: Path) -> Ledger:
 def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     """Return the rows of several ledgers as one.
 
-    The planned seeds add up. Ledgers without a look whose seeds complete those planned have one
-    look at all. Otherwise, the looks of the ledger with the most seeds in its last look are kept,
+    The planned seeds add up. The looks of the ledger with the most seeds in its last look are kept,
     followed by a look at the last looks of all ledgers. Raises UserError if the ledgers belong to
     different studies, scales or designs, if two of them contain the same run, or if games that
     belong to no seed differ.
@@ -169,10 +168,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     seeds = sorted({seed for ledger in ledgers.values() for seed in ledger.seeds})
     rows = [row for _, row in merged.values()]
     planned_count = max(len(seeds), *(ledger.planned_count for ledger in ledgers.values()))
-    looks = _merged_looks(list(ledgers.values()))
-    if seeds and not looks and len(seeds) == planned_count:
-        looks = [TakenLook(seeds, planned_count, [])]
-    return Ledger(first.header, seeds, rows, planned_count, looks)
+    return Ledger(first.header, seeds, rows, planned_count, _merged_looks(list(ledgers.values())))
 
 
 def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:

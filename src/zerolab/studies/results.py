@@ -350,6 +350,15 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     )  # fmt: skip
 
 
+def with_only_look(ledger: Ledger, results: Results) -> Ledger:
+    """Return a ledger with a look at all seeds if its results are finished and have no look."""
+    seeds = list(ledger.seeds)
+    is_finished = seeds and not results.unfinished_message() and len(seeds) == ledger.planned_count
+    if ledger.looks or not is_finished:
+        return ledger
+    return replace(ledger, looks=[TakenLook(seeds, ledger.planned_count, [])])
+
+
 def _finished_groups(
     design: Design, scores: Mapping[str, Sequence[PairScore]]
 ) -> dict[str, PlayedTournament]:
