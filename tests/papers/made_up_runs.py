@@ -9,7 +9,8 @@ import numpy as np
 from zerolab.ratings.bayes import Rating, RatingModel, Ratings
 from zerolab.report.interval import Z95, Interval
 from zerolab.studies.claims import judge_claims
-from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.finished_work import PlayedTournament, TrainedRun
+from zerolab.studies.results import Results
 from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
 
 

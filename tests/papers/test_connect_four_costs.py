@@ -22,7 +22,8 @@ from zerolab.report.document import Picture
 from zerolab.report.table import Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import SCALES
 from zerolab.training.move_times import move_kind

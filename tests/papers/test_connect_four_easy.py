@@ -20,7 +20,8 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies import collect
 from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Design, PlannedRun
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.records import AccuracyRecord

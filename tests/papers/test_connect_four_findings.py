@@ -19,7 +19,8 @@ from zerolab.papers.connect_four.variants import TRAINING
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
 GAMES = 1000

@@ -24,7 +24,8 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Design, PlannedRun
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.seeds import FIRST_SEED
 from zerolab.training.configure import resolve_settings
 from zerolab.training.league import reconstruct_league

@@ -19,7 +19,8 @@ from zerolab.rules.rules import ONGOING
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.collect import FinishedRun
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import registered_studies
 from zerolab.training.records import AccuracyRecord, SelfPlayRecord

@@ -47,7 +47,7 @@ class Others(Gains):
     """Another method, of which nothing has been measured."""
 
     name = "others"
-    claims = (FIRST,)
+    claims = (FIRST, replace(SECOND, source="zerolab, on [Paper]"))
 
 
 STUDIES = Registry("study")
@@ -92,7 +92,10 @@ def test_verdicts_at_two_scales(tmp_path):
     assert words == {"mini": ["holds", "does not hold"], "small": ["equal", "does not hold"]}
     page = findings.findings_document([gains, others], lambda path, name: "")
     text = markdown_page(page)
-    assert "3 findings, of which 2 are primary. Verdicts on the primary ones: holds 0," in text
+    assert (
+        "3 published findings, of which 2 are primary. Verdicts on the primary ones: holds 0,"
+    ) in text
+    assert "source zerolab, 1 in all" in text
     assert "not measured yet" in text
     assert html_page(page, {}).count("equal within 1<") == 1
 

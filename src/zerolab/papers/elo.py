@@ -16,7 +16,8 @@ from zerolab.report.table import Column, Table
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
-from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.finished_work import PlayedTournament, TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     BootstrapEstimate,
     StudentEstimate,

@@ -28,7 +28,8 @@ class Claim:
     text: str
     """Finding in one sentence."""
     source: str
-    """Source of the finding, such as ``[Wang2020b, Fig. 5.1]``."""
+    """Source of the finding, such as ``[Wang2020b, Fig. 5.1]``; for a question of our own,
+    ``zerolab``, followed by a comma and the publication it is about, if any."""
     statistic: str
     """Description of the statistic, with its runs and its unit."""
     threshold: float
@@ -51,6 +52,11 @@ class Claim:
     def is_primary(self) -> bool:
         """True if the claim is tested first."""
         return not self.opened_by
+
+    @property
+    def is_published(self) -> bool:
+        """True if the finding is published, False if the question is our own."""
+        return not self.source.startswith("zerolab")
 
     @property
     def claimed(self) -> str:

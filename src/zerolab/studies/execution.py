@@ -171,8 +171,9 @@ class StudyExecution:
 
         A part of the planned seeds has no look by itself.
         """
-        is_unfinished = Scheduler(self.folder, self.design).progress().is_unfinished
-        if not is_unfinished and len(self.seeds) == self._planned_count:
+        if self._was_seen(self.seeds) or len(self.seeds) < self._planned_count:
+            return
+        if not Scheduler(self.folder, self.design).progress().is_unfinished:
             self._record_look(self.seeds)
 
     def _perform(
@@ -184,9 +185,14 @@ class StudyExecution:
 
     def _record_look(self, seeds: Sequence[int]) -> None:
         looks = self.folder.read_looks(self.seeds)
-        if seeds and not any(set(seeds) <= set(look.seeds) for look in looks):
+        if not self._was_seen(seeds):
             taken = TakenLook(list(seeds), self._planned_count, [])
             self.folder.save_looks([*looks, taken])
+
+    def _was_seen(self, seeds: Sequence[int]) -> bool:
+        """Return whether a look included some seeds; true without seeds."""
+        looks = self.folder.read_looks(self.seeds)
+        return not seeds or any(set(seeds) <= set(look.seeds) for look in looks)
 
     @property
     def _planned_count(self) -> int:

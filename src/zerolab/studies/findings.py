@@ -140,7 +140,10 @@ def findings_document(
         "What survives of the published findings",
         "Findings are stated as their authors did, in our words, with the statistic that tests"
         " them. A verdict is about runs of the size named by its scale, which is smaller than"
-        " published except at the scale paper.",
+        " published except at the scale paper. Primary findings are tested first, the others of"
+        " a study only if the primary one that they depend on is decided. p-values are corrected"
+        " for the number of findings tested together, so an interval can lie beyond the threshold"
+        " of a finding that is undecided.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -155,33 +158,34 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
 
 
 def _summary(studies: Iterable[JudgedStudy]) -> str:
-    """Return the number of primary claims by verdict, at the largest scale of each study."""
-    primary: list[Word] = [
-        each.largest.verdicts[claim].word if each.largest else "no data"
+    """Return the number of primary findings by verdict, at the largest scale of each study."""
+    words: list[tuple[Claim, Word]] = [
+        (claim, each.largest.verdicts[claim].word if each.largest else "no data")
         for each in studies
         for claim in each.claims
-        if claim.is_primary
     ]
-    total = sum(len(each.claims) for each in studies)
-    counts = Counter(primary)
+    published = [(claim, word) for claim, word in words if claim.is_published]
+    counts = Counter(word for claim, word in published if claim.is_primary)
     parts = ", ".join(f"{title} {counts[word]}" for word, title in _COUNTED.items())
+    ours = len(words) - len(published)
     return (
-        f"{total} findings, of which {len(primary)} are primary. Verdicts on the primary ones:"
-        f" {parts}."
+        f"{len(published)} published findings, of which {counts.total()} are primary. Verdicts on"
+        f" the primary ones: {parts}. Further rows with the source zerolab, {ours} in all, are"
+        " questions of our own."
     )
 
 
 def memorable_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
     """Return a sentence for each of the ten strongest verdicts.
 
-    The studies take turns. Within a study, primary claims come first, then findings that were not
-    confirmed, then small p-values.
+    Only published findings count. The studies take turns. Within a study, primary claims come
+    first, then findings that were not confirmed, then small p-values.
     """
     by_study = [
         [
             _sentence(verdict, each, scale)
             for verdict in sorted(each.verdicts.values(), key=_order)
-            if verdict.is_decided
+            if verdict.is_decided and verdict.claim.is_published
         ]
         for study in studies
         for scale, each in study.scales.items()
@@ -231,7 +235,7 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[
     for each in judged.scales.values():
         verdict = each.verdicts[claim]
         target = link(each.ledger_path, claim.figure) or link(each.ledger_path, "")
-        title = verdict.title if verdict.estimate else f"{verdict.title}: {verdict.note}"
+        title = f"{verdict.title}: {verdict.note}" if verdict.note else verdict.title
         cells += [Link(title, target), verdict.estimate, verdict.power, each.seed_count]
     return cells or ["not measured yet"]
 

@@ -48,7 +48,7 @@ from zerolab.papers.connect_four.variants import (
     TREES,
     VARIANTS,
 )
-from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, Interval
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
@@ -57,7 +57,7 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import estimate_smallest
-from zerolab.studies.results import Results, provenance
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (
     ClaimEstimate,
     StudentEstimate,
@@ -131,8 +131,7 @@ def efficiency_report(results: Results) -> Document:
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
     easy_accuracies = solved_positions.easy_accuracies(results)
     blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(results.judge(efficiency_statistics)),
+        *finding_blocks(results, results.judge(efficiency_statistics)),
         *solved_positions.supervised_blocks(results),
         *training_blocks(results, runs),
         *growth_drops.growth_blocks(results),

@@ -23,7 +23,8 @@ from zerolab.core.processes import pinned_to_one_core
 from zerolab.papers.connect_four.variants import TRAINING, VARIANTS
 from zerolab.store.checks import hex_digest
 from zerolab.studies.design import PlannedComputation, PlannedRun
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     ROUNDS,

@@ -67,7 +67,7 @@ SERVICE_CLAIM = _at_equal_cost(
 GROWING_CLAIM = _compared(
     _EQUAL_COST.replace("(the lowest", "(a quarter of the lowest"),
     "growing-is-cheaper-at-first",
-    "A network that grows during the run is more efficient than the extended version at low cost.",
+    "A network that grows during the run is more efficient than the extended version.",
     "[Clausen2021, Fig. 11]",
     ("growing", EXTENDED),
 )
@@ -78,10 +78,10 @@ LEAGUE_CLAIM = _at_equal_cost(
     (LEAGUE_BY_RESULTS, EXTENDED),
     "not above",
 )
-FEATURES_CLAIM = _at_equal_cost(
+FEATURES_CLAIM = _compared(
+    f"{_EQUAL_COST}; training the small network is not counted",
     "features-do-not-help",
-    "In self-play, auxiliary features of a small network do not improve on the extended version,"
-    " even if training the small network is not counted.",
+    "In self-play, auxiliary features of a small network do not improve on the extended version.",
     "[Clausen2021, section 4.2, Fig. 10]",
     (FEATURES, EXTENDED),
     "not above",
@@ -89,15 +89,15 @@ FEATURES_CLAIM = _at_equal_cost(
 
 _PEAK_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
     ("extended-peaks-higher", "The extended version ends at a higher accuracy than the"
-     " baseline.", "[Clausen2021, Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
+     " baseline.", "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
     ("service-peaks-as-high", "A service that searches each position once ends at no lower"
-     " accuracy than the extended version.", "[Clausen2021, Fig. 8]", ("service", EXTENDED),
-     "not below", SERVICE_CLAIM),
+     " accuracy than the extended version.", "[Clausen2021, curve in Fig. 8]",
+     ("service", EXTENDED), "not below", SERVICE_CLAIM),
     ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the"
-     " extended version.", "[Clausen2021, Fig. 11]", ("growing", EXTENDED), "below",
+     " extended version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below",
      GROWING_CLAIM),
     ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of"
-     " the extended version.", "[Clausen2021, Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
+     " the extended version.", "[Clausen2021, curve in Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
      "below", LEAGUE_CLAIM),
     ("features-peak-lower", "Regularising a large network with a small one reduces the final"
      " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below",
@@ -123,7 +123,7 @@ _INGREDIENTS: Mapping[str, tuple[str, str, str, Direction]] = {
         "[Clausen2021, section 3.3, Fig. 4]", "not below",
     ),
     "no-reply": (
-        "reply-helps", "Predicting the opponent's reply has a small advantage.",
+        "reply-helps", "Predicting the opponent's reply has a small advantage, at times.",
         "[Clausen2021, section 3.3, Fig. 5]", "above",
     ),
     "no-squeeze-excite": (
@@ -143,7 +143,7 @@ ABLATIONS: Mapping[str, Claim] = {
 
 WEIGHT_CLAIM = Claim(
     "merging-weight-0.8-best",
-    "Of the weights 0.2, 0.5 and 0.8 of the newer of two equal positions, 0.8 is best.",
+    "Of the weights 0.2, 0.5 and 0.8 of the newer of two equal positions, 0.8 is the best choice.",
     "[Clausen2021, Fig. 1]",
     "extended (0.8) minus the better of"
     f" {' and '.join(VARIANTS[name].title for name in LIGHT_MERGING)}: {_EQUAL_COST}",

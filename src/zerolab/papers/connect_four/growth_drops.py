@@ -11,7 +11,8 @@ from zerolab.report.document import Block
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
 from zerolab.training.records import AccuracyRecord
 

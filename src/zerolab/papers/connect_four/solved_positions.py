@@ -20,7 +20,8 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.collect import FinishedRun
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference, plot_sample
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 

@@ -25,7 +25,7 @@ from zerolab.papers.hyperparameters.regression import (
     regression_blocks,
     run_spread,
 )
-from zerolab.report.claims import ClaimTable, Verdict
+from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.table import Table
@@ -37,7 +37,8 @@ from zerolab.report.xy_plots import (
     draw_point_map,
     draw_scatter,
 )
-from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
 if TYPE_CHECKING:
@@ -218,15 +219,8 @@ def correlation_verdicts(results: Results) -> list[Verdict]:
 def correlation_report(results: Results) -> Document:
     """Return the report on all finished work."""
     grid = read_grid(results)
-    unfinished_message = results.unfinished_message()
     blocks: list[Block] = [
-        *(
-            [Paragraph(f"The study is not finished: {unfinished_message}.")]
-            if unfinished_message
-            else []
-        ),
-        Heading("Findings"),
-        ClaimTable(correlation_verdicts(results)),
+        *finding_blocks(results, correlation_verdicts(results)),
     ]
     if grid.runs:
         blocks += [*regression_blocks(grid), *heat_map_blocks(grid), Paragraph(_spread_note(grid))]

@@ -16,8 +16,8 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
+from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
-from zerolab.studies.results import STAGES, TrainedRun
 from zerolab.studies.statistics import (
     LEVEL,
     BootstrapEstimate,

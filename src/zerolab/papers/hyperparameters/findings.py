@@ -86,21 +86,24 @@ STABLE_CLAIM = Claim(
     TIME_CLAIM.key,
 )
 _LOSSES: Sequence[tuple[str, str, Direction, str]] = (
-    ("E", "With more games per iteration, the training loss goes down in the end.", "below",
-     "Fig. 3(b)"),
+    ("E", "With more games per iteration, the training loss goes down in the end (but Table 4 names"
+     " the fewest games as best).", "below", "Fig. 3(b)"),
     ("T'", "A small step threshold T' ends with a lower training loss.", "above", "Fig. 3(c)"),
-    ("m", "More simulations end with a lower training loss.", "below", "Table 4"),
+    ("m", "The most simulations are best for the training loss (but according to the text, they end"
+     " level with half as many).", "below", "Table 4"),
     ("c", "More exploitation, a small c, leads to a smaller training loss.", "above", "Fig. 3(e)"),
     ("rs", "Training on the examples of a single iteration leads to the smallest training"
      " loss.", "above", "Fig. 3(f)"),
     ("ep", "The training loss decreases with the number of epochs.", "below", "Fig. 3(g)"),
-    ("bs", "The largest batches lead to the smallest training loss.", "below", "Fig. 3(h)"),
-    ("lr", "The smallest learning rate leads to the lowest training loss.", "above", "Fig. 3(i)"),
+    ("bs", "The largest batches lead to the smallest training loss, late in training.", "below",
+     "Fig. 3(h)"),
+    ("lr", "The smallest learning rate leads to the lowest training loss, late in training.",
+     "above", "Fig. 3(i)"),
     ("d", "Dropout makes no significant difference to the training loss.", "equal to", "Fig. 3(j)"),
     ("n", "The number of gate games makes no significant difference to the training loss.",
      "equal to", "Fig. 3(k)"),
-    ("u", "The gate threshold makes no significant difference to the training loss.",
-     "equal to", "Fig. 3(l)"),
+    ("u", "The gate threshold makes no significant difference to the training loss (but according"
+     " to the text on Fig. 3(l), 0.7 is too high).", "equal to", "Table 4"),
 )  # fmt: skip
 """Symbol, finding, direction of the effect and place in the section."""
 LOSS_CLAIMS = {each[0]: _loss_claim(*each) for each in _LOSSES}

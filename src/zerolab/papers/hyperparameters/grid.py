@@ -17,7 +17,8 @@ import numpy as np
 
 from zerolab.papers.elo import standard_error
 from zerolab.report.xy_plots import ScatterPoint
-from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.finished_work import PlayedTournament, TrainedRun
+from zerolab.studies.results import Results
 from zerolab.training.records import LearnRecord, SelfPlayRecord
 
 

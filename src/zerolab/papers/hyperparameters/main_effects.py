@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, PAIR, scaled_values
 from zerolab.studies.design import Level
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import StudentEstimate, linear_regression
 
 RunMeasure = Callable[[TrainedRun], float]

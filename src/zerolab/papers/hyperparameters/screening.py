@@ -14,12 +14,13 @@ from zerolab.papers.hyperparameters.main_effects import (
     screened_runs,
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, PAIR, SCREENING, scaled_values
-from zerolab.report.claims import ClaimTable, Verdict
+from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import P_VALUE_FORMAT, Cell
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.studies.results import STAGES, Results, TrainedRun, provenance
+from zerolab.studies.finished_work import STAGES, TrainedRun
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import StudentEstimate, holm
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
@@ -44,15 +45,8 @@ def screening_verdicts(results: Results) -> list[Verdict]:
 
 def screening_report(results: Results) -> Document:
     """Return the report on all finished work."""
-    unfinished_message = results.unfinished_message()
     blocks: list[Block] = [
-        *(
-            [Paragraph(f"The study is not finished: {unfinished_message}.")]
-            if unfinished_message
-            else []
-        ),
-        Heading("Findings"),
-        ClaimTable(screening_verdicts(results)),
+        *finding_blocks(results, screening_verdicts(results)),
     ]
     if results.runs:
         blocks += [*effect_blocks(results), Heading("All runs"), _runs_table(results)]

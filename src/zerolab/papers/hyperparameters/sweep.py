@@ -14,14 +14,15 @@ from zerolab.papers.hyperparameters.findings import effect_statistics
 from zerolab.papers.hyperparameters.main_effects import training_seconds
 from zerolab.papers.hyperparameters.study import DEFAULT
 from zerolab.papers.hyperparameters.sweep_runs import VALUE_NAMES, Sweep, SweepValue
-from zerolab.report.claims import ClaimTable, Verdict
+from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.results import STAGES, Results, TrainedRun, provenance
+from zerolab.studies.finished_work import STAGES, TrainedRun
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import SpreadComponents
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
@@ -173,15 +174,8 @@ def sweep_verdicts(results: Results) -> list[Verdict]:
 def sweep_report(results: Results) -> Document:
     """Return the report on all finished work."""
     sweep = Sweep(results)
-    unfinished_message = results.unfinished_message()
     blocks: list[Block] = [
-        *(
-            [Paragraph(f"The study is not finished: {unfinished_message}.")]
-            if unfinished_message
-            else []
-        ),
-        Heading("Findings"),
-        ClaimTable(sweep_verdicts(results)),
+        *finding_blocks(results, sweep_verdicts(results)),
         *importance_blocks(sweep),
         *best_value_blocks(sweep),
         *strength_blocks(sweep),

@@ -17,7 +17,8 @@ from zerolab.papers.hyperparameters.study import (
     scaled_values,
 )
 from zerolab.report.figures import RunSample
-from zerolab.studies.results import PlayedTournament, Results, TrainedRun
+from zerolab.studies.finished_work import PlayedTournament, TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import plot_sample
 
 RANDOM = "random"

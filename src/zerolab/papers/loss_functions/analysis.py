@@ -21,13 +21,12 @@ from zerolab.papers.loss_functions.findings import (
     part_title,
 )
 from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
-from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.results import Results, provenance
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import plot_sample
 from zerolab.studies.study import scale_caveats
 
@@ -39,8 +38,7 @@ def loss_report(results: Results) -> Document:
         " that learns slowly looks weak in short runs"
     )
     blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(results.judge(loss_statistics)),
+        *finding_blocks(results, results.judge(loss_statistics)),
         *_tournaments(results),
         *_training_elo(results),
         *_losses(results),

@@ -34,13 +34,12 @@ from zerolab.papers.published_bugs.study import (
     WINNER,
 )
 from zerolab.ratings.bayes import Rating
-from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
-from zerolab.studies.results import Results, provenance
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import difference_of_means, plot_sample
 from zerolab.studies.study import scale_caveats
 
@@ -65,8 +64,7 @@ def bug_report(results: Results) -> Document:
     """Return the report on all finished runs, tournaments and computations."""
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(results.judge(bug_statistics)),
+        *finding_blocks(results, results.judge(bug_statistics)),
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),

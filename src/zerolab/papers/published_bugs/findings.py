@@ -41,15 +41,18 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
 
 
 MIRROR_CLAIM = _interaction(
-    MIRROR, "value", "Unmirrored policies favour learning the value alone.", "[WangCode]"
+    MIRROR,
+    "value",
+    "Unmirrored policies favour learning the value alone.",
+    "zerolab, on [WangCode]",
 )
 WINNER_CLAIM = _interaction(
-    WINNER, "policy", "Absolute winners favour learning the policy alone.", "[AZG]"
+    WINNER, "policy", "Absolute winners favour learning the policy alone.", "zerolab, on [AZG]"
 )
 EASY_CLAIM = Claim(
     "absolute-winner-loss",
     "Absolute winners make the value loss less than half as large.",
-    "[Wang2020a]",
+    "zerolab, on [Wang2020a]",
     "value loss in the last epoch of runs that minimise the sum: with the bug divided by without",
     0.5,
     "below",
@@ -58,7 +61,7 @@ EASY_CLAIM = Claim(
 CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
     "Sharing the last run's network hides the spread between runs.",
-    "[WangCode]",
+    "zerolab, on [WangCode]",
     "standard deviation of Elo within a loss, pooled over losses, between copies of one network"
     " divided by that between runs with their own networks",
     1.0,
@@ -68,7 +71,7 @@ CLOSURE_CLAIM = Claim(
 LABEL_CLAIM = Claim(
     "labels-are-no-ceiling",
     "A perfect predictor scores less than 90 % on the defective labels.",
-    "[Clausen2021, Table 1]",
+    "zerolab, on [Clausen2021, Table 1]",
     "share of the distinct held-out positions of the first data set whose label is the true"
     " outcome",
     0.9,

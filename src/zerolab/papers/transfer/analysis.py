@@ -30,14 +30,14 @@ from zerolab.papers.transfer.measures import (
     seconds_until,
 )
 from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, TRANSFERRED
-from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.design import Level
-from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import mean_of
 from zerolab.studies.study import scale_caveats
 
@@ -312,8 +312,7 @@ def transfer_report(results: Results) -> Document:
     subject = "the benefit of transferring networks that are larger or were trained for longer"
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(results.judge(findings.transfer_statistics)),
+        *finding_blocks(results, results.judge(findings.transfer_statistics)),
         *learning_blocks(results),
         *strength_blocks(results),
         *similarity.similarity_blocks(results, trunks),

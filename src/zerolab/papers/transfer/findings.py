@@ -43,8 +43,8 @@ _ACCURACY = "strong accuracy of the policy on solved positions"
 
 EARLY = Claim(
     "helps-early",
-    "Transfer is hoped to improve training: a trunk from another game, trained further, makes"
-    " networks better in the early part of training.",
+    "Transfer is hoped to speed up training: a trunk from another game, trained further, makes"
+    " networks better early on.",
     "[Hongcharoen2018, section 1.1]",
     f"{_ACCURACY} in the first quarter of the iterations, fine-tuned minus from scratch, {_GAMES}",
     0.0,

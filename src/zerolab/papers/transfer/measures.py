@@ -24,7 +24,8 @@ from zerolab.papers.transfer.study import (
 from zerolab.ratings.bayes import Rating
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, Level
-from zerolab.studies.results import Results, TrainedRun
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import StudentEstimate, mean_of
 from zerolab.training.records import AccuracyRecord
 

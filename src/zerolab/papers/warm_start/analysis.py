@@ -25,13 +25,13 @@ from zerolab.papers.warm_start.study import (
     VARIANTS,
     WRORA,
 )
-from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.studies.results import Results, TrainedRun, provenance
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (
     difference_of_means,
     holm,
@@ -53,8 +53,7 @@ def warm_start_report(results: Results) -> Document:
         " covers a larger share of short runs"
     )
     blocks: list[Block] = [
-        Heading("Findings"),
-        ClaimTable(results.judge(warm_start_statistics)),
+        *finding_blocks(results, results.judge(warm_start_statistics)),
         *_strength(results),
         *_tests(results),
         *_iterations(results),

@@ -26,13 +26,14 @@ from zerolab.papers.warm_start.study import (
     RHEA,
     SINGLE_RHEA,
 )
-from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Z95
 from zerolab.report.table import Column, Table
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.finished_work import PairTotal, PlayedTournament
 from zerolab.studies.joint_estimates import estimate_smallest
-from zerolab.studies.results import PairTotal, PlayedTournament, Results, provenance
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate
 
 
@@ -54,10 +55,8 @@ class ComparedPair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks: list[Block] = [Heading("Findings"), ClaimTable(results.judge(table_statistics))]
-    if not results.tournaments:
-        blocks.append(Paragraph(f"No tournament is finished: {results.unfinished_message()}."))
-    else:
+    blocks = finding_blocks(results, results.judge(table_statistics))
+    if results.tournaments:
         blocks += [*_comparison(results), *_matrices(results), *_readings(results)]
         blocks += _rhea_settings(results)
     return Document(

@@ -1,0 +1,209 @@
+"""Finished runs and tournaments of a study, as a report sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import permutations
+from typing import Any, NamedTuple
+
+from zerolab.ratings.bayes import Rating, Ratings, rate_tallies
+from zerolab.ratings.results import MatchScore, tally_of_scores
+from zerolab.store.state import Environment
+from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
+from zerolab.studies.ledger import PairScore
+from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
+
+STAGES = ("selfplay", "learn", "gate")
+"""Stages whose times add up to the training time [Wang2020a, eq. 2]."""
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """Finished run with the records of its stages."""
+
+    planned: PlannedRun
+    records: Sequence[Record]
+    weights_digest: str = ""
+    """Digest of the final network."""
+    environments: Sequence[Environment] = ()
+    """Hardware and software of the training."""
+    measurements: Mapping[str, Any] = field(default_factory=dict)
+    """Further measurements for the report, see `Study.measure`."""
+
+    @property
+    def factors(self) -> Mapping[str, Level]:
+        """Levels that distinguish the run, including the seed."""
+        return self.planned.factors
+
+    @property
+    def seed(self) -> Level:
+        """Seed of the run."""
+        return self.factors["seed"]
+
+    def records_of(self, record_type: type[Record]) -> list[Any]:
+        """Return the records of one type, ordered by iteration."""
+        return [record for record in self.records if isinstance(record, record_type)]
+
+    @cached_property
+    def last_epoch_losses(self) -> list[dict[str, float]]:
+        """Losses by name in the last epoch of each iteration."""
+        return [record.loss for record in self.records_of(LearnRecord)]
+
+    @cached_property
+    def epoch_losses(self) -> list[list[dict[str, float]]]:
+        """Losses by name in each epoch of each iteration."""
+        return [record.epoch_losses or [record.loss] for record in self.records_of(LearnRecord)]
+
+    @cached_property
+    def training_elos(self) -> list[float]:
+        """Training Elo of the best network after each iteration; the untrained network has 0."""
+        return [record.elo for record in self.records_of(GateRecord)]
+
+    @cached_property
+    def seconds_by_stage(self) -> dict[str, float]:
+        """Seconds of self-play, learning and gates, by stage."""
+        totals = dict.fromkeys(STAGES, 0.0)
+        for record in self.records:
+            if record.stage in totals:
+                totals[record.stage] += record.wall_seconds
+        return totals
+
+    @property
+    def total_seconds(self) -> float:
+        """Total seconds of self-play, learning and gates."""
+        return sum(self.seconds_by_stage.values())
+
+    @property
+    def accepted_count(self) -> int:
+        """Number of candidates that became the best network."""
+        return sum(record.accepted for record in self.records_of(GateRecord))
+
+    @property
+    def position_count(self) -> int:
+        """Number of self-play positions."""
+        return sum(record.positions for record in self.records_of(SelfPlayRecord))
+
+
+@dataclass(frozen=True)
+class PlayedTournament:
+    """Finished tournament, or finished tournaments of several seeds."""
+
+    planned: Sequence[PlannedTournament]
+    """The tournament, or one tournament per seed."""
+    scores: Mapping[str, Sequence[PairScore]]
+    """Score of every player against every opponent, by key of the tournament."""
+
+    @cached_property
+    def ratings(self) -> dict[str, Ratings]:
+        """Bayesian Elo of all players, from distinct games, by key of the tournament."""
+        return {each.key: _rate(self.scores[each.key]) for each in self.planned}
+
+    @cached_property
+    def rating_by_player(self) -> dict[str, Rating]:
+        """Ratings of all networks by name; names include the seed."""
+        return {
+            rating.player: rating
+            for planned in self.planned
+            for rating in self.ratings[planned.key].players
+            if rating.player in planned.run_by_player
+        }
+
+    def agent_ratings(self, spec: str = "random") -> list[Rating]:
+        """Return the rating of an agent in each tournament."""
+        return [
+            next(each for each in ratings.players if each.player == spec)
+            for ratings in self.ratings.values()
+        ]
+
+    @cached_property
+    def run_by_player(self) -> dict[str, PlannedRun]:
+        """Run of each network by name."""
+        return {name: run for each in self.planned for name, run in each.run_by_player.items()}
+
+    @cached_property
+    def iteration_by_player(self) -> dict[str, int]:
+        """Iteration whose best network plays, by name; see `PlannedTournament`."""
+        return {
+            name: iteration
+            for each in self.planned
+            for name, iteration in each.iteration_by_player.items()
+        }
+
+    @cached_property
+    def _player_by_run(self) -> dict[tuple[str, str], str]:
+        """First player of each run, by part and label."""
+        players: dict[tuple[str, str], str] = {}
+        for name, run in self.run_by_player.items():
+            players.setdefault((run.part, run.label), name)
+        return players
+
+    def plays(self, run: TrainedRun) -> bool:
+        """Return whether a run plays in the tournament."""
+        return (run.planned.part, run.planned.label) in self._player_by_run
+
+    def final_rating(self, run: TrainedRun | PlannedRun) -> Rating:
+        """Return the rating of a run's final network; KeyError if the run does not play."""
+        planned = run.planned if isinstance(run, TrainedRun) else run
+        return self.rating_by_player[self._player_by_run[planned.part, planned.label]]
+
+    def elo_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
+        """Return the Elo of a run's final network above an agent in the same tournament."""
+        rating = self.final_rating(run)
+        for ratings in self.ratings.values():
+            by_player = {each.player: each for each in ratings.players}
+            if rating.player in by_player:
+                return rating.elo - by_player[spec].elo
+        raise KeyError(rating.player)
+
+    def pair(self, player: str, opponent: str) -> PairTotal:
+        """Return the score of a player against an opponent over both colours."""
+        (pair,) = (
+            each
+            for scores in self.scores.values()
+            for each in scores
+            if (each.player, each.opponent) == (player, opponent)
+        )
+        return PairTotal(
+            _sum(pair.first, pair.second), _sum(pair.distinct_first, pair.distinct_second)
+        )
+
+
+def _rate(scores: Sequence[PairScore]) -> Ratings:
+    distinct = {(each.player, each.opponent): each.distinct_first for each in scores}
+    played = {(each.player, each.opponent): each.first for each in scores}
+    return rate_tallies(tally_of_scores(distinct), tally_of_scores(played))
+
+
+class PairTotal(NamedTuple):
+    """Score of a player against an opponent."""
+
+    score: MatchScore
+    """Score over all games."""
+    distinct_score: MatchScore
+    """Score over distinct games."""
+
+
+def _sum(one: MatchScore, other: MatchScore) -> MatchScore:
+    return MatchScore(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def finished_groups(
+    design: Design, scores: Mapping[str, Sequence[PairScore]]
+) -> dict[str, PlayedTournament]:
+    """Return the tournaments of which all pairs of all seeds have scores, by group."""
+    groups: dict[str, list[PlannedTournament]] = {}
+    for planned in design.tournaments:
+        groups.setdefault(planned.group, []).append(planned)
+    return {
+        group: PlayedTournament(each, {planned.key: scores[planned.key] for planned in each})
+        for group, each in groups.items()
+        if all(_is_played(planned, scores.get(planned.key, ())) for planned in each)
+    }
+
+
+def _is_played(planned: PlannedTournament, scores: Sequence[PairScore]) -> bool:
+    """Return whether all pairs of players of a tournament have scores."""
+    pairs = sorted((score.player, score.opponent) for score in scores)
+    return pairs == sorted(permutations(planned.players, 2))
