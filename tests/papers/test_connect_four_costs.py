@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import design_of
 
 from zerolab.core.config import validate
-from zerolab.papers.connect_four import analysis
+from zerolab.papers.connect_four import accuracy_claims, analysis, findings
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
     MeasuredMoveTimes,
@@ -89,8 +89,9 @@ def made_up(monkeypatch):
             AccuracyPoint(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]
         ]
 
-    monkeypatch.setattr(analysis, "accuracy_points", accuracy_points)
-    monkeypatch.setattr(analysis, "measured_move_times", lambda results: MeasuredMoveTimes({}))
+    monkeypatch.setattr(accuracy_claims, "accuracy_points", accuracy_points)
+    for module in (accuracy_claims, analysis):
+        monkeypatch.setattr(module, "measured_move_times", lambda results: MeasuredMoveTimes({}))
     planned = [
         run
         for run in design_of(Connect4EfficiencyStudy, "mini").runs
@@ -99,28 +100,30 @@ def made_up(monkeypatch):
     return [TrainedRun(run, []) for run in planned], Design(planned)
 
 
-def test_claims_compare_variants_at_equal_cost_and_at_their_peaks(made_up):
+def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
-    found = analysis.training_statistics(results, analysis.measured_accuracy_points(results))
-    peaks = {claim.key: claim for claim in analysis.PEAKS}
+    found = accuracy_claims.training_statistics(
+        results, accuracy_claims.measured_accuracy_points(results)
+    )
+    ends = {claim.key: claim for claim in (*findings.PEAKS, *findings.ENDS)}
     expected = {
-        analysis.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
-        analysis.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
-        analysis.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
-        analysis.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
+        findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
+        findings.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
+        findings.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
+        findings.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
-        peaks["extended-peaks-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
-        peaks["growing-peaks-lower"]: at("growing", 10) - at("extended", 10),
-        peaks["league-peaks-lower"]: at("league", 10) - at("extended", 10),
+        ends["extended-ends-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
+        ends["growing-peaks-lower"]: at("growing", 10) - at("extended", 10),
+        ends["league-peaks-lower"]: at("league", 10) - at("extended", 10),
     }
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
     # The smaller lead of two weights counts.
     lead = at("extended", 10) - at("merging-0.5", 10)
-    assert found[analysis.WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
-    assert isinstance(found[analysis.SERVICE_CLAIM], MissingEstimate)
-    unfinished = analysis.training_statistics(Results("mini", design, every[1:], {}), {})
+    assert found[findings.WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
+    assert isinstance(found[findings.SERVICE_CLAIM], MissingEstimate)
+    unfinished = accuracy_claims.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
 
 
@@ -130,14 +133,15 @@ def test_unfinished_study_compares_runs_of_equal_seeds(made_up):
     missing = {("extended", 102), ("no-merging", 100), ("baseline", 101)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
     results = Results("mini", design, done, {})
-    runs = analysis.measured_accuracy_points(results)
+    runs = accuracy_claims.measured_accuracy_points(results)
     assert list(runs["extended"]) == [100, 101]
-    effect = analysis._difference(runs["extended"], runs["no-merging"])
-    assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-9)
+    effect = accuracy_claims.difference_at_equal_cost(runs, "extended", "no-merging")
+    assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-6)
     shown = {type(block) for block in analysis.training_blocks(results, runs)}
     assert {Picture, Table} <= shown
-    one, other = {0: RUN}, {1: RUN}
-    assert isinstance(analysis._difference(one, other), MissingEstimate)
+    apart = {"extended": {0: RUN}, "baseline": {1: RUN}}
+    unknown = accuracy_claims.difference_at_equal_cost(apart, "extended", "baseline")
+    assert unknown.p_value(1.0) == 1.0
 
 
 def test_networks_are_measured_once():

@@ -14,11 +14,15 @@ from zerolab.papers.connect_four import (
     growth_drops,
     solved_positions,
 )
+from zerolab.papers.connect_four.accuracy_claims import (
+    PointsByVariant,
+    difference_at_equal_cost,
+    measured_accuracy_points,
+    training_statistics,
+)
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
     TimedMoveKind,
-    accuracy_at_cost,
-    accuracy_points,
     cost_to_reach,
     measured_move_times,
     peak_accuracy,
@@ -26,14 +30,6 @@ from zerolab.papers.connect_four.costs import (
 )
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
-    EXTENDED_CLAIM,
-    FEATURES_CLAIM,
-    GROWING_CLAIM,
-    LEAGUE_CLAIM,
-    PEAKS,
-    SERVICE_CLAIM,
-    TREE_CLAIMS,
-    WEIGHT_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
     BASELINE,
@@ -41,7 +37,6 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     GROWING,
     LEAGUE,
-    LEAGUE_BY_RESULTS,
     LIGHT_MERGING,
     SMALL,
     TRAINING,
@@ -56,13 +51,10 @@ from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (
     ClaimEstimate,
-    StudentEstimate,
     mean_of,
-    paired_difference,
 )
 from zerolab.studies.study import scale_caveats
 
@@ -74,7 +66,6 @@ _LEVELS = (88, 90, 91)
 """Strong accuracies, in percent, at which [Clausen2021] compares costs."""
 _LOWER_LEVELS = (50, 60, 70, 80)
 """Lower accuracies, in percent, which shorter runs reach."""
-_SMALL_SHARE = 0.25
 _POINTS = 40  # per curve over cost
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -93,22 +84,6 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
 }
 """Title and variants of each figure of accuracy against cost, by name of the figure."""
-
-_COMPARED: Mapping[Claim, tuple[str, str, float]] = {
-    EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
-    SERVICE_CLAIM: ("service", EXTENDED, 1.0),
-    GROWING_CLAIM: ("growing", EXTENDED, _SMALL_SHARE),
-    FEATURES_CLAIM: (FEATURES, EXTENDED, 1.0),
-    LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED, 1.0),
-    **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
-    **{claim: (name, "service", 1.0) for name, claim in TREE_CLAIMS.items()},
-}
-"""Pair of variants that each claim compares, and the share of their common cost to use."""
-
-PointsBySeed = Mapping[Cell, Sequence[AccuracyPoint]]
-"""Accuracy points of the finished runs of a variant, by seed."""
-PointsByVariant = Mapping[str, PointsBySeed]
-"""Accuracy points of finished runs, by variant and seed."""
 
 
 def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
@@ -146,89 +121,6 @@ def efficiency_report(results: Results) -> Document:
         blocks,
         provenance(results),
     )
-
-
-def training_statistics(
-    results: Results, runs: PointsByVariant
-) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistic of each claim about training, or the reason why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
-        claims = (*_COMPARED, *PEAKS, WEIGHT_CLAIM)
-        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
-    compared = {
-        claim: _not_studied(runs, one, other) or _difference(runs[one], runs[other], share)
-        for claim, (one, other, share) in _COMPARED.items()
-    }
-    peaks = {
-        claim: _not_studied(runs, *pair) or _paired(*(_peaks(runs[name]) for name in pair))
-        for claim, pair in PEAKS.items()
-    }
-    return {**compared, **peaks, WEIGHT_CLAIM: _lead_over_lighter_merging(runs)}
-
-
-def _lead_over_lighter_merging(runs: PointsByVariant) -> ClaimEstimate | MissingEstimate:
-    """Return the smallest lead of the published weight over the others."""
-    if missing := _not_studied(runs, EXTENDED, *LIGHT_MERGING):
-        return missing
-    leads = []
-    for name in LIGHT_MERGING:
-        lead = _difference(runs[EXTENDED], runs[name])
-        if isinstance(lead, MissingEstimate):
-            return lead
-        leads.append(lead)
-    return estimate_smallest(leads)
-
-
-def _not_studied(runs: PointsByVariant, *names: str) -> MissingEstimate | None:
-    absent = (VARIANTS[name].title for name in names if name not in runs)
-    return next(
-        (MissingEstimate(f"{title} is not studied at this scale") for title in absent), None
-    )
-
-
-def measured_accuracy_points(results: Results) -> dict[str, PointsBySeed]:
-    """Return the accuracy points of all finished runs, or nothing before moves are timed."""
-    times = measured_move_times(results)
-    if times is None:
-        return {}
-    return {
-        name: {run.factors["seed"]: accuracy_points(run, times) for run in runs}
-        for name in VARIANTS
-        if (runs := results.runs_where(TRAINING, variant=name))
-    }
-
-
-def _difference(
-    one: PointsBySeed, other: PointsBySeed, share: float = 1.0
-) -> StudentEstimate | MissingEstimate:
-    """Return the accuracy of `one` minus that of `other` at equal cost, paired by seed.
-
-    The cost is `share` times the total cost of the cheapest run.
-    """
-    cost = share * min(run[-1].cost for run in (*one.values(), *other.values()))
-    return _paired(
-        *(
-            {seed: accuracy_at_cost(run, cost) for seed, run in runs.items()}
-            for runs in (one, other)
-        )
-    )
-
-
-def _peaks(runs: PointsBySeed) -> dict[Cell, float | None]:
-    return {seed: peak_accuracy(run) for seed, run in runs.items()}
-
-
-def _paired(
-    first: Mapping[Cell, float | None], second: Mapping[Cell, float | None]
-) -> StudentEstimate | MissingEstimate:
-    """Return the mean difference over the seeds that both have."""
-    pairs = [(first[seed], second[seed]) for seed in first if seed in second]
-    measured = [(one, other) for one, other in pairs if one is not None and other is not None]
-    if not pairs:
-        return MissingEstimate("no seed is finished for both variants")
-    if len(measured) < len(pairs):
-        return MissingEstimate("the first measurement comes too late in runs of this scale")
-    return paired_difference(*zip(*measured, strict=True))
 
 
 def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
@@ -277,7 +169,9 @@ def _curves(runs: PointsByVariant, title: str) -> Figure:
 
 def _effects(runs: PointsByVariant) -> Iterator[Block]:
     differences = {
-        VARIANTS[name].title.removeprefix("without "): _difference(runs[EXTENDED], runs[name])
+        VARIANTS[name].title.removeprefix("without "): difference_at_equal_cost(
+            runs, EXTENDED, name
+        )
         for name in ABLATIONS
         if name in runs and EXTENDED in runs
     }
@@ -296,7 +190,7 @@ def _effects(runs: PointsByVariant) -> Iterator[Block]:
                 threshold=0.0,
                 number_format="+.3f",
             ),
-            "Extended version minus the extended version without the ingredient, paired by seed.",
+            "Extended version minus the extended version without the ingredient.",
         )
 
 
@@ -310,7 +204,11 @@ def _costs(runs: PointsByVariant) -> Table:
         last = [run[-1] for run in by_seed.values()]
         row.append(mean_of([point.cost for point in last]).interval)
         row.append(mean_of([point.operations for point in last]).interval)
-        peaks = [100 * highest for highest in _peaks(by_seed).values() if highest is not None]
+        peaks = [
+            100 * highest
+            for points in by_seed.values()
+            if (highest := peak_accuracy(points)) is not None
+        ]
         row.append(mean_of(peaks).interval if peaks else None)
         row += [_cost_cell(list(by_seed.values()), level / 100) for level in levels]
         row += [published.hours_by_percent.get(level) if published else None for level in _LEVELS]

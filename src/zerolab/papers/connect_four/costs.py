@@ -92,6 +92,11 @@ def peak_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
     return max((point.strong_accuracy for point in _smoothed(points)), default=None)
 
 
+def final_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
+    """Return the accuracy at the end of a run, or None if its measurements start too late."""
+    return accuracy_at_cost(points, points[-1].cost)
+
+
 def _smoothed(points: Sequence[AccuracyPoint]) -> list[AccuracyPoint]:
     costs = np.linspace(0, points[-1].cost, _POINTS + 1)[1:].tolist()
     accuracies = ((cost, accuracy_at_cost(points, cost)) for cost in costs)

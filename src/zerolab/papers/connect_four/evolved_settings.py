@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zerolab.agents.agent import Agent
 from zerolab.agents.kinds.run import agent_of_run
 from zerolab.agents.options import NetworkOptions, parse_search_options
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import read_positions
-from zerolab.papers.connect_four.findings import EVOLVED_CLAIM
+from zerolab.papers.connect_four.findings import (
+    EVOLVED_CLAIM,
+    EVOLVED_GAMES,
+    EVOLVED_WINS_CLAIM,
+)
 from zerolab.papers.connect_four.variants import LEAGUE_BY_RESULTS, TRAINING
+from zerolab.play.match import play_match
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block
 from zerolab.report.interval import Cell
@@ -25,6 +31,15 @@ from zerolab.training.records import AccuracyRecord
 _OPTIONS: Mapping[str, str] = {"c": "selection.c", "fpu": "fpu.value", "draw_value": "draw_value"}
 """Search option of each evolving parameter. The threshold is left out, so that both settings have
 the same number of simulations."""
+_OPENINGS = 4  # random plies, so that games differ
+
+
+def _evolved_agent(run: FinishedRun, league: Mapping[str, Any]) -> Agent:
+    """Return the final network with the league's best settings."""
+    values = dict(zip(league["parameters"], league["best"], strict=True))
+    text = "&".join(f"{_OPTIONS[name]}={values[name]}" for name in values if name in _OPTIONS)
+    options = parse_search_options(NetworkOptions, text, run.planned.settings.search)
+    return agent_of_run(run.folder, run.folder.progress.best, options)
 
 
 def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> float | None:
@@ -37,28 +52,51 @@ def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> flo
     path = run.study_folder.dataset_path(planned)
     if not path.is_file():
         return None
-    values = dict(zip(league["parameters"], league["best"], strict=True))
-    text = "&".join(f"{_OPTIONS[name]}={values[name]}" for name in values if name in _OPTIONS)
-    settings = run.planned.settings
-    options = parse_search_options(NetworkOptions, text, settings.search)
-    agent = agent_of_run(run.folder, run.folder.progress.best, options)
     positions = read_positions(path, parse_game(planned.game))[0]
-    choices = player_choices(agent, positions, settings.seed)
+    choices = player_choices(_evolved_agent(run, league), positions, run.planned.settings.seed)
     strong = accuracy_report("search", positions, choices).all.strong
     assert strong is not None  # the run has measured its accuracy on these positions
     return strong.interval.value
 
 
+def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
+    """Return the score rate of a league's best settings against the original ones.
+
+    Both play with the final network. `league` is the result of `diversity.measure_league`.
+    """
+    match = play_match(
+        parse_game(run.planned.settings.game),
+        _evolved_agent(run, league),
+        agent_of_run(run.folder, run.folder.progress.best),
+        EVOLVED_GAMES,
+        run.planned.settings.seed,
+        openings=_OPENINGS,
+    )
+    return match.score.score_rate
+
+
 def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistic of the claim about evolved settings, or why it is missing."""
+    """Return the statistic of each claim about evolved settings, or why it is missing."""
+    claims = (EVOLVED_CLAIM, EVOLVED_WINS_CLAIM)
     if unfinished_message := results.unfinished_message(TRAINING):
-        return {EVOLVED_CLAIM: MissingEstimate(unfinished_message)}
+        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
     if not results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS):
-        return {EVOLVED_CLAIM: MissingEstimate("leagues are not studied at this scale")}
-    pairs = _accuracies(results)
-    if not pairs:
-        return {EVOLVED_CLAIM: MissingEstimate("the positions of the runs are missing")}
-    return {EVOLVED_CLAIM: paired_difference(*zip(*pairs, strict=True))}
+        return dict.fromkeys(claims, MissingEstimate("leagues are not studied at this scale"))
+    pairs, scores = _accuracies(results), _scores(results)
+    missing = MissingEstimate("the positions or the games of the runs are missing")
+    return {
+        EVOLVED_CLAIM: paired_difference(*zip(*pairs, strict=True)) if pairs else missing,
+        EVOLVED_WINS_CLAIM: mean_of(scores) if scores else missing,
+    }
+
+
+def _scores(results: Results) -> list[float]:
+    """Return the score rate of evolved against original settings, for each league."""
+    return [
+        run.measurements["evolved_score"]
+        for run in results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS)
+        if "evolved_score" in run.measurements
+    ]
 
 
 def _accuracies(results: Results) -> list[tuple[float, float]]:
@@ -71,13 +109,14 @@ def _accuracies(results: Results) -> list[tuple[float, float]]:
 
 
 def evolved_blocks(results: Results) -> Iterator[Block]:
-    """Yield a table of accuracy with both settings."""
+    """Yield a table of accuracy with both settings, and of the games between them."""
     if not (pairs := _accuracies(results)):
         return
     evolved, original = zip(*pairs, strict=True)
     row: list[Cell] = [
         len(pairs), mean_of(evolved).interval, mean_of(original).interval,
         paired_difference(evolved, original).interval,
+        mean_of(scores).interval if (scores := _scores(results)) else None,
     ]  # fmt: skip
     yield Table(
         "evolved-settings",
@@ -89,6 +128,7 @@ def evolved_blocks(results: Results) -> Iterator[Block]:
             Column("evolved settings", ".1%"),
             Column("original settings", ".1%"),
             Column("difference", "+.3f"),
+            Column("points of evolved against original settings", ".1%"),
         ],
         [row],
     )

@@ -25,12 +25,22 @@ _POINT = 0.01
 """Smallest difference in accuracy of search worth knowing, a percentage point."""
 _EQUAL_COST = (
     "strong accuracy of search at equal self-play cost in core hours (the lowest total cost of a"
-    " run of either), by seed"
+    " run of either)"
 )
-_PEAK = (
-    "highest strong accuracy of search in whole runs, smoothed over a fifth of the total cost, by"
-    " seed"
-)
+_EARLY_COST = _EQUAL_COST.replace("(the lowest", "(a quarter of the lowest")
+_PEAK = "highest strong accuracy of search in whole runs, smoothed over a fifth of the total cost"
+_END = "strong accuracy of search in the last fifth of the self-play cost of whole runs"
+
+
+_FIGURES: Mapping[str, str] = {
+    BASELINE: "accuracy",
+    "service": "accuracy-trees",
+    "growing": "accuracy-growing",
+    LEAGUE_BY_RESULTS: "accuracy-league",
+    FEATURES: "accuracy-features",
+    **{name: "accuracy-ablation" for name, variant in VARIANTS.items() if variant.is_ablation},
+}
+"""Figure that shows a variant beside the extended version."""
 
 
 def _compared(
@@ -46,11 +56,13 @@ def _compared(
     one, other = (VARIANTS[name].title for name in pair)
     opener = opened_by.key if opened_by else ""
     statistic = f"{one} minus {other}: {measure}"
-    return Claim(key, text, source, statistic, 0.0, direction, _POINT, opener)
+    figure = next(_FIGURES[name] for name in pair if name in _FIGURES)
+    return Claim(key, text, source, statistic, 0.0, direction, _POINT, opener, figure)
 
 
 _at_equal_cost = partial(_compared, _EQUAL_COST)
 _at_the_peak = partial(_compared, _PEAK)
+_at_the_end = partial(_compared, _END)
 
 EXTENDED_CLAIM = _at_equal_cost(
     "extended-is-cheaper",
@@ -65,7 +77,7 @@ SERVICE_CLAIM = _at_equal_cost(
     ("service", EXTENDED),
 )
 GROWING_CLAIM = _compared(
-    _EQUAL_COST.replace("(the lowest", "(a quarter of the lowest"),
+    _EARLY_COST,
     "growing-is-cheaper-at-first",
     "A network that grows during the run is more efficient than the extended version.",
     "[Clausen2021, Fig. 11]",
@@ -87,27 +99,64 @@ FEATURES_CLAIM = _compared(
     "not above",
 )
 
-_PEAK_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
-    ("extended-peaks-higher", "The extended version ends at a higher accuracy than the"
-     " baseline.", "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
-    ("service-peaks-as-high", "A service that searches each position once ends at no lower"
-     " accuracy than the extended version.", "[Clausen2021, curve in Fig. 8]",
-     ("service", EXTENDED), "not below", SERVICE_CLAIM),
-    ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the"
-     " extended version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below",
-     GROWING_CLAIM),
-    ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of"
-     " the extended version.", "[Clausen2021, curve in Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
-     "below", LEAGUE_CLAIM),
-    ("features-peak-lower", "Regularising a large network with a small one reduces the final"
-     " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below",
-     FEATURES_CLAIM),
-)  # fmt: skip
 PEAKS: Mapping[Claim, tuple[str, str]] = {
-    _at_the_peak(key, text, source, pair, direction, opener): pair
-    for key, text, source, pair, direction, opener in _PEAK_ROWS
+    _at_the_peak(
+        "growing-peaks-lower",
+        "A growing network does not reach the highest accuracy of the extended version.",
+        "[Clausen2021, curve in Fig. 11]",
+        ("growing", EXTENDED),
+        "below",
+        GROWING_CLAIM,
+    ): ("growing", EXTENDED),
+    _at_the_peak(
+        "league-peaks-lower",
+        "A league of search settings does not reach the highest accuracy of the extended version.",
+        "[Clausen2021, curve in Fig. 12]",
+        (LEAGUE_BY_RESULTS, EXTENDED),
+        "below",
+        LEAGUE_CLAIM,
+    ): (LEAGUE_BY_RESULTS, EXTENDED),
 }
 """Claims about the highest accuracies, and the pair of variants that each compares."""
+
+_END_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
+    ("extended-ends-higher", "The extended version ends at a higher accuracy than the baseline.",
+     "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
+    ("service-ends-as-high", "A service that searches each position once ends at no lower"
+     " accuracy than the extended version.", "[Clausen2021, curve in Fig. 8]",
+     ("service", EXTENDED), "not below", SERVICE_CLAIM),
+    ("features-end-lower", "Regularising a large network with a small one reduces the final"
+     " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below", FEATURES_CLAIM),
+    ("squeeze-excite-loses-later", "Squeeze-and-excite possibly loses a little accuracy later in"
+     " training.", "[Clausen2021, section 3.3, Fig. 6]", (EXTENDED, "no-squeeze-excite"), "below",
+     EXTENDED_CLAIM),
+)  # fmt: skip
+ENDS: Mapping[Claim, tuple[str, str]] = {
+    _at_the_end(key, text, source, pair, direction, opener): pair
+    for key, text, source, pair, direction, opener in _END_ROWS
+}
+"""Claims about the accuracies at the end, and the pair of variants that each compares."""
+
+EXTENSIONS_CLAIM = Claim(
+    "extensions-gain-little",
+    "Games as trees, features of a small network and evolving settings reduce the effort only a"
+    " little.",
+    "[Clausen2021, section 5]",
+    f"service, auxiliary features and league, each minus extended: {_EQUAL_COST}; largest of the"
+    " three differences",
+    0.02,
+    "below",
+    _POINT,
+    EXTENDED_CLAIM.key,
+)
+SQUEEZE_EARLY_CLAIM = _compared(
+    _EARLY_COST,
+    "squeeze-excite-gains-early",
+    "Squeeze-and-excite may gain accuracy early in training.",
+    "[Clausen2021, section 3.3, Fig. 6]",
+    (EXTENDED, "no-squeeze-excite"),
+    opened_by=EXTENDED_CLAIM,
+)
 
 _INGREDIENTS: Mapping[str, tuple[str, str, str, Direction]] = {
     "no-merging": (
@@ -136,7 +185,15 @@ _INGREDIENTS: Mapping[str, tuple[str, str, str, Direction]] = {
 The paper makes no claim about short iterations."""
 
 ABLATIONS: Mapping[str, Claim] = {
-    name: _at_equal_cost(key, text, source, (EXTENDED, name), direction, EXTENDED_CLAIM)
+    name: _compared(
+        f"{_EQUAL_COST}; the paper adds the ingredient to the baseline",
+        key,
+        text,
+        source,
+        (EXTENDED, name),
+        direction,
+        EXTENDED_CLAIM,
+    )
     for name, (key, text, source, direction) in _INGREDIENTS.items()
 }
 """Claims about ingredients, by the variant without the ingredient."""
@@ -151,6 +208,7 @@ WEIGHT_CLAIM = Claim(
     "above",
     _POINT,
     EXTENDED_CLAIM.key,
+    "accuracy-merging",
 )
 
 TREE_CLAIMS: Mapping[str, Claim] = {
@@ -166,6 +224,9 @@ TREE_CLAIMS: Mapping[str, Claim] = {
 }  # fmt: skip
 """Claims about further ways to play games as trees, by variant."""
 
+EVOLVED_GAMES = 200
+"""Games between evolved and original settings for each league."""
+
 DROP_CLAIM = Claim(
     "growing-costs-accuracy-at-first",
     "Steps to a larger network cause a temporary drop in accuracy.",
@@ -176,6 +237,7 @@ DROP_CLAIM = Claim(
     "below",
     _POINT,
     GROWING_CLAIM.key,
+    "accuracy-growing",
 )
 LATE_DROP_CLAIM = Claim(
     "later-growth-costs-more",
@@ -186,6 +248,7 @@ LATE_DROP_CLAIM = Claim(
     "below",
     _POINT,
     GROWING_CLAIM.key,
+    "accuracy-growing",
 )
 EVOLVED_CLAIM = Claim(
     "evolved-settings-play-worse",
@@ -199,16 +262,27 @@ EVOLVED_CLAIM = Claim(
     _POINT,
     LEAGUE_CLAIM.key,
 )
+EVOLVED_WINS_CLAIM = Claim(
+    "evolved-settings-win-more-games",
+    "Search settings found by evolution towards wins win more games than the original settings.",
+    "[Clausen2021, section 4.3]",
+    f"share of points of the best evolved settings in {EVOLVED_GAMES} games against the original"
+    " ones, both with the final network of the league and the same number of simulations, by seed",
+    0.5,
+    "above",
+    0.05,
+    LEAGUE_CLAIM.key,
+)
 
 _SOURCE = "[Clausen2021, Table 1]"
 _DEPTH_STATISTIC = (
-    "share of {} by the deepest networks minus that by the shallowest, by seed, averaged over both"
-    " sets"
+    "share of {} by the deepest networks minus that by the shallowest, mean over both sets"
 )
 
 DEEPER_CLAIMS: Mapping[str, Claim] = {
     measure: Claim(
-        key, text, source, _DEPTH_STATISTIC.format(shown), 0.0, "above", 0.005, EXTENDED_CLAIM.key
+        key, text, source, _DEPTH_STATISTIC.format(shown), 0.0, "above", 0.005, EXTENDED_CLAIM.key,
+        f"supervised-{measure}",
     )
     for measure, key, text, source, shown in (
         ("strong", "deeper-chooses-better", "Deeper networks choose a strongest move more often.",
@@ -234,9 +308,10 @@ def _diversity_claim(
         f" {VARIANTS[name].title} minus {VARIANTS[EXTENDED].title}, by seed, where N is the number"
         " of games in the shortest run of either"
     )
+    figure = "diversity-league" if opener is LEAGUE_CLAIM else "diversity"
     return Claim(
-        key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, opener.key
-    )  # fmt: skip
+        key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, opener.key, figure
+    )
 
 
 _TREE, _, _TREE_WITH_LARGE_C = BIG_TREES

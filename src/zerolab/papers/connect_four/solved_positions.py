@@ -18,11 +18,12 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
+from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.collect import FinishedRun
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference, plot_sample
+from zerolab.studies.statistics import ClaimEstimate, mean_of, plot_sample
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 
 SETS = ("v1", "v2")
@@ -57,12 +58,13 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     """Return the statistic of each claim about supervised learning, or why it is missing."""
     if unfinished_message := results.unfinished_message(SUPERVISED):
         return dict.fromkeys(DEEPER_CLAIMS.values(), MissingEstimate(unfinished_message))
-    counts = _block_counts(results)
-    fewest, most = counts[0], counts[-1]
+    depths = _block_counts(results)
+    fewest, most = depths[0], depths[-1]
+    if fewest == most:
+        note = MissingEstimate("networks of only one depth are studied at this scale")
+        return dict.fromkeys(DEEPER_CLAIMS.values(), note)
     return {
-        claim: paired_difference(
-            _mean_of_sets(results, most, measure), _mean_of_sets(results, fewest, measure)
-        )
+        claim: _shares_by_depth(results, measure).contrast({most: 1.0, fewest: -1.0})
         for measure, claim in DEEPER_CLAIMS.items()
     }
 
@@ -85,18 +87,30 @@ def _shares(
     labels: str = RIGHT,
     weight: float = WEIGHT,
 ) -> list[float]:
-    """Return the final share of the test set named `measure`, for each seed."""
-    final_records = (
-        [record for record in run.records_of(SupervisedRecord) if record.part == "test"][-1]
-        for run in _runs(results, name, blocks, labels, weight)
+    """Return the final share of the test set named `measure`, for each run."""
+    return [_final_share(run, measure) for run in _runs(results, name, blocks, labels, weight)]
+
+
+def _final_share(run: TrainedRun, measure: str) -> float:
+    records = [record for record in run.records_of(SupervisedRecord) if record.part == "test"]
+    share: float = getattr(records[-1], measure)
+    return share
+
+
+def _shares_by_depth(results: Results, measure: str) -> GamesModel:
+    """Fit the shares named `measure` of networks of all depths, on both sets."""
+    return fit_games(
+        {
+            name: {
+                depth: {
+                    run.seed: _final_share(run, measure)
+                    for run in _runs(results, name, depth, RIGHT)
+                }
+                for depth in _block_counts(results)
+            }
+            for name in SETS
+        }
     )
-    return [getattr(record, measure) for record in final_records]
-
-
-def _mean_of_sets(results: Results, blocks: int, measure: str) -> list[float]:
-    """Return the mean share over both sets, for each seed."""
-    columns = (_shares(results, name, blocks, measure) for name in SETS)
-    return [sum(row) / len(row) for row in zip(*columns, strict=True)]
 
 
 def supervised_blocks(results: Results) -> Iterator[Block]:

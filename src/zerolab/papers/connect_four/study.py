@@ -211,7 +211,7 @@ class Connect4EfficiencyStudy(Study):
 
     name: ClassVar[str] = "connect4-efficiency"
 
-    measurement_version: ClassVar[int] = 2
+    measurement_version: ClassVar[int] = 3
 
     def seed_count(self, scale: Scale) -> int:
         return _SEEDS[scale]
@@ -237,6 +237,7 @@ class Connect4EfficiencyStudy(Study):
             measured["league"] = league = diversity.measure_league(run)
             if variant == LEAGUE_BY_RESULTS:
                 measured["evolved"] = evolved_settings.measure_evolved_accuracy(run, league)
+                measured["evolved_score"] = evolved_settings.measure_evolved_score(run, league)
         if variant in solved_positions.EASY_VARIANTS:
             measured["easy"] = solved_positions.measure_easy_accuracy(run)
         return measured
