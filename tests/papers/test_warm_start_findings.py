@@ -18,20 +18,21 @@ from zerolab.training.reporting import best_network_after
 pytestmark = pytest.mark.usefixtures("no_folders")
 
 
-def warm_results(gains, scale="small", seed_count=None):
-    """Return results in which variants gain Elo over the baseline."""
+def warm_results(gains, scale="small", seed_count=None, more=0.0):
+    """Return results in which variants gain Elo over the baseline, and `more` except in Othello."""
 
     def elo(planned):
-        return noise(planned) + gains.get(planned.factors["variant"], 0.0)
+        gain = gains.get(planned.factors["variant"], 0.0)
+        return noise(planned) + gain + (more if gain and planned.part != "othello" else 0.0)
 
     return made_up_results(scale, design_of(WarmStartStudy, scale, seed_count), alike, elo)
 
 
 def test_gains_of_warm_starts_are_found():
     gains = {"rollout": 150.0, "rave": 100.0, "rora": 250.0, "wro": 300.0, "wrora": 500.0}
-    found = words(findings.warm_start_statistics(warm_results(gains)))
+    found = words(findings.warm_start_statistics(warm_results(gains, more=200.0)))
     denied = {
-        "rollout-othello", "rora-no-gain-over-rollout-gobang",
+        "single-enhancement-gains-little", "rollout-othello", "rora-no-gain-over-rollout-gobang",
         "wrora-no-gain-over-wro-connect-four", "rora-no-gain-over-its-parts-othello",
     }  # fmt: skip
     assert {key for key, word in found.items() if word == "does not hold"} == denied
@@ -42,6 +43,8 @@ def test_gains_of_warm_starts_are_found():
 def test_opposite_effects_are_found():
     gains = {"wro": 500.0, "rollout": -200.0, "rave": -200.0, "rora": -200.0, "wrora": 0.0}
     found = words(findings.warm_start_statistics(warm_results(gains)))
+    assert found["gain-depends-on-game"] in ("equal", "undecided")
+    assert found["single-enhancement-gains-little"] == "holds"
     assert found["wrora-best"] == "does not hold"
     assert found["wrora-gains"] == "equal"
     assert found["rollout-gobang"] == found["rollout-othello"] == "does not hold"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from zerolab.papers.elo import (
@@ -29,18 +30,19 @@ from zerolab.papers.warm_start.study import (
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import estimate_smallest, spread_ratio
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, weighted_sum
 
 VARIANT_TITLES = {
     BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
     WRORA: "WRoRa", ADAPTIVE: "WRoRa, adaptive",
 }  # fmt: skip
 _FIG_5_1, _FIG_5_2 = "[Wang2020b, Fig. 5.1]", "[Wang2020b, Fig. 5.2]"
-_SECTION = "[Wang2020b, section 5.5.2]"
+_SECTION, _SUMMARY = "[Wang2020b, section 5.5.2]", "[Wang2020b, section 5.6]"
 
 ENHANCEMENTS = VARIANTS[1:]
+_STATIC = ("gobang", "connect_four")  # games with static opening plans
 _POOLED, _SINGLE = 30.0, 50.0
 """Smallest Elo difference worth knowing, over several games and in one game."""
 
@@ -74,6 +76,55 @@ ENHANCED_CLAIM = Claim(
     "above",
     _POOLED,
     figure="gain",
+)
+
+
+WEIGHTED_CLAIM = Claim(
+    "network-value-helps",
+    "Enhancements that work in combination with the network's value tend to be stronger.",
+    _SUMMARY,
+    "mean tournament Elo of WRo, WRoRa minus that of Rollout, RoRa, mean over the three games",
+    0.0,
+    "above",
+    _POOLED,
+    BEST_CLAIM.key,
+    "elo",
+)
+SINGLE_CLAIM = Claim(
+    "single-enhancement-gains-little",
+    "Often, a single enhancement is no significant improvement.",
+    _SUMMARY,
+    "mean tournament Elo of Rollout, RAVE minus that of the baseline, mean over the three games",
+    0.0,
+    "not above",
+    _POOLED,
+    GAIN_CLAIM.key,
+    "gain",
+)
+OPENINGS_CLAIM = Claim(
+    "static-openings-gain-more",
+    "Games with good static opening plans, Gobang and Connect Four, probably benefit more than"
+    " Othello.",
+    _SUMMARY,
+    "mean tournament Elo of the five warm starts minus that of the baseline, mean of Gobang and"
+    " Connect Four minus Othello",
+    0.0,
+    "above",
+    _SINGLE,
+    ENHANCED_CLAIM.key,
+    "gain",
+)
+SENSITIVE_CLAIM = Claim(
+    "gain-depends-on-game",
+    "Which warm start works best depends on the game.",
+    "[Wang2020b, sections 5.5.2 and 5.6]",
+    "tournament Elo of a warm start minus that of the baseline, in one game minus in another,"
+    " largest of the differences between any two games",
+    0.0,
+    "above",
+    _SINGLE,
+    ENHANCED_CLAIM.key,
+    "gain",
 )
 
 
@@ -129,11 +180,13 @@ COMPARISONS: Sequence[Comparison] = [
     _compared("rollout", "othello", "Rollout trains players as strong as the baseline.",
               [_ROLLOUT], [BASELINE], "equal to", GAIN_CLAIM),
     _compared("rave-alone-worst", "gobang",
-              "Rollout and the combinations train stronger players than RAVE alone.",
+              "Rollout and the combinations on average train stronger players than RAVE alone.",
               [_ROLLOUT, _RORA, _WRO, WRORA], [_RAVE], "above", BEST_CLAIM),
     _compared("rora-no-gain-over-rollout", "gobang",
               "RoRa is no significant improvement over Rollout.",
               [_RORA], [_ROLLOUT], "not above", BEST_CLAIM),
+    _compared("rollout-above-rave", "gobang", "Rollout contributes more than RAVE.",
+              [_ROLLOUT], [_RAVE], "above", BEST_CLAIM),
     _compared("rora-above-rave", "gobang", "RoRa trains stronger players than RAVE.",
               [_RORA], [_RAVE], "above", BEST_CLAIM),
     _compared("wro-above-rollout", "connect_four",
@@ -141,17 +194,32 @@ COMPARISONS: Sequence[Comparison] = [
               [_WRO], [_ROLLOUT], "above", BEST_CLAIM),
     _compared("wrora-above-rave", "connect_four", "WRoRa trains stronger players than RAVE.",
               [WRORA], [_RAVE], "above", BEST_CLAIM),
-    _compared("rora-above-its-parts", "connect_four",
-              "combining Rollout and RAVE (RoRa) improves on its parts.",
-              [_RORA], [_ROLLOUT, _RAVE], "above", BEST_CLAIM),
     _compared("wrora-no-gain-over-wro", "connect_four",
               "the combination shows no improvement in the weighted case (WRoRa against WRo).",
               [WRORA], [_WRO], "not above", BEST_CLAIM),
-    _compared("rora-no-gain-over-its-parts", "othello",
-              "combining Rollout and RAVE (RoRa) is no significant improvement on its parts.",
-              [_RORA], [_ROLLOUT, _RAVE], "not above", BEST_CLAIM),
 ]  # fmt: skip
 """Claims about one game."""
+
+_COMBINED: Mapping[str, tuple[str, Direction]] = {
+    "connect_four": ("improves on both", "above"),
+    "othello": ("is no significant improvement", "not above"),
+}
+COMBINATIONS = {
+    game: Claim(
+        f"rora-{'no-gain-over' if direction == 'not above' else 'above'}-its-parts-"
+        + game.replace("_", "-"),
+        f"In {GAME_TITLES[game]}, combining Rollout and RAVE (RoRa) {text}.",
+        _FIG_5_2 if game == "othello" else _FIG_5_1,
+        "tournament Elo of RoRa minus that of the better of Rollout, RAVE",
+        0.0,
+        direction,
+        _SINGLE,
+        BEST_CLAIM.key,
+        "elo",
+    )
+    for game, (text, direction) in _COMBINED.items()
+}
+"""Claims about RoRa against its parts, by game."""
 
 BEST_IN_GAME = {
     game: Claim(
@@ -187,14 +255,22 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     of_game = {game: fit_elo(results, [game], "variant", VARIANTS) for game in GAMES}
     if not isinstance(model, MissingEstimate):
         of_game = dict.fromkeys(GAMES, model)
-    mean_gain = {each: 1.0 / len(ENHANCEMENTS) for each in ENHANCEMENTS} | {BASELINE: -1.0}
+    weighted = {_WRO: 0.5, WRORA: 0.5, _ROLLOUT: -0.5, _RORA: -0.5}
     return {
         GAIN_CLAIM: contrast(model, {WRORA: 1.0, BASELINE: -1.0}),
         BEST_CLAIM: smallest_lead(model),
-        ENHANCED_CLAIM: contrast(model, mean_gain, ["gobang", "connect_four"]),
+        ENHANCED_CLAIM: contrast(model, _gain(ENHANCEMENTS), _STATIC),
+        WEIGHTED_CLAIM: contrast(model, weighted),
+        SINGLE_CLAIM: contrast(model, _gain([_ROLLOUT, _RAVE])),
+        OPENINGS_CLAIM: _lead_of_static_games(model),
+        SENSITIVE_CLAIM: _largest_dependence(model),
         **{
             each.claim: contrast(of_game[each.game], each.weights, [each.game])
             for each in COMPARISONS
+        },
+        **{
+            claim: _smallest_lead(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
+            for game, claim in COMBINATIONS.items()
         },
         **{claim: smallest_lead(of_game[game], [game]) for game, claim in BEST_IN_GAME.items()},
         SPREAD_CLAIM: _relative_spread(results),
@@ -209,10 +285,50 @@ def smallest_lead(
     The closest rival is only known after the fact, so the estimate is the smallest of the five
     leads.
     """
+    return _smallest_lead(model, WRORA, [each for each in VARIANTS if each != WRORA], games)
+
+
+def _smallest_lead(
+    model: GamesModel | MissingEstimate,
+    variant: str,
+    rivals: Sequence[str],
+    games: Sequence[str],
+) -> ClaimEstimate | MissingEstimate:
     if isinstance(model, MissingEstimate):
         return model
-    rivals = [each for each in VARIANTS if each != WRORA]
-    return estimate_smallest([model.contrast({WRORA: 1.0, rival: -1.0}, games) for rival in rivals])
+    leads = (model.contrast({variant: 1.0, rival: -1.0}, games) for rival in rivals)
+    return estimate_smallest([*leads])
+
+
+def _gain(variants: Sequence[str]) -> dict[str, float]:
+    """Return the weights of the mean of some variants minus the baseline."""
+    return {each: 1.0 / len(variants) for each in variants} | {BASELINE: -1.0}
+
+
+def _lead_of_static_games(
+    model: GamesModel | MissingEstimate,
+) -> StudentEstimate | MissingEstimate:
+    """Return the mean gain in Gobang and Connect Four minus that in Othello."""
+    if isinstance(model, MissingEstimate):
+        return model
+    static, othello = (model.contrast(_gain(ENHANCEMENTS), of) for of in (_STATIC, ["othello"]))
+    return weighted_sum([(1.0, static), (-1.0, othello)])
+
+
+def _largest_dependence(model: GamesModel | MissingEstimate) -> ClaimEstimate | MissingEstimate:
+    """Return the largest difference between two games in the gain from a warm start."""
+    if isinstance(model, MissingEstimate):
+        return model
+    gains = [
+        [model.contrast(_gain([variant]), [game]) for game in GAMES] for variant in ENHANCEMENTS
+    ]
+    return estimate_largest(
+        [
+            weighted_sum([(1.0, one), (-1.0, other)])
+            for of_variant in gains
+            for one, other in permutations(of_variant, 2)
+        ]
+    )
 
 
 def _relative_spread(results: Results) -> ClaimEstimate | MissingEstimate:
