@@ -217,10 +217,11 @@ def test_curve_measures_agree_with_hand_computed_values():
 @pytest.mark.usefixtures("known_trunks")
 def test_claims_recover_built_in_effects(results):
     found = findings.transfer_statistics(results)
-    early, area = (7 / 8 + 6 / 8) / 2, 3.5 / 8
+    area = 3.5 / 8
     expected = {
-        findings.EARLY: early * FAR,
+        findings.BETTER: area * FAR,
         findings.SAVES: 4 - 3,  # 0.28 + 0.04 i reaches 0.4 after three iterations
+        findings.STRONGER: 10.0,
         findings.FROZEN_WORSE: 70.0,
         findings.NEAR: area * (NEAR - FAR),
         findings.NOTHING_LEFT: 10.0,
@@ -236,7 +237,9 @@ def test_claims_recover_built_in_effects(results):
     words = {verdict.claim.key: verdict.word for verdict in judge_claims(found)}
     assert words.pop("mapped-games-play-at-once") == "does not hold"
     assert set(words.values()) == {"holds"}
-    assert [claim.key for claim in found if claim.is_primary] == ["helps-early", "saves-iterations"]
+    assert [claim.key for claim in found if claim.is_primary] == [
+        "helps-training", "saves-iterations",
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("known_trunks")
@@ -248,8 +251,8 @@ def test_unfinished_parts_are_missing_and_others_are_reported(results):
     found = findings.transfer_statistics(unplayed)
     missing = [claim.key for claim, each in found.items() if isinstance(each, MissingEstimate)]
     assert missing == [
-        "frozen-worse-late", "nothing-left", "frozen-not-random", "mapped-sizes-play-at-once",
-        "mapped-games-play-at-once",
+        "stronger-at-the-end", "frozen-worse-late", "nothing-left", "frozen-not-random",
+        "mapped-sizes-play-at-once", "mapped-games-play-at-once",
     ]  # fmt: skip
     assert "tournaments not finished" in found[findings.SIZES_AT_ONCE].note
     shown = [
@@ -374,5 +377,5 @@ def test_sizes_alone_have_no_pairs_of_games(results):
     some = replace(results, design=MINI.only(["gobang-5x5"]))
     kept = [run for run in results.runs if run.planned.key in some.design.distinct_runs]
     found = findings.transfer_statistics(replace(some, runs=kept))
-    assert found[findings.EARLY].note == "the selected boards have no such pairs"
+    assert found[findings.BETTER].note == "the selected boards have no such pairs"
     assert found[findings.SIZES_AT_ONCE].value == pytest.approx(150.0)
