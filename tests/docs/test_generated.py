@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from zerolab.studies.ledger import read_ledger
+from zerolab.studies.results import Results
+from zerolab.studies.study import registered_studies
+
 ROOT = Path(__file__).resolve().parents[2]
 _SPEC = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "generate_tables.py")
 assert _SPEC is not None
@@ -81,3 +85,14 @@ def test_papers_are_cited_by_key() -> None:
         if file.suffix in {".py", ".md", ".toml"}:
             match = shorthand.search(file.read_text("utf-8"))
             assert not match, f"{file.relative_to(ROOT)}: {match}"
+
+
+LEDGERS = sorted((ROOT / "docs" / "results").glob("*/ledger.parquet"))
+
+
+@pytest.mark.parametrize("ledger", LEDGERS, ids=lambda path: path.parent.name)
+def test_claims_name_figures_of_their_report(ledger: Path) -> None:
+    study = registered_studies()[read_ledger(ledger).header.study]
+    results = Results("smoke", study.planned_design("smoke"), [], {})
+    figures = {each.claim.figure for each in study.verdicts(results)} - {""}
+    assert figures <= {path.stem for path in ledger.parent.glob("*.png")}

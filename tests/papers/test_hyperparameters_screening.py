@@ -143,7 +143,7 @@ def test_opposite_effects_are_found(results):
 
 def test_report_is_complete(results):
     document = screening_report(results)
-    assert {each.name for each in document.pictures} == {"log2-of-time", "final-loss", "elo"}
+    assert {each.name for each in document.pictures} == {"training-time", "training-loss", "elo"}
     tables = {each.name: each.records() for each in document.tables}
     assert len(tables["runs"]) == 96
     effects = {row["parameter"].partition(",")[0]: row for row in tables["effects"]}

@@ -149,7 +149,7 @@ def test_report_is_complete(results):
     document = report.sweep_report(results)
     assert document.limits.startswith("Scale mini")
     assert {each.name for each in document.pictures} == {
-        "effects", "elo", "hours-ratio", "losses", "losses-policy", "losses-value",
+        "effects", "elo", "training-time", "training-loss", "losses-policy", "losses-value",
     }  # fmt: skip
     lengths = {"hours": 25, "elo-by-setting": 25, "importance": 12, "best-values": 12, "runs": 75}
     assert {name: len(table(document, name)) for name in lengths} == lengths

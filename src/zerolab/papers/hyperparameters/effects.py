@@ -43,7 +43,7 @@ def training_time_blocks(sweep: Sweep) -> Iterator[Block]:
     if not any(sweep_value.runs for sweep_value in sweep.changed_values):
         return
     yield Picture(
-        "hours-ratio",
+        "training-time",
         draw_grouped_runs(
             _ratios(sweep), "Training time relative to the default", "ratio", baseline=1.0
         ),

@@ -36,6 +36,9 @@ The text counts ep among those without a significant effect, Table 4 does not.""
 FREE = ("T'", "c", "lr", "d", "u")
 """Hyper-parameters that Table 3 calls time-friendly, with at most 18 % of the default hours."""
 
+TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
+"""Figures of either design that show the effects on time and on the loss."""
+
 _FIT = "from a linear fit on log2 of all twelve values"
 
 TIME_CLAIM = Claim(
@@ -46,6 +49,7 @@ TIME_CLAIM = Claim(
     0.0,
     "above",
     0.1,
+    figure=TIME_FIGURE,
 )
 FREE_CLAIM = Claim(
     "time-free",
@@ -56,6 +60,7 @@ FREE_CLAIM = Claim(
     0.25,
     "below",
     0.1,
+    figure=TIME_FIGURE,
 )
 
 
@@ -70,6 +75,7 @@ def _loss_claim(symbol: str, text: str, direction: Direction, place: str) -> Cla
         direction,
         0.1,
         TIME_CLAIM.key,
+        LOSS_FIGURE,
     )
 
 
@@ -84,6 +90,7 @@ STABLE_CLAIM = Claim(
     "equal to",
     0.1,
     TIME_CLAIM.key,
+    LOSS_FIGURE,
 )
 _LOSSES: Sequence[tuple[str, str, Direction, str]] = (
     ("E", "With more games per iteration, the training loss goes down in the end (but Table 4 names"

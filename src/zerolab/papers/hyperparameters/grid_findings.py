@@ -26,6 +26,7 @@ MORE_CLAIM = Claim(
     0.0,
     "above",
     10.0,
+    figure="doubling",
 )
 SUBSUMED_CLAIM = Claim(
     "iterations-subsume",
@@ -37,6 +38,7 @@ SUBSUMED_CLAIM = Claim(
     0.0,
     "above",
     10.0,
+    figure="doubling",
 )
 
 EACH_CLAIMS = {
@@ -49,6 +51,7 @@ EACH_CLAIMS = {
         "above",
         10.0,
         MORE_CLAIM.key,
+        "doubling",
     )
     for symbol in SYMBOLS
 }
@@ -62,6 +65,7 @@ OVERTRAINED_CLAIM = Claim(
     "below",
     30.0,
     MORE_CLAIM.key,
+    "elo",
 )
 SATURATED_CLAIM = Claim(
     "epochs-bring-nothing",
@@ -72,6 +76,7 @@ SATURATED_CLAIM = Claim(
     "not above",
     20.0,
     MORE_CLAIM.key,
+    "elo",
 )
 OUTER_CLAIM = Claim(
     "iterations-at-equal-time",
@@ -84,6 +89,7 @@ OUTER_CLAIM = Claim(
     "above",
     10.0,
     SUBSUMED_CLAIM.key,
+    "doubling",
 )
 LEAD_CLAIMS = {
     symbol: Claim(
@@ -97,6 +103,7 @@ LEAD_CLAIMS = {
         "above",
         10.0,
         SUBSUMED_CLAIM.key,
+        "doubling",
     )
     for symbol in INNER
 }

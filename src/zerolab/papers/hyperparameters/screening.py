@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from zerolab.papers.hyperparameters.findings import effect_statistics
+from zerolab.papers.hyperparameters.findings import LOSS_FIGURE, TIME_FIGURE, effect_statistics
 from zerolab.papers.hyperparameters.main_effects import (
     RunMeasure,
     doubling_effects,
@@ -35,6 +35,7 @@ _DEFINITION = (
     " self-play positions, so a lower loss does not imply stronger play."
 )
 _FORMATS = {"log2 of time": "+.2f", "final loss": "+.3f", "Elo": "+.0f"}
+_FIGURES = {"log2 of time": TIME_FIGURE, "final loss": LOSS_FIGURE, "Elo": "elo"}
 _SUBJECT = "which hyper-parameters matter"
 
 
@@ -66,7 +67,7 @@ def effect_blocks(results: Results) -> Iterator[Block]:
     }
     for name, by_symbol in effects.items():
         yield Picture(
-            name.replace(" ", "-").lower(),
+            _FIGURES[name],
             draw_intervals(
                 {_title(symbol): IntervalRow(each.interval) for symbol, each in by_symbol.items()},
                 f"Effect on {name}, from smallest to largest value", name, threshold=0.0,

@@ -27,7 +27,7 @@ from zerolab.studies.statistics import SpreadComponents
 from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
 
 _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
-    "losses": ("Sum of policy loss and value loss", ("policy", "value")),
+    "training-loss": ("Sum of policy loss and value loss", ("policy", "value")),
     "losses-policy": ("Policy loss", ("policy",)),
     "losses-value": ("Value loss", ("value",)),
 }

@@ -37,6 +37,7 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
         0.0,
         "above",
         50.0,
+        figure=part,
     )
 
 
@@ -57,6 +58,7 @@ EASY_CLAIM = Claim(
     0.5,
     "below",
     0.1,
+    figure=WINNER,
 )
 CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
@@ -67,6 +69,7 @@ CLOSURE_CLAIM = Claim(
     1.0,
     "below",
     0.2,
+    figure=CLOSURE,
 )
 LABEL_CLAIM = Claim(
     "labels-are-no-ceiling",
@@ -77,6 +80,7 @@ LABEL_CLAIM = Claim(
     0.9,
     "below",
     0.02,
+    figure=LABELS,
 )
 
 
