@@ -64,9 +64,13 @@ def training_run(planned, is_claimed):
     diversity = Diversity("", GAMES, 1, 1, [1], [1], new, 0.0)
     evolved = strong - (0.1 if is_claimed else 0.0) + noise(planned, 1e-4)
     score = (0.7 if is_claimed else 0.4) + noise(planned, 1e-4)
+    check = (0.72 if is_claimed else 0.4) + noise(planned, 1e-3)
+    league = {"parameters": ["c", "check"], "active": [], "best": [3.0, check], "games": GAMES}
     return TrainedRun(
         planned, records,
-        measurements={"diversity": diversity, "evolved": evolved, "evolved_score": score},
+        measurements={
+            "diversity": diversity, "evolved": evolved, "evolved_score": score, "league": league,
+        },
     )  # fmt: skip
 
 
@@ -160,6 +164,12 @@ def test_shorter_runs_do_not_estimate_the_variance():
     assert difference.freedom == 1
     found = accuracy_claims.difference_at_equal_cost(curves, "extended", "league")
     assert found == MissingEstimate("league is not studied at this scale")
+
+
+def test_random_moves_of_the_best_player_follow_from_its_check_parameter(judged):
+    is_claimed, _, results = judged
+    (found,) = analysis.diversity.check_statistics(results).values()
+    assert found.value == pytest.approx(0.04 if is_claimed else 0.6, abs=5e-3)
 
 
 def test_growth_is_reported_by_iteration(judged):

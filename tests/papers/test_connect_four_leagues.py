@@ -147,8 +147,11 @@ def test_leagues_and_trees_differ_only_in_their_named_setting(scale):
     assert list(runs) == list(VARIANTS)
     leagues = [runs[name].model_dump() for name in LEAGUE]
     fitness = [each["league"].pop("fitness") for each in leagues]
-    assert fitness == ["results", "novelty", "novelty_of_winner"]
-    assert leagues[0] == leagues[1] == leagues[2]
+    assert fitness == ["results", "novelty", "novelty_of_winner", "results"]
+    parameters = [each["league"].pop("parameters") for each in leagues]
+    plain = ("c", "fpu", "draw_value", "threshold")
+    assert parameters == [plain, plain, plain, (*plain, "check")]
+    assert all(league == leagues[0] for league in leagues)
     trees = [runs[name].model_dump() for name in TREES if name.startswith("big-tree")]
     assert [each["selfplay"]["mode"].pop("c") for each in trees] == [10, 3, 30]
     assert trees[0] == trees[1] == trees[2]

@@ -92,6 +92,7 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
         **training_statistics(results, measured_accuracy_points(results)),
         **growth_drops.growth_statistics(results),
         **evolved_settings.evolved_statistics(results),
+        **diversity.check_statistics(results),
         **solved_positions.supervised_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }

@@ -11,11 +11,18 @@ import numpy as np
 from zerolab.evaluation.diversity import Diversity, parse_diversity
 from zerolab.league.league_report import TITLES
 from zerolab.league.league_settings import ParameterRanges
+from zerolab.league.playing import random_move_probability
 from zerolab.league.population import ranking
-from zerolab.papers.connect_four.findings import DIVERSITY_CLAIMS, EARLY, PHASE_SHARE
+from zerolab.papers.connect_four.findings import (
+    CHECK_CLAIM,
+    DIVERSITY_CLAIMS,
+    EARLY,
+    PHASE_SHARE,
+)
 from zerolab.papers.connect_four.variants import (
     EXTENDED,
     LEAGUE,
+    LEAGUE_WITH_CHECK,
     TRAINING,
     TREES,
     VARIANTS,
@@ -201,6 +208,24 @@ def measure_league(run: FinishedRun) -> dict[str, Any]:
         "best": players.values[ranking(players)[0]].tolist(),
         "games": state.game_count,
     }
+
+
+def check_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of the claim about the check parameter, or why it is missing."""
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return {CHECK_CLAIM: MissingEstimate(unfinished_message)}
+    runs = results.runs_where(TRAINING, variant=LEAGUE_WITH_CHECK)
+    if not runs:
+        return {CHECK_CLAIM: MissingEstimate("the check parameter is not studied at this scale")}
+    return {CHECK_CLAIM: mean_of([_random_moves_of_best(run) for run in runs])}
+
+
+def _random_moves_of_best(run: TrainedRun) -> float:
+    """Return the probability with which the best player of a run moves at random."""
+    league, settings = _final_league(run), run.planned.settings.league
+    assert settings is not None
+    value = np.array([league.best[league.parameters.index("check")]])
+    return float(random_move_probability(value, settings.optimum)[0])
 
 
 def league_blocks(results: Results) -> Iterator[Block]:

@@ -274,6 +274,20 @@ EVOLVED_WINS_CLAIM = Claim(
     LEAGUE_CLAIM.key,
 )
 
+CHECK_CLAIM = Claim(
+    "check-parameter-is-optimised",
+    "An artificial parameter with a known best value is perfectly optimised, so the evolution"
+    " works.",
+    "[Clausen2021, section 4.3]",
+    "probability of a random move of the best player after the last generation, 0 at the best value"
+    " of the check parameter and 0.5 by chance, by seed",
+    0.1,
+    "below",
+    0.05,
+    LEAGUE_CLAIM.key,
+    "league-parameters",
+)
+
 _SOURCE = "[Clausen2021, Table 1]"
 _DEPTH_STATISTIC = (
     "share of {} by the deepest networks minus that by the shallowest, mean over both sets"

@@ -72,8 +72,11 @@ TREES = ("service", "retry", *BIG_TREES)
 """Variants that play games as trees."""
 GROWING = ("growing", "net2net")
 LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY = "league", "league-novelty"
-LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner")
-"""Variants with a league of search settings; they differ in the fitness of players."""
+LEAGUE_WITH_CHECK = "league-check"
+LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_WITH_CHECK)
+"""Variants with a league of search settings.
+
+They differ in the fitness of players, or have the check parameter, whose best value is known."""
 
 LIGHT_MERGING = ("merging-0.2", "merging-0.5")
 """Variants in which the newer of two equal positions has another weight than 0.8."""
@@ -113,6 +116,9 @@ VARIANTS: Mapping[str, TrainingVariant] = {
     ),
     "league-novelty-winner": TrainingVariant(
         "league by novelty of winners", changes_for=lambda _: _league("novelty_of_winner")
+    ),
+    LEAGUE_WITH_CHECK: TrainingVariant(
+        "league with check parameter", changes_for=lambda _: _league("results", "check")
     ),
     SMALL: TrainingVariant("small network", "connect4-small"),
     FEATURES: TrainingVariant(
@@ -162,11 +168,11 @@ def _big_tree(c: float) -> Changes:
     return {"selfplay.mode": {"name": "big_tree", "c": c}}
 
 
-def _league(fitness: str) -> Changes:
+def _league(fitness: str, *more: str) -> Changes:
     return {
         "selfplay.mode": "episodic",
         "league.fitness": fitness,
-        "league.parameters": ["c", "fpu", "draw_value", "threshold"],
+        "league.parameters": ["c", "fpu", "draw_value", "threshold", *more],
     }
 
 

@@ -177,17 +177,19 @@ _LOSSES = "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]"
 _MEAN = dict.fromkeys(TARGETS, 0.25)
 
 LOSS_CLAIMS: Sequence[_LossClaim] = [
-    _on_board("degenerates", "connect_four-5x5", "training Elo falls while the losses fall.",
-              _TRAINING_ELO, "training Elo of candidates in the last quarter of the iterations"
-              " minus that in the first, mean over the losses",
+    _on_board("degenerates", "connect_four-5x5",
+              "training Elo degenerates: it falls during training.",
+              _TRAINING_ELO,
+              "training Elo of candidates in the last quarter of the iterations minus that in the"
+              " first, mean over the losses",
               _elo_change, _MEAN, "below", _SINGLE, BIAS_CLAIM),
     _on_board("combined-rise-faster", "othello-6x6",
-              "training Elo rises faster with the sum or the product than with a single loss.",
+              "training Elo rises further with the sum or the product than with a single loss.",
               _TRAINING_ELO, "final training Elo, mean of l_+ and l_x minus mean of l_p and l_v",
               _last_training_elo, {"sum": 0.5, "product": 0.5, "policy": -0.5, "value": -0.5},
               "above", _SINGLE, BIAS_CLAIM),
     _on_board("policy-rises-fastest", "othello-5x5",
-              "training Elo rises fastest with the policy loss.", _TRAINING_ELO,
+              "training Elo rises furthest with the policy loss.", _TRAINING_ELO,
               "final training Elo of l_p minus the mean of the other losses", _last_training_elo,
               {"policy": 1.0, "value": -1 / 3, "sum": -1 / 3, "product": -1 / 3}, "above", _SINGLE,
               BIAS_CLAIM),
@@ -244,7 +246,7 @@ SMALL_CLAIM = Claim(
 LEARNING_CLAIM = Claim(
     "all-learn",
     "With every loss, players become stronger than Random.",
-    _FIGURE,
+    "zerolab, on [Wang2020a, Fig. 11]",
     "mean Elo relative to Random of the weakest combination of board and loss",
     0.0,
     "above",
