@@ -59,11 +59,14 @@ def _work_records(iterations, epochs, selfplay, learn, loss, fall, simulations, 
     return records
 
 
-def made_up_run(planned, seconds, loss=1.0, fall=1.0, elo=0.0, simulations=10, samples=100):
+def made_up_run(
+    planned, seconds, loss=1.0, fall=1.0, elo=0.0, simulations=10, samples=100, accuracy=0.5
+):
     """Return a run with equal iterations.
 
     `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
-    falls by about `fall` with epochs and iterations, down to `loss`.
+    falls by about `fall` with epochs and iterations, down to `loss`. `accuracy` is that on solved
+    positions.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
     records = _work_records(
@@ -77,7 +80,8 @@ def made_up_run(planned, seconds, loss=1.0, fall=1.0, elo=0.0, simulations=10, s
             candidate_elo=elo * iteration,
         )  # fmt: skip
         with_gates += [*work, gate]
-    return TrainedRun(planned, with_gates)
+    measured = {"policy": accuracy, "search": accuracy + 0.1, "regret": 1.0 - accuracy}
+    return TrainedRun(planned, with_gates, measurements=measured)
 
 
 def made_up_tournament(planned, elos, error):

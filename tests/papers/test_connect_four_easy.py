@@ -12,6 +12,7 @@ from zerolab.agents.specs import parse_agents
 from zerolab.evaluation.accuracy import random_grades
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
+from zerolab.papers import solved_accuracy
 from zerolab.papers.connect_four import solved_positions
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, planned_easy_dataset
 from zerolab.report.table import Table
@@ -66,11 +67,12 @@ def results(finished, known_players):
 
 @pytest.fixture
 def known_players(monkeypatch):
-    def agent(run, iteration):
+    def agent(run, iteration, options=None):
         variant = run.path.name.rpartition("-")[0]
         return parse_agents([PLAYERS[variant]], parse_game(BOARD))[0]
 
-    monkeypatch.setattr(solved_positions, "agent_of_run", agent)
+    for module in (solved_positions, solved_accuracy):
+        monkeypatch.setattr(module, "agent_of_run", agent)
 
 
 def test_networks_are_graded_on_easy_positions(results, finished):
@@ -103,8 +105,8 @@ class _Measuring:
 @pytest.mark.usefixtures("known_players")
 def test_network_is_measured_once(finished, monkeypatch):
     first = collect._measured(_Measuring(), finished[0])
-    chosen = Mock(side_effect=solved_positions.player_choices)
-    monkeypatch.setattr(solved_positions, "player_choices", chosen)
+    chosen = Mock(side_effect=solved_accuracy.player_choices)
+    monkeypatch.setattr(solved_accuracy, "player_choices", chosen)
     assert collect._measured(_Measuring(), finished[0]) == first
     chosen.assert_not_called()
     (stored,) = (finished[0].study_folder.root / "computed").iterdir()
@@ -115,10 +117,21 @@ def test_network_is_measured_once(finished, monkeypatch):
 
 
 @pytest.mark.usefixtures("known_players")
+def test_final_accuracy_of_known_players(finished):
+    perfect, random = map(solved_accuracy.measure_final_accuracy, finished[:2])
+    assert perfect == {"policy": 1.0, "search": 1.0, "regret": 0.0}
+    positions, _ = read_positions(easy_path(finished))
+    assert random["policy"] == pytest.approx(np.mean(random_grades(positions).strong), abs=0.15)
+    assert random["regret"] > 0.0
+
+
+@pytest.mark.usefixtures("known_players")
 def test_unsolved_positions_are_measured_later(finished):
     path = easy_path(finished)
     path.rename(path.with_suffix(".away"))
     assert collect._measured(_Measuring(), finished[1]) == {}
+    unknown = solved_accuracy.measure_final_accuracy(finished[1])
+    assert unknown == {"policy": None, "search": None, "regret": None}
     path.with_suffix(".away").rename(path)
     assert collect._measured(_Measuring(), finished[1]).keys() == {"easy"}
 

@@ -22,6 +22,7 @@ from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, DROP_CLAIM, LATE_DROP_CLAIM
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
 from zerolab.papers.connect_four.variants import TRAINING
+from zerolab.papers.solved_accuracy import SolvedAccuracy
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
@@ -227,12 +228,9 @@ def test_evolved_settings_search_with_the_same_network(monkeypatch, tmp_path):
         used.append((iteration, options))
         return parse_agents(["random"], parse_game("connect_four:6x7"))[0]
 
-    strong = SimpleNamespace(interval=SimpleNamespace(value=0.5))
-    report = SimpleNamespace(all=SimpleNamespace(strong=strong))
     monkeypatch.setattr(evolved_settings, "agent_of_run", agent)
-    monkeypatch.setattr(evolved_settings, "read_positions", lambda path, game: (None, None))
-    monkeypatch.setattr(evolved_settings, "player_choices", lambda *arguments: None)
-    monkeypatch.setattr(evolved_settings, "accuracy_report", lambda *arguments: report)
+    measured = SolvedAccuracy(0.5, 0.1)
+    monkeypatch.setattr(evolved_settings, "accuracy_of", lambda *arguments: measured)
     assert evolved_settings.measure_evolved_accuracy(run, league) == 0.5
     assert 0.35 < evolved_settings.measure_evolved_score(run, league) < 0.65  # random moves
     (iteration, options), evolved, against = used

@@ -18,7 +18,7 @@ WILD, FIRST = "rave", "wrora"
 
 def alike(planned):
     """Return arguments of a run and an Elo that hardly differ between runs."""
-    levels = {"loss": 1.0, "fall": 1.0, "elo": 10.0}
+    levels = {"loss": 1.0, "fall": 1.0, "elo": 10.0, "accuracy": 0.5}
     measured = {name: level + noise(planned, 1e-3, name) for name, level in levels.items()}
     return {"seconds": SECONDS, **measured}, noise(planned, 0.1)
 

@@ -11,7 +11,7 @@ from made_up_runs import alike, design_of, made_up_results, noise, words
 from zerolab.papers.elo import fit_elo
 from zerolab.papers.warm_start import analysis, findings
 from zerolab.papers.warm_start.study import GAMES, VARIANTS, WarmStartStudy
-from zerolab.studies.claims import judge_claims
+from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.training.records import GateRecord
 from zerolab.training.reporting import best_network_after
 
@@ -25,7 +25,11 @@ def warm_results(gains, scale="small", seed_count=None, more=0.0):
         gain = gains.get(planned.factors["variant"], 0.0)
         return noise(planned) + gain + (more if gain and planned.part != "othello" else 0.0)
 
-    return made_up_results(scale, design_of(WarmStartStudy, scale, seed_count), alike, elo)
+    def measure(planned):
+        accuracy = 0.5 + gains.get(planned.factors["variant"], 0.0) / 1e4
+        return {**alike(planned), "accuracy": accuracy + noise(planned, 1e-3)}
+
+    return made_up_results(scale, design_of(WarmStartStudy, scale, seed_count), measure, elo)
 
 
 def test_gains_of_warm_starts_are_found():
@@ -45,6 +49,7 @@ def test_opposite_effects_are_found():
     found = words(findings.warm_start_statistics(warm_results(gains)))
     assert found["gain-depends-on-game"] in ("equal", "undecided")
     assert found["single-enhancement-gains-little"] == "holds"
+    assert found["wrora-gains-accuracy"] == "equal"
     assert found["wrora-best"] == "does not hold"
     assert found["wrora-gains"] == "equal"
     assert found["rollout-gobang"] == found["rollout-othello"] == "does not hold"
@@ -143,3 +148,23 @@ def test_removed_runs_are_reported_as_missing_data():
     some = replace(full, runs=[run for run in full.runs if run.factors.get("variant") != gone])
     analysis.warm_start_report(some)
     assert "no data" in words(findings.warm_start_statistics(some)).values()
+
+
+def test_accuracies_are_shown_by_game_and_variant():
+    document = analysis.warm_start_report(warm_results({"wrora": 400.0}, "mini", 3))
+    table = next(each for each in document.tables if each.name == "solved-accuracy")
+    rows = {(row[0], row[1]): row for row in table.rows}
+    assert rows["Gobang", "WRoRa"][2] == 3
+    assert rows["Gobang", "WRoRa"][3].value == pytest.approx(0.54, abs=3e-3)
+    assert rows["Othello", "Baseline"][4].value == pytest.approx(0.6, abs=3e-3)
+    assert {key[1] for key in rows} >= {"Baseline", "WRoRa", "WRoRa, adaptive"}
+    assert "accuracy" in {picture.name for picture in document.pictures}
+
+
+def test_unmeasured_networks_are_named():
+    results = warm_results({}, "mini", 2)
+    measured = [run for run in results.runs if run.planned.part != "gobang"]
+    runs = [*measured, *(replace(run, measurements={}) for run in results.runs_where("gobang"))]
+    found = findings.warm_start_statistics(replace(results, runs=runs))
+    note = MissingEstimate("networks not measured on solved positions: gobang")
+    assert found[findings.ACCURACY_CLAIM] == note

@@ -8,14 +8,13 @@ from typing import Any
 from zerolab.agents.agent import Agent
 from zerolab.agents.kinds.run import agent_of_run
 from zerolab.agents.options import NetworkOptions, parse_search_options
-from zerolab.evaluation.accuracy import accuracy_report, player_choices
-from zerolab.evaluation.positions import read_positions
 from zerolab.papers.connect_four.findings import (
     EVOLVED_CLAIM,
     EVOLVED_GAMES,
     EVOLVED_WINS_CLAIM,
 )
 from zerolab.papers.connect_four.variants import LEAGUE_BY_RESULTS, TRAINING
+from zerolab.papers.solved_accuracy import accuracy_of
 from zerolab.play.match import play_match
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block
@@ -52,11 +51,8 @@ def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> flo
     path = run.study_folder.dataset_path(planned)
     if not path.is_file():
         return None
-    positions = read_positions(path, parse_game(planned.game))[0]
-    choices = player_choices(_evolved_agent(run, league), positions, run.planned.settings.seed)
-    strong = accuracy_report("search", positions, choices).all.strong
-    assert strong is not None  # the run has measured its accuracy on these positions
-    return strong.interval.value
+    agent, seed = _evolved_agent(run, league), run.planned.settings.seed
+    return accuracy_of(agent, path, planned.game, seed).strong
 
 
 def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:

@@ -6,18 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from zerolab.agents.kinds.run import agent_of_run
-from zerolab.core.errors import UserError, quoted
-from zerolab.evaluation.accuracy import accuracy_report, player_choices
-from zerolab.evaluation.positions import read_positions
 from zerolab.papers.connect_four.findings import DEEPER_CLAIMS
 from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
+from zerolab.papers.solved_accuracy import accuracy_of
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.rules.catalogue import parse_game
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.collect import FinishedRun
@@ -261,13 +258,8 @@ def measure_easy_accuracy(run: FinishedRun) -> float | None:
     path = run.study_folder.dataset_path(planned)
     if not path.is_file():
         return None
-    positions = read_positions(path, parse_game(planned.game))[0]
     agent = agent_of_run(run.folder, run.folder.progress.best)
-    choices = player_choices(agent, positions, run.planned.settings.seed)
-    strong = accuracy_report("search", positions, choices).all.strong
-    if strong is None:
-        raise UserError(f"{quoted(path)}: the set of easy positions is empty")
-    return strong.interval.value
+    return accuracy_of(agent, path, planned.game, run.planned.settings.seed).strong
 
 
 def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.papers.scales import OPENINGS
+from zerolab.papers.solved_boards import planned_positions
 from zerolab.rules.catalogue import canonical_game_name
 from zerolab.studies.design import (
     Design,
-    PlannedDataset,
     PlannedRun,
     PlannedTournament,
     plan_run,
@@ -93,25 +92,6 @@ _PLAYING_ITERATIONS: Mapping[Scale, Sequence[int]] = {
 _GAMES_PER_PAIR = 2
 
 
-class _DatasetLimits(NamedTuple):
-    """Limits that keep the time to solve the positions of a board reasonable."""
-
-    first_ply: int
-    """First ply from which positions are taken."""
-    seconds: float
-    """Estimated seconds per position on one core."""
-    nodes: int | None = None
-    """Largest number of search nodes per position, or None for no limit."""
-
-
-_DATASET_LIMITS: Mapping[str, _DatasetLimits] = {
-    "othello:6x6": _DatasetLimits(18, 0.05),
-    "connect_four:6x6": _DatasetLimits(10, 0.15),
-    "gobang:6x6": _DatasetLimits(8, 0.15, nodes=200_000),
-    "gobang:5x5": _DatasetLimits(8, 0.05, nodes=200_000),
-}
-"""Settings by canonical board name. Other boards use `_FROM_THE_START`."""
-_FROM_THE_START = _DatasetLimits(0, 0.03)
 _MEASURED: Mapping[Scale, int] = {"smoke": 10, "mini": 300, "small": 1000, "paper": 2000}
 """Number of solved positions per board on which accuracy is measured after each iteration."""
 
@@ -221,7 +201,7 @@ def _runs(
 
     `number` separates the random numbers of boards, including those of random trunks.
     """
-    datasets = {"accuracy.positions": _planned_dataset(scale, board)}
+    datasets = {"accuracy.positions": planned_positions(board, _MEASURED[scale])}
     for index, seed in enumerate(seeds):
         start = sources[index] if sources else None
         changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(way, board, start)}
@@ -241,13 +221,6 @@ def _method_changes(way: str, board: str, start: PlannedRun | None) -> dict[str,
         mapped = "all" if is_same_game else "channels"
         changes["start.transfer"] = mapped if way == MAPPED else "trunk"
     return changes
-
-
-def _planned_dataset(scale: Scale, board: str) -> PlannedDataset:
-    limits = _DATASET_LIMITS.get(board, _FROM_THE_START)
-    count = _MEASURED[scale]
-    settings = DatasetSettings(one_per_game=True, first_ply=limits.first_ply, nodes=limits.nodes)
-    return PlannedDataset(board, board, count, settings, count * limits.seconds)
 
 
 def _playing_iterations(scale: Scale, way: str) -> Sequence[int]:

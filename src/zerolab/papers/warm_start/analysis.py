@@ -14,6 +14,7 @@ from zerolab.papers.elo import (
     standard_error,
     unfinished_tournaments_note,
 )
+from zerolab.papers.solved_accuracy import accuracy_blocks
 from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_statistics
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
@@ -56,6 +57,7 @@ def warm_start_report(results: Results) -> Document:
         *finding_blocks(results, results.judge(warm_start_statistics)),
         *_strength(results),
         *_tests(results),
+        *accuracy_blocks(results, GAME_TITLES, "variant", VARIANT_TITLES),
         *_iterations(results),
         *_switches(results),
     ]

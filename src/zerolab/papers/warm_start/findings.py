@@ -13,6 +13,7 @@ from zerolab.papers.elo import (
     fit_elo,
     unfinished_tournaments_note,
 )
+from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
     BASELINE,
@@ -113,6 +114,18 @@ OPENINGS_CLAIM = Claim(
     _SINGLE,
     ENHANCED_CLAIM.key,
     "gain",
+)
+ACCURACY_CLAIM = Claim(
+    "wrora-gains-accuracy",
+    "According to a solver, WRoRa trains better networks than the baseline.",
+    "zerolab, on [Wang2020b]",
+    "strong accuracy of the policies of final networks on solved positions, WRoRa minus baseline,"
+    " mean over the three games",
+    0.0,
+    "above",
+    0.01,
+    GAIN_CLAIM.key,
+    "accuracy",
 )
 SENSITIVE_CLAIM = Claim(
     "gain-depends-on-game",
@@ -263,6 +276,10 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
         WEIGHTED_CLAIM: contrast(model, weighted),
         SINGLE_CLAIM: contrast(model, _gain([_ROLLOUT, _RAVE])),
         OPENINGS_CLAIM: _lead_of_static_games(model),
+        ACCURACY_CLAIM: contrast(
+            fit_accuracy(results, GAMES, "variant", VARIANTS, "policy"),
+            {WRORA: 1.0, BASELINE: -1.0},
+        ),
         SENSITIVE_CLAIM: _largest_dependence(model),
         **{
             each.claim: contrast(of_game[each.game], each.weights, [each.game])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import CHANGES, OPENINGS
+from zerolab.papers.solved_boards import planned_positions
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
@@ -13,6 +14,7 @@ from zerolab.studies.study import Scale, Study, register_study
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
+    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
 
 GAMES = ("gobang", "connect_four", "othello")
@@ -55,6 +57,8 @@ _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
 """Further values of I' for WRoRa."""
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 3, "paper": 8}
 """Number of seeds, from the first, with further values of I'."""
+_SOLVED: Mapping[Scale, int] = {"smoke": 10, "mini": 2000, "small": 2000, "paper": 2000}
+"""Number of solved positions per game on which final networks are measured."""
 _MATCH_GAMES = 40
 """Games of the match that can end an adaptive warm start, at every scale [Wang2021a]."""
 
@@ -64,8 +68,9 @@ class WarmStartStudy(Study):
     """Compare warm starts of self-play with the baseline on three games, by tournament.
 
     Train several runs of the baseline, Rollout, RAVE, RoRa, WRo, WRoRa and adaptive WRoRa on 6x6
-    Gobang, Connect Four and Othello. All final networks and Random play a tournament per game. A
-    further grid varies the last iteration of WRoRa's warm start.
+    Gobang, Connect Four and Othello. All final networks and Random play a tournament per game, and
+    are measured on solved positions. A further grid varies the last iteration of WRoRa's warm
+    start.
 
     Examples:
       zerolab study warm-start
@@ -74,6 +79,8 @@ class WarmStartStudy(Study):
     """
 
     name: ClassVar[str] = "warm-start"
+
+    measurement_version: ClassVar[int] = 1
 
     def seed_count(self, scale: Scale) -> int:
         return _SEEDS[scale]
@@ -94,7 +101,16 @@ class WarmStartStudy(Study):
                 ends = [*compared, *_ends(scale, game, seed)]
                 tournaments.append(_tournament(scale, game, ends, SWITCH, seed=seed))
                 tournaments.append(_by_iteration(scale, game, compared, seed))
-        return Design(runs, tournaments)
+        solved = [
+            planned_positions(f"{game}:{_SIZE[scale]}", _SOLVED[scale], game)
+            for game in _GAMES[scale]
+        ]
+        return Design(runs, tournaments, report_datasets=solved)
+
+    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+        from zerolab.papers.solved_accuracy import measure_final_accuracy
+
+        return measure_final_accuracy(run)
 
     def verdicts(self, results: Results) -> list[Verdict]:
         from zerolab.papers.warm_start.findings import warm_start_statistics

@@ -1,0 +1,152 @@
+"""Accuracy of trained networks on solved positions: a measure of strength without a tournament."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zerolab.agents.agent import Agent
+from zerolab.agents.kinds.run import agent_of_run
+from zerolab.agents.options import NetworkOptions, parse_search_options
+from zerolab.core.errors import UserError, quoted
+from zerolab.evaluation.accuracy import accuracy_report, player_choices
+from zerolab.evaluation.positions import read_positions
+from zerolab.report.document import Block, Heading, Paragraph, Picture
+from zerolab.report.interval import Cell
+from zerolab.report.interval_plots import draw_grouped_runs
+from zerolab.report.table import Column, Table
+from zerolab.rules.catalogue import parse_game
+from zerolab.studies.block_model import GamesModel, fit_games
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.collect import FinishedRun
+from zerolab.studies.design import Level
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import mean_of, plot_sample
+
+
+class SolvedAccuracy(NamedTuple):
+    """Accuracy of an agent's moves on solved positions."""
+
+    strong: float
+    """Share of positions in which the agent chooses a best move."""
+    regret: float
+    """Mean value lost by a move: in Othello, in discs; in other games, values also depend on the
+    speed of a win or loss."""
+
+
+def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccuracy:
+    """Return the accuracy of an agent on the solved positions in a file.
+
+    Raises UserError if the file is damaged or contains no positions.
+    """
+    positions = read_positions(path, parse_game(game))[0]
+    strong, _, regret = accuracy_report("", positions, player_choices(agent, positions, seed)).all
+    if strong is None or regret is None:
+        raise UserError(f"{quoted(path)}: the set of positions is empty")
+    return SolvedAccuracy(strong.interval.value, regret.interval.value)
+
+
+def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
+    """Return the strong accuracy of a run's best network, with and without search, and its regret.
+
+    The search is that of the run. The values are None if the positions of the run's part are not
+    solved yet.
+    """
+    planned = next(each for each in run.design.report_datasets if each.part == run.planned.part)
+    path = run.study_folder.dataset_path(planned)
+    if not path.is_file():
+        return {"policy": None, "search": None, "regret": None}
+    settings, best = run.planned.settings, run.folder.progress.best
+    policy_only = parse_search_options(NetworkOptions, "simulations=0", settings.search)
+    policy, search = (
+        accuracy_of(agent_of_run(run.folder, best, options), path, planned.game, settings.seed)
+        for options in (policy_only, None)
+    )
+    return {
+        "policy": policy.strong,
+        "search": search.strong,
+        "regret": search.regret,
+    }
+
+
+def fit_accuracy(
+    results: Results, parts: Sequence[str], factor: str, levels: Sequence[str], measure: str
+) -> GamesModel | MissingEstimate:
+    """Fit a measure of the final networks of several parts, with seeds as random blocks.
+
+    `measure` is a key of the result of `measure_final_accuracy`.
+    """
+    values = {
+        part: {level: _measured(results, part, factor, level, measure) for level in levels}
+        for part in parts
+    }
+    absent = [part for part, by_level in values.items() if not all(by_level.values())]
+    if absent:
+        return MissingEstimate(f"networks not measured on solved positions: {', '.join(absent)}")
+    return fit_games(values)
+
+
+def _measured(
+    results: Results, part: str, factor: str, level: str, measure: str
+) -> dict[Level, float]:
+    """Return a measure by seed, of the runs that have been measured."""
+    return {
+        run.seed: run.measurements[measure]
+        for run in results.runs_where(part, **{factor: level})
+        if measure in run.measurements
+    }
+
+
+def accuracy_blocks(
+    results: Results, part_titles: Mapping[str, str], factor: str, level_titles: Mapping[str, str]
+) -> Iterator[Block]:
+    """Yield a figure and a table of accuracy on solved positions, by part and level of a factor."""
+    values = {
+        title: {
+            level_title: [
+                list(_measured(results, part, factor, level, measure).values())
+                for measure in ("policy", "search", "regret")
+            ]
+            for level, level_title in level_titles.items()
+        }
+        for part, title in part_titles.items()
+    }
+    rows: list[list[Cell]] = [
+        [title, level, len(policy), *(mean_of(each).interval for each in (policy, search, regret))]
+        for title, by_level in values.items()
+        for level, (policy, search, regret) in by_level.items()
+        if policy
+    ]
+    if not rows:
+        return
+    yield Heading("Accuracy on solved positions")
+    yield Paragraph(
+        "Share of solved positions, each from a different game, in which the final network chooses"
+        " a move with the best result. The positions are those for which solving takes little time,"
+        " so on large boards they cover the middle and the end of games. Regret is the mean value"
+        " lost by a move of the search: in Othello, in discs; in other games, values also depend on"
+        " the speed of a win or loss."
+    )
+    yield Picture(
+        "accuracy",
+        draw_grouped_runs(
+            {
+                title: {level: plot_sample(each[0]) for level, each in by_level.items() if each[0]}
+                for title, by_level in values.items()
+            },
+            "Strong accuracy of the final networks' policies",
+            "strong accuracy",
+        ),
+        "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs are"
+        " measured on the same positions.",
+    )
+    yield Table(
+        "solved-accuracy",
+        "Strong accuracy and regret of the final networks",
+        [
+            "game", factor, "runs", Column("policy", ".1%"), Column("search", ".1%"),
+            Column("regret of search", ".3f"),
+        ],
+        rows,
+    )  # fmt: skip
