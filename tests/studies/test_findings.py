@@ -93,7 +93,7 @@ def test_verdicts_at_two_scales(tmp_path):
     page = findings.findings_document([gains, others], lambda path, name: "")
     text = markdown_page(page)
     assert (
-        "3 published findings, of which 2 are primary. Verdicts on the primary ones: holds 0,"
+        "2 published findings, of which 1 are primary. Verdicts on the primary ones: holds 0,"
     ) in text
     assert "source zerolab, 1 in all" in text
     assert "not measured yet" in text

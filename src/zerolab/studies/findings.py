@@ -143,7 +143,8 @@ def findings_document(
         " published except at the scale paper. Primary findings are tested first, the others of"
         " a study only if the primary one that they depend on is decided. p-values are corrected"
         " for the number of findings tested together, so an interval can lie beyond the threshold"
-        " of a finding that is undecided.",
+        " of a finding that is undecided. The smallest of several differences is biased downwards;"
+        " its test is not.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -158,14 +159,18 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
 
 
 def _summary(studies: Iterable[JudgedStudy]) -> str:
-    """Return the number of primary findings by verdict, at the largest scale of each study."""
-    words: list[tuple[Claim, Word]] = [
-        (claim, each.largest.verdicts[claim].word if each.largest else "no data")
-        for each in studies
-        for claim in each.claims
-    ]
-    published = [(claim, word) for claim, word in words if claim.is_published]
-    counts = Counter(word for claim, word in published if claim.is_primary)
+    """Return the number of primary findings by verdict, at the largest scale of each study.
+
+    A finding that two studies test counts once, with the verdict of the first study with data.
+    """
+    words: dict[Claim, Word] = {}
+    for each in studies:
+        for claim in each.claims:
+            word: Word = each.largest.verdicts[claim].word if each.largest else "no data"
+            if words.get(claim, "no data") == "no data":
+                words[claim] = word
+    published = {claim: word for claim, word in words.items() if claim.is_published}
+    counts = Counter(word for claim, word in published.items() if claim.is_primary)
     parts = ", ".join(f"{title} {counts[word]}" for word, title in _COUNTED.items())
     ours = len(words) - len(published)
     return (
