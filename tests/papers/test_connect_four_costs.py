@@ -16,7 +16,7 @@ from zerolab.papers.connect_four.costs import (
     peak_accuracy,
     timed_move_kinds,
 )
-from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
+from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
 from zerolab.papers.connect_four.variants import EXTENDED, VARIANTS
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
@@ -238,7 +238,11 @@ def test_longer_iterations_change_nothing_else_per_position(scale):
 
 
 def test_training_and_evaluation_positions_have_different_seeds():
-    positions = design_of(Connect4EfficiencyStudy, "mini").datasets
+    positions = [
+        dataset
+        for study in (Connect4SupervisedStudy, Connect4EfficiencyStudy)
+        for dataset in design_of(study, "mini").datasets
+    ]
     assert {each.label: each.settings.seed for each in positions} == {
         "v1": 0,
         "v2": 0,

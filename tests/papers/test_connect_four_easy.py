@@ -13,7 +13,7 @@ from zerolab.evaluation.accuracy import random_grades
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.papers import solved_accuracy
-from zerolab.papers.connect_four import solved_positions
+from zerolab.papers.connect_four import easy_positions
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, planned_easy_dataset
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
@@ -58,7 +58,7 @@ def results(finished, known_players):
     hard = AccuracyRecord.model_construct(search_strong=0.25)
     runs = [
         TrainedRun(
-            run.planned, [hard], measurements={"easy": solved_positions.measure_easy_accuracy(run)}
+            run.planned, [hard], measurements={"easy": easy_positions.measure_easy_accuracy(run)}
         )
         for run in finished
     ]
@@ -71,18 +71,18 @@ def known_players(monkeypatch):
         variant = run.path.name.rpartition("-")[0]
         return parse_agents([PLAYERS[variant]], parse_game(BOARD))[0]
 
-    for module in (solved_positions, solved_accuracy):
+    for module in (easy_positions, solved_accuracy):
         monkeypatch.setattr(module, "agent_of_run", agent)
 
 
 def test_networks_are_graded_on_easy_positions(results, finished):
-    accuracies = solved_positions.easy_accuracies(results)
+    accuracies = easy_positions.easy_accuracies(results)
     assert set(accuracies["extended"].values()) == {1.0}
     positions, _ = read_positions(easy_path(finished))
     chance = np.mean(random_grades(positions).strong)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
-    (table,) = solved_positions.easy_blocks(results, accuracies)
+    (table,) = easy_positions.easy_blocks(results, accuracies)
     assert isinstance(table, Table)
     row = dict(zip(table.column_titles, table.rows[-1], strict=True))
     assert (row["variant"], row["published easy"]) == ("extended", 0.953)
@@ -99,7 +99,7 @@ class _Measuring:
     name, measurement_version = "connect4-efficiency", 1
 
     def measure(self, run):
-        return {"easy": solved_positions.measure_easy_accuracy(run)}
+        return {"easy": easy_positions.measure_easy_accuracy(run)}
 
 
 @pytest.mark.usefixtures("known_players")
@@ -126,7 +126,7 @@ def test_final_accuracy_of_known_players(finished):
 
 
 @pytest.mark.usefixtures("known_players")
-def test_unsolved_positions_are_measured_later(finished):
+def test_uneasy_positions_are_measured_later(finished):
     path = easy_path(finished)
     path.rename(path.with_suffix(".away"))
     assert collect._measured(_Measuring(), finished[1]) == {}
@@ -138,5 +138,5 @@ def test_unsolved_positions_are_measured_later(finished):
 
 def test_missing_positions_give_no_table(results):
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
-    assert solved_positions.easy_accuracies(bare) == {}
-    assert not list(solved_positions.easy_blocks(bare, {}))
+    assert easy_positions.easy_accuracies(bare) == {}
+    assert not list(easy_positions.easy_blocks(bare, {}))

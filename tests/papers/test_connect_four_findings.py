@@ -16,11 +16,11 @@ from zerolab.papers.connect_four import (
     analysis,
     evolved_settings,
     growth_drops,
-    solved_positions,
+    supervised,
 )
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, DROP_CLAIM, LATE_DROP_CLAIM
-from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
+from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
 from zerolab.papers.connect_four.variants import TRAINING
 from zerolab.papers.solved_accuracy import SolvedAccuracy
 from zerolab.report.table import Table
@@ -109,12 +109,21 @@ def judged(request):
 
 def made_up(is_claimed):
     design = design_of(Connect4EfficiencyStudy, "mini")
-    runs = [
-        (training_run if run.part == TRAINING else supervised_run)(run, is_claimed)
-        for run in design.runs
-    ]
+    runs = [training_run(run, is_claimed) for run in design.runs]
     computed = {each.title: {} for each in design.computations}
     return Results("mini", design, runs, {}, computation_results=computed)
+
+
+def learned(is_claimed):
+    """Return results of the supervised study, in which depth helps if as claimed."""
+    design = design_of(Connect4SupervisedStudy, "mini")
+    return Results("mini", design, [supervised_run(run, is_claimed) for run in design.runs], {})
+
+
+@pytest.mark.parametrize(("is_claimed", "word"), [(True, "holds"), (False, "equal")])
+def test_depth_is_compared_on_both_sets(is_claimed, word):
+    found = words(supervised.supervised_statistics(learned(is_claimed)))
+    assert found == {"deeper-chooses-better": word, "deeper-knows-more-results": word}
 
 
 def test_every_claim_can_hold_and_can_be_decided_otherwise(judged):
@@ -194,13 +203,12 @@ def test_runs_that_end_before_they_grow_are_missing():
     assert found == {DROP_CLAIM: note, LATE_DROP_CLAIM: note}
 
 
-def test_other_weights_of_the_outcome_are_shown_but_not_compared(judged):
-    is_claimed, _, results = judged
-    if is_claimed:
-        found = solved_positions.supervised_statistics(results)
-        assert found[DEEPER_CLAIMS["strong"]].value == pytest.approx(0.15, abs=1e-3)
+def test_other_weights_of_the_outcome_are_shown_but_not_compared():
+    results = learned(is_claimed=True)
+    found = supervised.supervised_statistics(results)
+    assert found[DEEPER_CLAIMS["strong"]].value == pytest.approx(0.15, abs=1e-3)
     table = next(
-        block for block in solved_positions.supervised_blocks(results) if isinstance(block, Table)
+        block for block in supervised.supervised_blocks(results) if isinstance(block, Table)
     )
     row = dict(zip(table.column_titles, table.rows[0], strict=True))
     assert row["strongest move, weight 1"].value == pytest.approx(0.1)

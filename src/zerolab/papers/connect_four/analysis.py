@@ -10,9 +10,9 @@ import numpy as np
 from zerolab.networks.flops import count_parameters, evaluation_flops
 from zerolab.papers.connect_four import (
     diversity,
+    easy_positions,
     evolved_settings,
     growth_drops,
-    solved_positions,
 )
 from zerolab.papers.connect_four.accuracy_claims import (
     PointsByVariant,
@@ -93,7 +93,6 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
         **growth_drops.growth_statistics(results),
         **evolved_settings.evolved_statistics(results),
         **diversity.check_statistics(results),
-        **solved_positions.supervised_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }
 
@@ -105,13 +104,12 @@ def efficiency_report(results: Results) -> Document:
         " reach of these runs"
     )
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
-    easy_accuracies = solved_positions.easy_accuracies(results)
+    easy_accuracies = easy_positions.easy_accuracies(results)
     blocks: list[Block] = [
         *finding_blocks(results, results.judge(efficiency_statistics)),
-        *solved_positions.supervised_blocks(results),
         *training_blocks(results, runs),
         *growth_drops.growth_blocks(results),
-        *solved_positions.easy_blocks(results, easy_accuracies),
+        *easy_positions.easy_blocks(results, easy_accuracies),
         *diversity.league_blocks(results),
         *evolved_settings.evolved_blocks(results),
         *diversity.diversity_blocks(diversities),

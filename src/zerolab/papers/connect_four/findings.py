@@ -288,23 +288,37 @@ CHECK_CLAIM = Claim(
     "league-parameters",
 )
 
-_SOURCE = "[Clausen2021, Table 1]"
 _DEPTH_STATISTIC = (
     "share of {} by the deepest networks minus that by the shallowest, mean over both sets"
 )
 
-DEEPER_CLAIMS: Mapping[str, Claim] = {
-    measure: Claim(
-        key, text, source, _DEPTH_STATISTIC.format(shown), 0.0, "above", 0.005, EXTENDED_CLAIM.key,
+
+def _depth_claim(measure: str, key: str, text: str, source: str, shown: str, opener: str) -> Claim:
+    return Claim(
+        key, text, source, _DEPTH_STATISTIC.format(shown), 0.0, "above", 0.005, opener,
         f"supervised-{measure}",
-    )
-    for measure, key, text, source, shown in (
-        ("strong", "deeper-chooses-better", "Deeper networks choose a strongest move more often.",
-         _SOURCE, "positions with a strongest move"),
-        ("result", "deeper-knows-more-results", "Networks of 20 blocks predict the most outcomes"
-         " correctly.", "[Clausen2021, section 3.2, Table 1]", "correctly predicted outcomes"),
-    )
-}  # fmt: skip
+    )  # fmt: skip
+
+
+_DEEPER_MOVE = _depth_claim(
+    "strong",
+    "deeper-chooses-better",
+    "Deeper networks choose a strongest move more often.",
+    "[Clausen2021, Table 1]",
+    "positions with a strongest move",
+    "",
+)
+DEEPER_CLAIMS: Mapping[str, Claim] = {
+    "strong": _DEEPER_MOVE,
+    "result": _depth_claim(
+        "result",
+        "deeper-knows-more-results",
+        "Networks of 20 blocks predict the most outcomes correctly.",
+        "[Clausen2021, section 3.2, Table 1]",
+        "correctly predicted outcomes",
+        _DEEPER_MOVE.key,
+    ),
+}
 """Claims about depth in supervised learning, by the name of the measure."""
 
 EARLY, LATE = "early", "late"

@@ -198,14 +198,12 @@ _LENGTHS: Mapping[Scale, _RunLength] = {
 class Connect4EfficiencyStudy(Study):
     """Compare ways to train cheaply on Connect Four: accuracy against cost.
 
-    Train networks of 5, 10 and 20 blocks on solved positions to find the limits of a network. Then
-    train by self-play with the baseline, its extended version, the extended version without each of
+    Train by self-play with the baseline, its extended version, the extended version without each of
     its ingredients in turn, and the other methods of the paper. Measure accuracy on solved
     positions after each iteration and compare the variants at equal cost.
 
     Examples:
       zerolab study connect4-efficiency
-      zerolab study connect4-efficiency --only training --workers 2
       zerolab study connect4-efficiency --scale paper --status
     """
 
@@ -219,14 +217,14 @@ class Connect4EfficiencyStudy(Study):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         trained = list(_selfplay_runs(scale, seeds))
         return Design(
-            [*trained, *_supervised_runs(scale, seeds)],
+            trained,
             computations=[planned_move_timing(trained)],
             report_datasets=[planned_easy_dataset(_BOARD[scale], _MEASURED[scale])],
         )
 
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.evaluation.diversity import run_diversity
-        from zerolab.papers.connect_four import diversity, evolved_settings, solved_positions
+        from zerolab.papers.connect_four import diversity, easy_positions, evolved_settings
 
         variant = run.planned.factors.get("variant")
         measured: dict[str, Any] = {}
@@ -238,8 +236,8 @@ class Connect4EfficiencyStudy(Study):
             if variant == LEAGUE_BY_RESULTS:
                 measured["evolved"] = evolved_settings.measure_evolved_accuracy(run, league)
                 measured["evolved_score"] = evolved_settings.measure_evolved_score(run, league)
-        if variant in solved_positions.EASY_VARIANTS:
-            measured["easy"] = solved_positions.measure_easy_accuracy(run)
+        if variant in easy_positions.EASY_VARIANTS:
+            measured["easy"] = easy_positions.measure_easy_accuracy(run)
         return measured
 
     def verdicts(self, results: Results) -> list[Verdict]:
@@ -253,6 +251,38 @@ class Connect4EfficiencyStudy(Study):
         return efficiency_report(results)
 
 
+@register_study
+class Connect4SupervisedStudy(Study):
+    """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
+
+    The positions are all those of a game, or one of each game. Further networks learn published
+    labels, which are partly wrong, or give the outcome as much weight as the move. The accuracies
+    on unseen positions are limits for networks of these sizes.
+
+    Examples:
+      zerolab study connect4-supervised
+      zerolab study connect4-supervised --scale paper --status
+    """
+
+    name: ClassVar[str] = "connect4-supervised"
+
+    def seed_count(self, scale: Scale) -> int:
+        return _SEEDS[scale]
+
+    def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
+        return Design(list(_supervised_runs(scale, seeds)))
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.connect_four.supervised import supervised_statistics
+
+        return results.judge(supervised_statistics)
+
+    def document(self, results: Results) -> Document:
+        from zerolab.papers.connect_four.supervised import supervised_report
+
+        return supervised_report(results)
+
+
 def _planned_dataset(scale: Scale, label: str, count: int, **settings: Any) -> PlannedDataset:
     dataset_settings = DatasetSettings(**settings)
     seconds = count * _SECONDS[dataset_settings.one_per_game]
@@ -263,50 +293,6 @@ def planned_easy_dataset(game: str, count: int) -> PlannedDataset:
     """Plan the data set of easy positions on which the report measures accuracy."""
     settings = DatasetSettings(perfect=_PERFECT, one_per_game=True, seed=1)
     return PlannedDataset("easy", game, count, settings, count * _EASY_SECONDS, TRAINING)
-
-
-def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
-    """Plan the sets of Table 1: every position of each game (v1), or one per game (v2)."""
-    count = _DATASET_SIZE[scale]
-    return {
-        "v1": _planned_dataset(scale, "v1", count),
-        "v2": _planned_dataset(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
-    }
-
-
-def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
-    """Yield the runs of Table 1, and those with published labels or a weight of 1."""
-    fewest = _BLOCKS[scale][0]
-    for name, dataset in _supervised_datasets(scale).items():
-        for blocks in _BLOCKS[scale]:
-            ways = [("right", 0.01)]
-            if blocks == fewest or scale != "mini":  # too slow for deep networks
-                ways.append(("published", 0.01))
-            if blocks == fewest:
-                ways.append(("right", 1.0))
-            for labels, weight in ways:
-                changes = {
-                    **_SUPERVISED_CHANGES[scale],
-                    "network.blocks": blocks,
-                    "network.heads.outcome.weight": weight,
-                    "published_bugs": ["losses_as_draws"] if labels == "published" else [],
-                }
-                factors: dict[str, Level] = {
-                    "set": name,
-                    "blocks": blocks,
-                    "labels": labels,
-                    "weight": weight,
-                }
-                for seed in seeds:
-                    yield plan_run(
-                        SUPERVISED,
-                        _BOARD[scale],
-                        "supervised",
-                        factors,
-                        changes,
-                        seed,
-                        datasets={"supervised.positions": dataset},
-                    )
 
 
 def _selfplay_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
@@ -377,3 +363,47 @@ def _length_changes(scale: Scale) -> LengthChanges:
             "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
         },
     )
+
+
+def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
+    """Plan the sets of Table 1: every position of each game (v1), or one per game (v2)."""
+    count = _DATASET_SIZE[scale]
+    return {
+        "v1": _planned_dataset(scale, "v1", count),
+        "v2": _planned_dataset(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
+    }
+
+
+def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
+    """Yield the runs of Table 1, and those with published labels or a weight of 1."""
+    fewest = _BLOCKS[scale][0]
+    for name, dataset in _supervised_datasets(scale).items():
+        for blocks in _BLOCKS[scale]:
+            ways = [("right", 0.01)]
+            if blocks == fewest or scale != "mini":  # too slow for deep networks
+                ways.append(("published", 0.01))
+            if blocks == fewest:
+                ways.append(("right", 1.0))
+            for labels, weight in ways:
+                changes = {
+                    **_SUPERVISED_CHANGES[scale],
+                    "network.blocks": blocks,
+                    "network.heads.outcome.weight": weight,
+                    "published_bugs": ["losses_as_draws"] if labels == "published" else [],
+                }
+                factors: dict[str, Level] = {
+                    "set": name,
+                    "blocks": blocks,
+                    "labels": labels,
+                    "weight": weight,
+                }
+                for seed in seeds:
+                    yield plan_run(
+                        SUPERVISED,
+                        _BOARD[scale],
+                        "supervised",
+                        factors,
+                        changes,
+                        seed,
+                        datasets={"supervised.positions": dataset},
+                    )

@@ -1,27 +1,25 @@
-"""Supervised learning [Clausen2021, Table 1], and accuracy on easy solved positions."""
+"""Report on supervised learning [Clausen2021, Table 1]."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from zerolab.agents.kinds.run import agent_of_run
 from zerolab.papers.connect_four.findings import DEEPER_CLAIMS
-from zerolab.papers.connect_four.variants import BASELINE, EXTENDED, SUPERVISED, TRAINING, VARIANTS
-from zerolab.papers.solved_accuracy import accuracy_of
+from zerolab.papers.connect_four.variants import SUPERVISED
 from zerolab.report.claims import Claim
-from zerolab.report.document import Block, Heading, Paragraph, Picture
+from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.collect import FinishedRun
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.results import Results
+from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import ClaimEstimate, mean_of, plot_sample
-from zerolab.training.records import AccuracyRecord, SupervisedRecord
+from zerolab.studies.study import scale_caveats
+from zerolab.training.records import SupervisedRecord
 
 SETS = ("v1", "v2")
 """Sets of positions: every position of each game (v1), or one position per game (v2)."""
@@ -49,6 +47,20 @@ PUBLISHED: Mapping[tuple[str, int], _PublishedAccuracy] = {
     ("v2", 20): _PublishedAccuracy(0.9349, 0.7993),
 }
 """Published results with 128 filters and 800,000 training positions, by set and blocks."""
+
+
+def supervised_report(results: Results) -> Document:
+    """Return the report on all finished runs."""
+    subject = "the accuracy that larger networks or more positions would reach"
+    return Document(
+        "Networks that learn from solved positions of Connect Four",
+        scale_caveats(results.scale, len(results.levels("seed")), subject, symmetries=False),
+        [
+            *finding_blocks(results, results.judge(supervised_statistics)),
+            *supervised_blocks(results),
+        ],
+        provenance(results),
+    )
 
 
 def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
@@ -222,71 +234,4 @@ def _validation(results: Results) -> Iterator[Block]:
             draw_curves(panels, "Validation accuracy", "passes", "strong accuracy"),
             "Strong accuracy after each pass over the positions. The band is one standard deviation"
             " between runs.",
-        )
-
-
-EASY_VARIANTS = (BASELINE, EXTENDED)
-"""Variants measured on easy positions."""
-
-_PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
-"""Published strong accuracy of search, in percent [ClausenCode]; the paper has no claim on it."""
-
-ByVariant = Mapping[str, Mapping[Cell, float]]
-"""Strong accuracy of search, by variant and seed."""
-
-
-def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
-    """Return the accuracies of the finished runs, or nothing before the positions are solved."""
-    measured: dict[str, dict[Cell, float]] = {
-        name: {
-            run.seed: run.measurements["easy"]
-            for run in results.runs_where(TRAINING, variant=name)
-            if "easy" in run.measurements
-        }
-        for name in _PUBLISHED_EASY
-    }
-    return {name: by_seed for name, by_seed in measured.items() if by_seed}
-
-
-def measure_easy_accuracy(run: FinishedRun) -> float | None:
-    """Return the strong accuracy of search with the best network on easy positions.
-
-    The variants with a published accuracy are measured. None means that the positions are not
-    solved yet.
-    """
-    planned = next(plan for plan in run.design.report_datasets if plan.label == "easy")
-    path = run.study_folder.dataset_path(planned)
-    if not path.is_file():
-        return None
-    agent = agent_of_run(run.folder, run.folder.progress.best)
-    return accuracy_of(agent, path, planned.game, run.planned.settings.seed).strong
-
-
-def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
-    """Yield a table of accuracy on easy and hard positions."""
-    rows: list[list[Cell]] = []
-    for name, by_seed in accuracies.items():
-        hard = [
-            run.records_of(AccuracyRecord)[-1].search_strong
-            for run in results.runs_where(TRAINING, variant=name)
-        ]
-        rows.append(
-            [
-                VARIANTS[name].title, len(by_seed), mean_of(list(by_seed.values())).interval,
-                _PUBLISHED_EASY[name] / 100, mean_of(hard).interval,
-            ]
-        )  # fmt: skip
-    if rows:
-        yield Table(
-            "easy",
-            "Strong accuracy of search with each run's best network, on easy positions (from games"
-            " with 90 % perfect plies) and on the hard positions of the figures",
-            [
-                "variant",
-                "runs",
-                Column("easy", ".1%"),
-                Column("published easy", ".1%"),
-                Column("hard", ".1%"),
-            ],
-            rows,
         )
