@@ -136,10 +136,10 @@ def make_dataset(
 ) -> dict[str, Any]:
     """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
-    The content of the file does not depend on the number of processes. Positions where every move
-    is best, and duplicates under symmetries, are excluded. If further games have no new positions,
-    the file has fewer positions than requested. `make_oracle` is imported and called in every
-    process. Raises UserError if an existing file or the parts of an interrupted command have other
+    The content of the file does not depend on the number of processes, of which small sets use
+    fewer, because starting them takes seconds. Positions where every move is best, and duplicates
+    under symmetries, are excluded. If further games have no new positions, the file has fewer
+    positions than requested. `make_oracle` is imported and called in every process. Raises UserError if an existing file or the parts of an interrupted command have other
     settings, or if the oracle cannot solve the game within its budget.
     """
     request = {"requested": positions, **settings.model_dump()}
@@ -203,6 +203,7 @@ def _collect(
 ) -> _DatasetBuilder:
     """Play chunks until there are enough positions, or no new ones."""
     builder = _DatasetBuilder(game, positions)
+    processes = min(processes, -(-positions // GAMES_PER_CHUNK))
     with map_in_processes(_play_chunk, chunks, processes) as parts:
         for part in parts:
             builder.add(part)

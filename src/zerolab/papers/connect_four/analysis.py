@@ -28,9 +28,7 @@ from zerolab.papers.connect_four.costs import (
     peak_accuracy,
     timed_move_kinds,
 )
-from zerolab.papers.connect_four.findings import (
-    ABLATIONS,
-)
+from zerolab.papers.connect_four.findings import ABLATIONS
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
@@ -52,10 +50,7 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import (
-    ClaimEstimate,
-    mean_of,
-)
+from zerolab.studies.statistics import ClaimEstimate, mean_of
 from zerolab.studies.study import scale_caveats
 
 if TYPE_CHECKING:
