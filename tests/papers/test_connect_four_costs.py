@@ -109,7 +109,8 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     ends = {claim.key: claim for claim in (*findings.PEAKS, *findings.ENDS)}
     expected = {
         findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
-        findings.GROWING_CLAIM: at("growing", 2.5) - at("extended", 2.5),
+        findings.GROWING_CLAIM: at("growing", 10) - at("extended", 10),
+        findings.GROWING_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
         findings.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
         findings.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
@@ -127,7 +128,7 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
 
 
-def test_unfinished_study_compares_runs_of_equal_seeds(made_up):
+def test_effects_of_seeds_are_removed_if_runs_are_missing(made_up):
     """Variants lack different seeds, whose accuracies are far apart."""
     every, design = made_up
     missing = {("extended", 102), ("no-merging", 100), ("baseline", 101)}

@@ -67,12 +67,11 @@ def results(finished, known_players):
 
 @pytest.fixture
 def known_players(monkeypatch):
-    def agent(run, iteration, options=None):
+    def agent(run, iteration):
         variant = run.path.name.rpartition("-")[0]
         return parse_agents([PLAYERS[variant]], parse_game(BOARD))[0]
 
-    for module in (easy_positions, solved_accuracy):
-        monkeypatch.setattr(module, "agent_of_run", agent)
+    monkeypatch.setattr(easy_positions, "agent_of_run", agent)
 
 
 def test_networks_are_graded_on_easy_positions(results, finished):
@@ -116,17 +115,22 @@ def test_network_is_measured_once(finished, monkeypatch):
     chosen.assert_called_once()
 
 
-@pytest.mark.usefixtures("known_players")
-def test_final_accuracy_of_known_players(finished):
-    perfect, random = map(solved_accuracy.measure_final_accuracy, finished[:2])
-    assert perfect == {"policy": 1.0, "search": 1.0, "regret": 0.0}
+def test_final_accuracy_of_policy_and_search(finished, monkeypatch):
+    """The policy alone plays at random, and its search is perfect."""
+
+    def agent(run, iteration, options=None):
+        assert options is None or options.simulations == 0
+        return parse_agents(["random" if options else "perfect"], parse_game(BOARD))[0]
+
+    monkeypatch.setattr(solved_accuracy, "agent_of_run", agent)
+    found = solved_accuracy.measure_final_accuracy(finished[0])
+    assert (found["search"], found["regret"]) == (1.0, 0.0)
     positions, _ = read_positions(easy_path(finished))
-    assert random["policy"] == pytest.approx(np.mean(random_grades(positions).strong), abs=0.15)
-    assert random["regret"] > 0.0
+    assert found["policy"] == pytest.approx(np.mean(random_grades(positions).strong), abs=0.15)
 
 
 @pytest.mark.usefixtures("known_players")
-def test_uneasy_positions_are_measured_later(finished):
+def test_unsolved_positions_are_measured_later(finished):
     path = easy_path(finished)
     path.rename(path.with_suffix(".away"))
     assert collect._measured(_Measuring(), finished[1]) == {}

@@ -140,3 +140,16 @@ def test_shrunk_variances_lie_between_their_own_and_the_prior():
         assert low <= variance <= high
     assert all(10.0 < freedom <= 40.0 for freedom in shrunk.freedoms)
     assert shrink_variances([5.0], [3.0]).variances == [5.0]
+
+
+def test_games_share_the_degrees_of_freedom_of_their_variances():
+    """Pooled variances of two games with 3 variants and 3 seeds have 2 x 2 x 2 degrees."""
+    random = np.random.default_rng(5)
+    model = fit_games({game: simulate(random, seeds=3) for game in ("one", "other")})
+    gain = {"wrora": 1.0, "baseline": -1.0}
+    assert all(each.freedom <= 8 for each in model.models.values())
+    assert model.contrast(gain).freedom <= 8
+    between = model.contrast_of_games({"one": gain, "other": {"wrora": -1.0, "baseline": 1.0}})
+    one, other = (model.contrast(gain, [game]).value for game in ("one", "other"))
+    assert between.value == pytest.approx(one - other)
+    assert between.freedom <= 8

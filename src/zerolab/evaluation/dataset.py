@@ -139,8 +139,9 @@ def make_dataset(
     The content of the file does not depend on the number of processes, of which small sets use
     fewer, because starting them takes seconds. Positions where every move is best, and duplicates
     under symmetries, are excluded. If further games have no new positions, the file has fewer
-    positions than requested. `make_oracle` is imported and called in every process. Raises UserError if an existing file or the parts of an interrupted command have other
-    settings, or if the oracle cannot solve the game within its budget.
+    positions than requested. `make_oracle` is imported and called in every process. Raises
+    UserError if an existing file or the parts of an interrupted command have other settings, or if
+    the oracle cannot solve the game within its budget.
     """
     request = {"requested": positions, **settings.model_dump()}
     if path.exists():

@@ -81,9 +81,12 @@ def fit_accuracy(
         part: {level: _measured(results, part, factor, level, measure) for level in levels}
         for part in parts
     }
-    absent = [part for part, by_level in values.items() if not all(by_level.values())]
-    if absent:
-        return MissingEstimate(f"networks not measured on solved positions: {', '.join(absent)}")
+    for part, by_level in values.items():
+        planned = results.runs_where(part)
+        if part not in results.design.parts or not planned:
+            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
+        if not all(by_level.values()) or not all(measure in run.measurements for run in planned):
+            return MissingEstimate(f"networks not measured on solved positions: {part}")
     return fit_games(values)
 
 
@@ -123,10 +126,10 @@ def accuracy_blocks(
     yield Heading("Accuracy on solved positions")
     yield Paragraph(
         "Share of solved positions, each from a different game, in which the final network chooses"
-        " a move with the best result. The positions are those for which solving takes little time,"
-        " so on large boards they cover the middle and the end of games. Regret is the mean value"
-        " lost by a move of the search: in Othello, in discs; in other games, values also depend on"
-        " the speed of a win or loss."
+        " a best move: a fastest win, a slowest loss or, in Othello, the most discs. The positions"
+        " are those for which solving takes little time, so on large boards they cover the middle"
+        " and the end of games. Regret is the mean value lost by a move of the search: in Othello,"
+        " in discs; in other games, values also depend on the speed of a win or loss."
     )
     yield Picture(
         "accuracy",

@@ -112,7 +112,10 @@ class Verdict:
     @property
     def title(self) -> str:
         """Verdict in words, with the bound of an equality."""
-        return f"equal within {self.claim.smallest:g}" if self.word == "equal" else self.word
+        if self.word != "equal":
+            return self.word
+        threshold = f" to {self.claim.threshold:g}" if self.claim.threshold else ""
+        return f"equal{threshold} within {self.claim.smallest:g}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields for JSON; unknown ends of intervals are None."""

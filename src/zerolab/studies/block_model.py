@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zerolab.studies.statistics import StudentEstimate
+from zerolab.studies.statistics import StudentEstimate, weighted_sum
 
 _LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
 _TINY = 1e-12  # share of the largest value below which errors are rounding errors
@@ -210,24 +210,30 @@ class GamesModel(NamedTuple):
     """Models of several games, with error variances shrunk towards each other."""
 
     models: Mapping[Hashable, BlockModel]
+    freedom: float
+    """Degrees of freedom of all error variances together, before they were shrunk."""
 
     def contrast(
         self, weights: Mapping[Any, float], games: Sequence[Hashable] = ()
     ) -> StudentEstimate:
-        """Return the mean over `games`, by default all, of a contrast between variants.
+        """Return the mean over `games`, by default all, of a contrast between variants."""
+        chosen = games or tuple(self.models)
+        shares = {variant: weight / len(chosen) for variant, weight in weights.items()}
+        return self.contrast_of_games(dict.fromkeys(chosen, shares))
 
-        The degrees of freedom are those of [Satterthwaite1946], at most the sum over all games.
+    def contrast_of_games(
+        self, weights_by_game: Mapping[Any, Mapping[Any, float]]
+    ) -> StudentEstimate:
+        """Return the sum of contrasts between variants, each within a game.
+
+        The degrees of freedom are those of [Satterthwaite1946], but at most those of all games
+        together, because shrunk variances share them.
         """
-        chosen = [self.models[game].contrast(weights) for game in games or self.models]
-        value = sum(each.value for each in chosen) / len(chosen)
-        variance = sum(each.error**2 for each in chosen)
-        error = math.sqrt(variance) / len(chosen)
-        if not all(each.freedom > 0 for each in chosen):
-            return StudentEstimate(value, math.inf, 0)
-        if error == 0.0:
-            return StudentEstimate(value, 0.0, sum(each.freedom for each in chosen))
-        shares = sum((each.error**2 / variance) ** 2 / each.freedom for each in chosen)
-        return StudentEstimate(value, error, 1.0 / shares)
+        contrasts = [
+            self.models[game].contrast(weights) for game, weights in weights_by_game.items()
+        ]
+        total = weighted_sum([(1.0, each) for each in contrasts])
+        return total._replace(freedom=min(total.freedom, self.freedom))
 
 
 def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesModel:
@@ -236,12 +242,13 @@ def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesM
     estimated = {
         game: model for game, model in models.items() if model.freedom > 0 and model.variance > 0.0
     }
+    freedom = sum(model.freedom for model in models.values())
     if len(estimated) < 2:
-        return GamesModel(models)
+        return GamesModel(models, freedom)
     shrunk = shrink_variances(
         [model.variance for model in estimated.values()],
         [model.freedom for model in estimated.values()],
     )
     for game, variance, freedom in zip(estimated, shrunk.variances, shrunk.freedoms, strict=True):
         models[game] = replace(estimated[game], variance=variance, freedom=freedom)
-    return GamesModel(models)
+    return GamesModel(models, freedom)

@@ -21,9 +21,12 @@ from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studi
 
 _MOST_MEMORABLE = 10
 _COUNTED: Mapping[Word, str] = {
-    "holds": "holds", "does not hold": "does not hold", "equal": "no effect worth knowing",
-    "undecided": "undecided", "no data": "not measured yet",
-}  # fmt: skip
+    "holds": "holds",
+    "does not hold": "does not hold",
+    "equal": "equal within the smallest effect worth knowing",
+    "undecided": "undecided",
+    "no data": "not measured yet",
+}
 
 FigureLink = Callable[[Path, str], str]
 """Function from the path of a ledger and the name of a figure, or an empty string for the whole
@@ -143,8 +146,8 @@ def findings_document(
         " published except at the scale paper. Primary findings are tested first, the others of"
         " a study only if the primary one that they depend on is decided. p-values are corrected"
         " for the number of findings tested together, so an interval can lie beyond the threshold"
-        " of a finding that is undecided. The smallest of several differences is biased downwards;"
-        " its test is not.",
+        " of a finding that is undecided. The smallest of several differences is biased downwards"
+        " and the largest upwards; their tests are not.",
         blocks,
         provenance(_all_results(judged)),
     )

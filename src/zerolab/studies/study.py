@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 Scale = Literal["smoke", "mini", "small", "paper"]
 """Amount of training and play.
 
-`smoke` takes seconds and only shows that the study works. `mini` takes minutes, and `small` takes a
-night on two cores. `paper` is the published design."""
+`smoke` takes seconds and only shows that the study works. `mini` takes an hour or more on two
+cores, and `small` a night or more. `paper` is the published design."""
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 

@@ -24,6 +24,7 @@ from zerolab.papers.connect_four.findings import (
     EXTENSIONS_CLAIM,
     FEATURES_CLAIM,
     GROWING_CLAIM,
+    GROWING_EARLY_CLAIM,
     LEAGUE_CLAIM,
     PEAKS,
     SERVICE_CLAIM,
@@ -63,7 +64,8 @@ _EARLY_SHARE = 0.25
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
     SERVICE_CLAIM: ("service", EXTENDED, 1.0),
-    GROWING_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
+    GROWING_CLAIM: ("growing", EXTENDED, 1.0),
+    GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
     FEATURES_CLAIM: (FEATURES, EXTENDED, 1.0),
     LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED, 1.0),
     SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),

@@ -28,7 +28,10 @@ _EQUAL_COST = (
     " run of either)"
 )
 _EARLY_COST = _EQUAL_COST.replace("(the lowest", "(a quarter of the lowest")
-_PEAK = "highest strong accuracy of search in whole runs, smoothed over a fifth of the total cost"
+_PEAK = (
+    "highest strong accuracy of search in whole runs, each averaged over the last fifth of the cost"
+    " so far"
+)
 _END = "strong accuracy of search in the last fifth of the self-play cost of whole runs"
 
 
@@ -76,12 +79,19 @@ SERVICE_CLAIM = _at_equal_cost(
     "[Clausen2021, section 4.1, Fig. 8]",
     ("service", EXTENDED),
 )
-GROWING_CLAIM = _compared(
-    _EARLY_COST,
-    "growing-is-cheaper-at-first",
+GROWING_CLAIM = _at_equal_cost(
+    "growing-is-cheaper",
     "A network that grows during the run is more efficient than the extended version.",
     "[Clausen2021, Fig. 11]",
     ("growing", EXTENDED),
+)
+GROWING_EARLY_CLAIM = _compared(
+    _EARLY_COST,
+    "growing-is-cheaper-at-first",
+    "Early in training, a network that grows is more efficient than the extended version.",
+    "[Clausen2021, curve in Fig. 11]",
+    ("growing", EXTENDED),
+    opened_by=GROWING_CLAIM,
 )
 LEAGUE_CLAIM = _at_equal_cost(
     "league-is-no-better",
@@ -289,7 +299,8 @@ CHECK_CLAIM = Claim(
 )
 
 _DEPTH_STATISTIC = (
-    "share of {} by the deepest networks minus that by the shallowest, mean over both sets"
+    "share of {} by the deepest networks minus that by others, mean over both sets, smallest"
+    " difference"
 )
 
 

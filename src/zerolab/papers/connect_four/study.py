@@ -255,9 +255,9 @@ class Connect4EfficiencyStudy(Study):
 class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
-    The positions are all those of a game, or one of each game. Further networks learn published
-    labels, which are partly wrong, or give the outcome as much weight as the move. The accuracies
-    on unseen positions are limits for networks of these sizes.
+    The sets contain all positions of each game, or one position per game. Further networks learn
+    published labels, which are partly wrong, or give the outcome as much weight as the move. The
+    accuracies on unseen positions are limits for networks of these sizes.
 
     Examples:
       zerolab study connect4-supervised

@@ -16,6 +16,7 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import ClaimEstimate, mean_of, plot_sample
 from zerolab.studies.study import scale_caveats
@@ -68,12 +69,17 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     if unfinished_message := results.unfinished_message(SUPERVISED):
         return dict.fromkeys(DEEPER_CLAIMS.values(), MissingEstimate(unfinished_message))
     depths = _block_counts(results)
-    fewest, most = depths[0], depths[-1]
-    if fewest == most:
+    *others, most = depths
+    if not others:
         note = MissingEstimate("networks of only one depth are studied at this scale")
         return dict.fromkeys(DEEPER_CLAIMS.values(), note)
     return {
-        claim: _shares_by_depth(results, measure).contrast({most: 1.0, fewest: -1.0})
+        claim: estimate_smallest(
+            [
+                _shares_by_depth(results, measure).contrast({most: 1.0, other: -1.0})
+                for other in others
+            ]
+        )
         for measure, claim in DEEPER_CLAIMS.items()
     }
 

@@ -172,15 +172,7 @@ def _statistic(
     results: Results, board_pairs: Sequence[BoardPair], trunks: TrunkSimilarity, claim: Claim
 ) -> ClaimEstimate | MissingEstimate:
     targets = list(dict.fromkeys(pair.target for pair in board_pairs))
-    uses_elo = claim in (
-        STRONGER,
-        FROZEN_WORSE,
-        NOTHING_LEFT,
-        NOT_RANDOM,
-        SIZES_AT_ONCE,
-        GAMES_AT_ONCE,
-    )
-    missing = unfinished_tournaments_note(results, targets) if uses_elo else None
+    missing = unfinished_tournaments_note(results, targets) if claim in _ELO_CLAIMS else None
     if missing := missing or _unfinished_runs(results):
         return missing
     if claim is NEAR:
