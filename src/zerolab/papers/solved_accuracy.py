@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.kinds.run import agent_of_run
@@ -102,9 +102,16 @@ def _measured(
 
 
 def accuracy_blocks(
-    results: Results, part_titles: Mapping[str, str], factor: str, level_titles: Mapping[str, str]
+    results: Results,
+    part_titles: Mapping[str, str],
+    factor: str,
+    level_titles: Mapping[str, str],
+    drawn: Literal["policy", "search"] = "policy",
 ) -> Iterator[Block]:
-    """Yield a figure and a table of accuracy on solved positions, by part and level of a factor."""
+    """Yield a figure and a table of accuracy on solved positions, by part and level of a factor.
+
+    The figure shows the accuracy of the policy alone or of search.
+    """
     values = {
         title: {
             level_title: [
@@ -135,10 +142,14 @@ def accuracy_blocks(
         "accuracy",
         draw_grouped_runs(
             {
-                title: {level: plot_sample(each[0]) for level, each in by_level.items() if each[0]}
+                title: {
+                    level: plot_sample(policy if drawn == "policy" else search)
+                    for level, (policy, search, _) in by_level.items()
+                    if policy
+                }
                 for title, by_level in values.items()
             },
-            "Strong accuracy of the final networks' policies",
+            f"Strong accuracy of the final networks ({drawn})",
             "strong accuracy",
         ),
         "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs are"

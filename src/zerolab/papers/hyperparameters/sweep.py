@@ -91,7 +91,7 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
     """Yield the figure and the table of Elo, and the spread between runs of a setting."""
     yield Heading("Strength")
     if sweep.tournament is None:
-        yield Paragraph(f"The tournament is not finished: {sweep.results.unfinished_message()}.")
+        yield Paragraph("The tournament is not finished.")
         return
     if not sweep.default_runs or not any(sweep_value.runs for sweep_value in sweep.changed_values):
         yield Paragraph(f"Too few runs are finished: {sweep.results.unfinished_message()}.")

@@ -72,7 +72,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
         if part in results.tournaments
     }
     if not groups:
-        yield Paragraph(f"No tournament is finished: {results.unfinished_message()}.")
+        yield Paragraph("No tournament is finished.")
         return
     yield Picture(
         "tournament-elo",

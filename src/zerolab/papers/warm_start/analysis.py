@@ -84,7 +84,7 @@ def _strength(results: Results) -> Iterator[Block]:
             groups[GAME_TITLES[game]] = {**samples, "Random": random_player_sample(tournament)}
     yield Heading("Elo by variant")
     if not groups:
-        yield Paragraph(f"No tournament is finished: {results.unfinished_message()}.")
+        yield Paragraph("No tournament is finished.")
         return
     yield Picture(
         "elo",
