@@ -9,7 +9,6 @@ import pytest
 from studies.in_process import Here
 from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
-from zerolab.papers.warm_start.findings import ORDERED_PAIRS, PUBLISHED_SCORES, TABLE_CLAIMS
 from zerolab.papers.warm_start.study import (
     BOARDS,
     MCTS,
@@ -21,6 +20,7 @@ from zerolab.papers.warm_start.study import (
     Table51Study,
 )
 from zerolab.papers.warm_start.table_5_1 import compared_pairs, score_rate_matrix
+from zerolab.papers.warm_start.table_findings import ORDERED_PAIRS, PUBLISHED_SCORES, TABLE_CLAIMS
 from zerolab.play.tournament import Tournament
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Paragraph

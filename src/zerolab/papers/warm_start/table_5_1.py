@@ -7,12 +7,6 @@ from typing import NamedTuple
 
 from zerolab.papers.elo import GAME_TITLES
 from zerolab.papers.warm_start.comparison import ScoreComparison, draw_score_comparisons
-from zerolab.papers.warm_start.findings import (
-    ORDER_CLAIM,
-    ORDERED_PAIRS,
-    PUBLISHED_SCORES,
-    TABLE_CLAIMS,
-)
 from zerolab.papers.warm_start.study import (
     BOARDS,
     HALF_RHEA,
@@ -25,6 +19,12 @@ from zerolab.papers.warm_start.study import (
     READINGS,
     RHEA,
     SINGLE_RHEA,
+)
+from zerolab.papers.warm_start.table_findings import (
+    ORDER_CLAIM,
+    ORDERED_PAIRS,
+    PUBLISHED_SCORES,
+    TABLE_CLAIMS,
 )
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
