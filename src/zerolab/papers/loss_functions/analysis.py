@@ -21,6 +21,7 @@ from zerolab.papers.loss_functions.findings import (
     part_title,
 )
 from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
+from zerolab.papers.solved_accuracy import accuracy_blocks
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import draw_grouped_runs
@@ -41,6 +42,7 @@ def loss_report(results: Results) -> Document:
         *finding_blocks(results, results.judge(loss_statistics)),
         *_tournaments(results),
         *_training_elo(results),
+        *accuracy_blocks(results, _part_titles(results), "loss", TARGETS),
         *_losses(results),
         *_grid(results),
     ]
@@ -50,6 +52,10 @@ def loss_report(results: Results) -> Document:
         blocks,
         provenance(results),
     )
+
+
+def _part_titles(results: Results) -> dict[str, str]:
+    return {part: part_title(part) for part in results.design.parts}
 
 
 def _above_random(results: Results, part: str, target: str) -> RunSample:

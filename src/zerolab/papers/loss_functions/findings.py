@@ -20,6 +20,7 @@ from zerolab.papers.elo import (
     unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.study import TARGETS
+from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
@@ -254,6 +255,18 @@ LEARNING_CLAIM = Claim(
     SUM_CLAIM.key,
     figure="tournament-elo",
 )
+ACCURACY_CLAIM = Claim(
+    "value-above-sum-accuracy",
+    "According to a solver, minimising the value loss trains better players than the sum.",
+    "zerolab, on [Wang2020a]",
+    "strong accuracy of search on solved positions, l_v minus l_+, mean over the four boards of"
+    " Othello and Connect Four",
+    0.0,
+    "above",
+    0.01,
+    VALUE_CLAIM.key,
+    "accuracy",
+)
 
 
 def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
@@ -268,6 +281,10 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
 
     return {
         VALUE_CLAIM: _smallest_lead(elo_on(_CLAIMED_BOARDS), "value", _CLAIMED_BOARDS),
+        ACCURACY_CLAIM: contrast(
+            fit_accuracy(results, _SUM_BOARDS, "loss", list(TARGETS), "search"),
+            {"value": 1.0, "sum": -1.0},
+        ),
         SUM_CLAIM: contrast(elo_on(_SUM_BOARDS), {"value": 1.0, "sum": -1.0}, _SUM_BOARDS),
         POLICY_CLAIM: _smallest_lead(elo_on(["gobang-6x6"]), "policy", ["gobang-6x6"]),
         BIAS_CLAIM: training_elo_correlation(results),

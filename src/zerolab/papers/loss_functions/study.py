@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.scales import OPENINGS, WANG2019_SEEDS, wang2019_changes
+from zerolab.papers.solved_boards import planned_positions
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
@@ -13,6 +14,7 @@ from zerolab.studies.study import Scale, Study, register_study
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
+    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
 
 TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
@@ -33,6 +35,8 @@ _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "paper": GAMES,
 }
 _GAMES_PER_PAIR: Mapping[Scale, int] = {"smoke": 2, "mini": 40, "small": 40, "paper": 20}
+_SOLVED: Mapping[Scale, int] = {"smoke": 10, "mini": 2000, "small": 2000, "paper": 2000}
+"""Number of solved positions per board on which final networks are measured."""
 _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("connect_four",),
     "mini": ("connect_four", "gobang"),
@@ -48,8 +52,8 @@ class LossFunctionsStudy(Study):
     Train several runs per loss on Othello, Connect Four and Gobang, on 5x5 and 6x6 boards. Training
     minimises the policy loss, the value loss, their sum or their product, and logs all four. The
     report compares training Elo with Elo in a tournament between all final networks. The paper
-    bases its conclusions on the latter because training Elo is biased. A further grid varies the
-    relative weight of the two losses.
+    bases its conclusions on the latter because training Elo is biased. The networks are also
+    measured on solved positions. A further grid varies the relative weight of the two losses.
 
     Examples:
       zerolab study loss-functions
@@ -58,6 +62,8 @@ class LossFunctionsStudy(Study):
     """
 
     name: ClassVar[str] = "loss-functions"
+
+    measurement_version: ClassVar[int] = 1
 
     def seed_count(self, scale: Scale) -> int:
         return WANG2019_SEEDS[scale]
@@ -83,7 +89,16 @@ class LossFunctionsStudy(Study):
                         tournaments.append(
                             _tournament(scale, game, size, [*ends, *grid], LAMBDA, seed=seed)
                         )
-        return Design(runs, tournaments)
+        solved = [
+            planned_positions(f"{game}:{size}", _SOLVED[scale], f"{game}-{size}")
+            for game in _GAMES[scale] for size in SIZES
+        ]  # fmt: skip
+        return Design(runs, tournaments, report_datasets=solved)
+
+    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+        from zerolab.papers.solved_accuracy import measure_final_accuracy
+
+        return measure_final_accuracy(run)
 
     def verdicts(self, results: Results) -> list[Verdict]:
         from zerolab.papers.loss_functions.findings import loss_statistics
