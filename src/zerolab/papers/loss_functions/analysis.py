@@ -42,7 +42,7 @@ def loss_report(results: Results) -> Document:
         *finding_blocks(results, results.judge(loss_statistics)),
         *_tournaments(results),
         *_training_elo(results),
-        *accuracy_blocks(results, _part_titles(results), "loss", TARGETS),
+        *accuracy_blocks(results, _part_titles(results), "loss", TARGETS, "search"),
         *_losses(results),
         *_grid(results),
     ]

@@ -264,7 +264,7 @@ ACCURACY_CLAIM = Claim(
     0.0,
     "above",
     0.01,
-    VALUE_CLAIM.key,
+    SUM_CLAIM.key,
     "accuracy",
 )
 
