@@ -153,3 +153,14 @@ def test_games_share_the_degrees_of_freedom_of_their_variances():
     one, other = (model.contrast(gain, [game]).value for game in ("one", "other"))
     assert between.value == pytest.approx(one - other)
     assert between.freedom <= 8
+
+
+def test_games_of_different_spread_keep_their_degrees_of_freedom():
+    """Variances that differ are shrunk little; together they have those of all games."""
+    random = np.random.default_rng(6)
+    errors = {f"game {number}": 10.0**number for number in range(4)}
+    model = fit_games(
+        {game: simulate(random, seeds=6, error=error) for game, error in errors.items()}
+    )
+    assert model.freedom == 4 * 2 * 5
+    assert all(each.freedom < 20 for each in model.models.values())

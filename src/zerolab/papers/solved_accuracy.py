@@ -82,10 +82,10 @@ def fit_accuracy(
         for part in parts
     }
     for part, by_level in values.items():
-        planned = results.runs_where(part)
-        if part not in results.design.parts or not planned:
+        runs = results.runs_where(part)
+        if part not in results.design.parts or not runs:
             return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-        if not all(by_level.values()) or not all(measure in run.measurements for run in planned):
+        if not all(by_level.values()) or not all(measure in run.measurements for run in runs):
             return MissingEstimate(f"networks not measured on solved positions: {part}")
     return fit_games(values)
 

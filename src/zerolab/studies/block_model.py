@@ -242,13 +242,13 @@ def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesM
     estimated = {
         game: model for game, model in models.items() if model.freedom > 0 and model.variance > 0.0
     }
-    freedom = sum(model.freedom for model in models.values())
+    total_freedom = sum(model.freedom for model in models.values())
     if len(estimated) < 2:
-        return GamesModel(models, freedom)
+        return GamesModel(models, total_freedom)
     shrunk = shrink_variances(
         [model.variance for model in estimated.values()],
         [model.freedom for model in estimated.values()],
     )
     for game, variance, freedom in zip(estimated, shrunk.variances, shrunk.freedoms, strict=True):
         models[game] = replace(estimated[game], variance=variance, freedom=freedom)
-    return GamesModel(models, freedom)
+    return GamesModel(models, total_freedom)

@@ -184,10 +184,9 @@ class StudyExecution:
             return Scheduler(self.folder, design).perform_all(workers, on_progress)
 
     def _record_look(self, seeds: Sequence[int]) -> None:
-        looks = self.folder.read_looks(self.seeds)
         if not self._was_seen(seeds):
             taken = TakenLook(list(seeds), self._planned_count, [])
-            self.folder.save_looks([*looks, taken])
+            self.folder.save_looks([*self.folder.read_looks(self.seeds), taken])
 
     def _was_seen(self, seeds: Sequence[int]) -> bool:
         """Return whether a look included some seeds; true without seeds."""

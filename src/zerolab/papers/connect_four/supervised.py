@@ -68,17 +68,14 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     """Return the statistic of each claim about supervised learning, or why it is missing."""
     if unfinished_message := results.unfinished_message(SUPERVISED):
         return dict.fromkeys(DEEPER_CLAIMS.values(), MissingEstimate(unfinished_message))
-    depths = _block_counts(results)
-    *others, most = depths
+    *others, most = _block_counts(results)
     if not others:
         note = MissingEstimate("networks of only one depth are studied at this scale")
         return dict.fromkeys(DEEPER_CLAIMS.values(), note)
+    models = {measure: _shares_by_depth(results, measure) for measure in DEEPER_CLAIMS}
     return {
         claim: estimate_smallest(
-            [
-                _shares_by_depth(results, measure).contrast({most: 1.0, other: -1.0})
-                for other in others
-            ]
+            [models[measure].contrast({most: 1.0, other: -1.0}) for other in others]
         )
         for measure, claim in DEEPER_CLAIMS.items()
     }
