@@ -69,7 +69,8 @@ def test_claims_on_games_wait_for_the_pooled_claim():
 
 def test_lead_is_over_the_best_other_variant():
     results = warm_results({"wro": 100.0, "wrora": 400.0})
-    lead = findings.smallest_lead(fit_elo(results, GAMES, "variant", VARIANTS))
+    model = fit_elo(results, GAMES, "variant", VARIANTS)
+    lead = findings.smallest_lead(model, findings.WRORA, findings.RIVALS)
 
     def mean(variant):
         return np.mean([

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     BootstrapEstimate,
-    StudentEstimate,
     bootstrap,
     mean_of,
     plot_sample,
@@ -112,15 +111,6 @@ def fit_elo(
     }
     empty = [part for part, by_level in values.items() if not all(by_level.values())]
     return removed_runs_note(results, empty[0]) if empty else fit_games(values)
-
-
-def contrast(
-    model: GamesModel | MissingEstimate,
-    weights: Mapping[Any, float],
-    parts: Sequence[str] = (),
-) -> StudentEstimate | MissingEstimate:
-    """Return the mean of a contrast over `parts`, by default all, or why it is missing."""
-    return model if isinstance(model, MissingEstimate) else model.contrast(weights, parts)
 
 
 def training_elo_errors(run: TrainedRun) -> list[float]:

@@ -12,12 +12,13 @@ from zerolab.agents.options import NetworkOptions, parse_search_options
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import read_positions
+from zerolab.papers.run_models import fit_runs
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.block_model import GamesModel, fit_games
+from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Level
@@ -77,17 +78,15 @@ def fit_accuracy(
 
     `measure` is a key of the result of `measure_final_accuracy`.
     """
-    values = {
-        part: {level: _measured(results, part, factor, level, measure) for level in levels}
+    unmeasured = [
+        part
         for part in parts
-    }
-    for part, by_level in values.items():
-        runs = results.runs_where(part)
-        if part not in results.design.parts or not runs:
-            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-        if not all(by_level.values()) or not all(measure in run.measurements for run in runs):
-            return MissingEstimate(f"networks not measured on solved positions: {part}")
-    return fit_games(values)
+        if not all(measure in run.measurements for run in results.runs_where(part))
+    ]
+    if unmeasured:
+        missing = f"networks not measured on solved positions: {', '.join(unmeasured)}"
+        return MissingEstimate(missing)
+    return fit_runs(results, parts, factor, levels, lambda run: run.measurements[measure])
 
 
 def _measured(

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zerolab.papers.elo import (
     GAME_TITLES,
     RunElos,
-    contrast,
     fit_elo,
     observed_elo_correlation,
     removed_runs_note,
@@ -20,9 +19,10 @@ from zerolab.papers.elo import (
     unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.study import TARGETS
+from zerolab.papers.run_models import contrast, fit_runs, smallest_lead
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.report.claims import Claim, Direction
-from zerolab.studies.block_model import GamesModel, fit_games
+from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
@@ -280,20 +280,24 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         return everywhere
 
     return {
-        VALUE_CLAIM: _smallest_lead(elo_on(_CLAIMED_BOARDS), "value", _CLAIMED_BOARDS),
+        VALUE_CLAIM: smallest_lead(
+            elo_on(_CLAIMED_BOARDS), "value", _rivals("value"), _CLAIMED_BOARDS
+        ),
         ACCURACY_CLAIM: contrast(
             fit_accuracy(results, _SUM_BOARDS, "loss", list(TARGETS), "search"),
             {"value": 1.0, "sum": -1.0},
         ),
         SUM_CLAIM: contrast(elo_on(_SUM_BOARDS), {"value": 1.0, "sum": -1.0}, _SUM_BOARDS),
-        POLICY_CLAIM: _smallest_lead(elo_on(["gobang-6x6"]), "policy", ["gobang-6x6"]),
+        POLICY_CLAIM: smallest_lead(
+            elo_on(["gobang-6x6"]), "policy", _rivals("policy"), ["gobang-6x6"]
+        ),
         BIAS_CLAIM: training_elo_correlation(results),
         PRODUCT_CLAIM: contrast(
             _fit(results, boards, lambda run: _final("policy", run) + _final("value", run)),
             {"product": 1.0, "sum": -1.0},
         ),
         **{
-            claim: _smallest_lead(elo_on([part]), "value", [part])
+            claim: smallest_lead(elo_on([part]), "value", _rivals("value"), [part])
             for part, claim in BEST_ON_BOARD.items()
         },
         SMALL_CLAIM: _largest_difference(elo_on(["othello-5x5"]), "othello-5x5"),
@@ -302,21 +306,14 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     }
 
 
+def _rivals(loss: str) -> list[str]:
+    return [each for each in TARGETS if each != loss]
+
+
 def _fit(
     results: Results, parts: Sequence[str], measure: Callable[[TrainedRun], float]
 ) -> GamesModel | MissingEstimate:
-    """Fit a measure of runs on several boards, with seeds as random blocks."""
-    values: dict[str, dict[Any, dict[Any, float]]] = {
-        part: {
-            target: {run.seed: measure(run) for run in results.runs_where(part, loss=target)}
-            for target in TARGETS
-        }
-        for part in parts
-    }
-    for part, by_loss in values.items():
-        if part not in results.design.parts or not all(by_loss.values()):
-            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-    return fit_games(values)
+    return fit_runs(results, parts, "loss", list(TARGETS), measure)
 
 
 def _loss_statistic(results: Results, claimed: _LossClaim) -> ClaimEstimate | MissingEstimate:
@@ -338,16 +335,6 @@ def _loss_statistic(results: Results, claimed: _LossClaim) -> ClaimEstimate | Mi
             for seed in sorted(seeds, key=str)
         ]
     )
-
-
-def _smallest_lead(
-    model: GamesModel | MissingEstimate, loss: str, parts: Sequence[str]
-) -> ClaimEstimate | MissingEstimate:
-    """Return the lead of a loss over its closest rival, mean over some boards."""
-    if isinstance(model, MissingEstimate):
-        return model
-    rivals = [each for each in TARGETS if each != loss]
-    return estimate_smallest([model.contrast({loss: 1.0, each: -1.0}, parts) for each in rivals])
 
 
 def _largest_difference(

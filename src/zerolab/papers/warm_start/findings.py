@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    contrast,
     elo_sample,
     fit_elo,
     unfinished_tournaments_note,
 )
+from zerolab.papers.run_models import contrast, smallest_lead
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
@@ -36,6 +36,7 @@ _FIG_5_1, _FIG_5_2 = "[Wang2020b, Fig. 5.1]", "[Wang2020b, Fig. 5.2]"
 _SECTION, _SUMMARY = "[Wang2020b, section 5.5.2]", "[Wang2020b, section 5.6]"
 
 ENHANCEMENTS = VARIANTS[1:]
+RIVALS = [each for each in VARIANTS if each != WRORA]
 _STATIC = ("gobang", "connect_four")  # games with static opening plans
 _POOLED, _SINGLE = 30.0, 50.0
 """Smallest Elo difference worth knowing, over several games and in one game."""
@@ -265,7 +266,7 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     weighted = {_WRO: 0.5, WRORA: 0.5, _ROLLOUT: -0.5, _RORA: -0.5}
     return {
         GAIN_CLAIM: contrast(model, {WRORA: 1.0, BASELINE: -1.0}),
-        BEST_CLAIM: smallest_lead(model),
+        BEST_CLAIM: smallest_lead(model, WRORA, RIVALS),
         ENHANCED_CLAIM: contrast(model, _gain(ENHANCEMENTS), _STATIC),
         WEIGHTED_CLAIM: contrast(model, weighted),
         SINGLE_CLAIM: _smallest_single_gain(model),
@@ -280,35 +281,15 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             for each in COMPARISONS
         },
         **{
-            claim: _smallest_lead(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
+            claim: smallest_lead(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
             for game, claim in COMBINATIONS.items()
         },
-        **{claim: smallest_lead(of_game[game], [game]) for game, claim in BEST_IN_GAME.items()},
+        **{
+            claim: smallest_lead(of_game[game], WRORA, RIVALS, [game])
+            for game, claim in BEST_IN_GAME.items()
+        },
         SPREAD_CLAIM: _relative_spread(results),
     }
-
-
-def smallest_lead(
-    model: GamesModel | MissingEstimate, games: Sequence[str] = ()
-) -> ClaimEstimate | MissingEstimate:
-    """Return the mean lead of WRoRa over its closest rival in some games, by default all.
-
-    The closest rival is only known after the fact, so the estimate is the smallest of the five
-    leads.
-    """
-    return _smallest_lead(model, WRORA, [each for each in VARIANTS if each != WRORA], games)
-
-
-def _smallest_lead(
-    model: GamesModel | MissingEstimate,
-    variant: str,
-    rivals: Sequence[str],
-    games: Sequence[str],
-) -> ClaimEstimate | MissingEstimate:
-    if isinstance(model, MissingEstimate):
-        return model
-    leads = (model.contrast({variant: 1.0, rival: -1.0}, games) for rival in rivals)
-    return estimate_smallest([*leads])
 
 
 def _gain(variants: Sequence[str]) -> dict[str, float]:
