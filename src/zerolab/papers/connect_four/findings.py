@@ -64,8 +64,6 @@ def _compared(
 
 
 _at_equal_cost = partial(_compared, _EQUAL_COST)
-_at_the_peak = partial(_compared, _PEAK)
-_at_the_end = partial(_compared, _END)
 
 EXTENDED_CLAIM = _at_equal_cost(
     "extended-is-cheaper",
@@ -109,27 +107,27 @@ FEATURES_CLAIM = _compared(
     "not above",
 )
 
-PEAKS: Mapping[Claim, tuple[str, str]] = {
-    _at_the_peak(
-        "growing-peaks-lower",
-        "A growing network does not reach the highest accuracy of the extended version.",
-        "[Clausen2021, curve in Fig. 11]",
-        ("growing", EXTENDED),
-        "below",
-        GROWING_CLAIM,
-    ): ("growing", EXTENDED),
-    _at_the_peak(
-        "league-peaks-lower",
-        "A league of search settings does not reach the highest accuracy of the extended version.",
-        "[Clausen2021, curve in Fig. 12]",
-        (LEAGUE_BY_RESULTS, EXTENDED),
-        "below",
-        LEAGUE_CLAIM,
-    ): (LEAGUE_BY_RESULTS, EXTENDED),
-}
+_Row = tuple[str, str, str, tuple[str, str], Direction, Claim]
+"""Key, text, source, pair of variants, direction and opener of a claim."""
+
+
+def _by_pair(measure: str, rows: Sequence[_Row]) -> dict[Claim, tuple[str, str]]:
+    return {
+        _compared(measure, key, text, source, pair, direction, opener): pair
+        for key, text, source, pair, direction, opener in rows
+    }
+
+
+PEAKS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
+    ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the extended"
+     " version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below", GROWING_CLAIM),
+    ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of the"
+     " extended version.", "[Clausen2021, curve in Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
+     "below", LEAGUE_CLAIM),
+))  # fmt: skip
 """Claims about the highest accuracies, and the pair of variants that each compares."""
 
-_END_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
+ENDS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
     ("extended-ends-higher", "The extended version ends at a higher accuracy than the baseline.",
      "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
     ("service-ends-as-high", "A service that searches each position once ends at no lower"
@@ -140,11 +138,7 @@ _END_ROWS: Sequence[tuple[str, str, str, tuple[str, str], Direction, Claim]] = (
     ("squeeze-excite-loses-later", "Squeeze-and-excite possibly loses a little accuracy later in"
      " training.", "[Clausen2021, section 3.3, Fig. 6]", (EXTENDED, "no-squeeze-excite"), "below",
      EXTENDED_CLAIM),
-)  # fmt: skip
-ENDS: Mapping[Claim, tuple[str, str]] = {
-    _at_the_end(key, text, source, pair, direction, opener): pair
-    for key, text, source, pair, direction, opener in _END_ROWS
-}
+))  # fmt: skip
 """Claims about the accuracies at the end, and the pair of variants that each compares."""
 
 EXTENSIONS_CLAIM = Claim(

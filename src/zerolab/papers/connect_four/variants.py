@@ -1,10 +1,12 @@
-"""Training variants and their published results [Clausen2021]."""
+"""Training variants, their changes at each scale, and their published results [Clausen2021]."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+from zerolab.studies.study import Scale
 
 SUPERVISED = "supervised"
 """Part of the study that learns from solved positions."""
@@ -180,3 +182,69 @@ def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the baseline's learning-rate schedule to iterations of the extended version."""
     steps = [5 * iteration // 3 for iteration in schedule["iterations"]]
     return {**schedule, "iterations": steps}
+
+
+_EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
+"""Games per iteration in self-play modes that play whole games.
+
+These modes yield about the same number of positions as the continuous mode. Retries search fewer
+positions because they start in the middle of a game."""
+
+_SMALL: Mapping[Scale, Mapping[str, Any]] = {
+    "mini": {
+        "network.blocks": 1, "network.filters": 8, "network.stem_filters": 16,
+        "stop": {"name": "spent", "evaluations": 490_000},
+    },
+    "small": {
+        "network.blocks": 2, "network.filters": 16, "network.stem_filters": 32,
+        "stop": {"name": "spent", "evaluations": 9_800_000},
+    },
+    "paper": {"stop": {"name": "spent", "evaluations": 900_000_000}},
+}  # fmt: skip
+"""Size and training budget of the small network, scaled like those of the other networks.
+
+The small network searches about a quarter of the positions in about a tenth of the time.
+[Clausen2021] trained the small network for 2 hours and the others for 13 to 27 hours."""
+
+_LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
+    "mini": {
+        "league.generation": 240, "league.clock.start": 434, "league.clock.increment": 5,
+        "league.clock.every": 5, "league.clock.least": 5, "league.clock.most": 187,
+    },
+    "small": {
+        "league.clock.start": 1085, "league.clock.increment": 12,
+        "league.clock.every": 12, "league.clock.least": 12, "league.clock.most": 466,
+    },
+    "paper": {},
+}  # fmt: skip
+"""League clocks, scaled with the simulations of other variants; ten or more generations."""
+
+_GROWTH: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {"network.filters": 2, "growth.after": [2]},
+    "mini": {"network.filters": 4, "growth.after": [4, 10]},
+    "small": {"network.filters": 4, "growth.after": [3, 8, 20]},
+    "paper": {"network.filters": 16},
+}
+"""Filters of the first network, and iterations after which the number of filters doubles.
+
+The final network is as large as those of the other variants, or twice as large at scale `paper`."""
+_EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {"growth.epochs": 2},
+    "mini": {"growth.epochs": 4},
+    "small": {"growth.epochs": 4},
+    "paper": {},
+}
+"""Passes over the window after a network is reinitialised, at scales with small windows."""
+
+
+def changes_for_scale(scale: Scale, name: str) -> dict[str, Any]:
+    """Return changes that adapt a variant's games per iteration or network size to the scale."""
+    if name in TREES:
+        return {"selfplay.episodes": _EPISODES[scale]}
+    if name in LEAGUE:
+        return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}
+    if name == SMALL:
+        return {**_SMALL[scale], "network.head_filters": 1}
+    if name in GROWING:
+        return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
+    return {}
