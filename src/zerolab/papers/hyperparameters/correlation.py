@@ -219,9 +219,7 @@ def correlation_verdicts(results: Results) -> list[Verdict]:
 def correlation_report(results: Results) -> Document:
     """Return the report on all finished work."""
     grid = read_grid(results)
-    blocks: list[Block] = [
-        *finding_blocks(results, correlation_verdicts(results)),
-    ]
+    blocks = finding_blocks(results, correlation_verdicts(results))
     if grid.runs:
         blocks += [*regression_blocks(grid), *heat_map_blocks(grid), Paragraph(_spread_note(grid))]
         blocks += elo_time_blocks(grid)

@@ -46,9 +46,7 @@ def screening_verdicts(results: Results) -> list[Verdict]:
 
 def screening_report(results: Results) -> Document:
     """Return the report on all finished work."""
-    blocks: list[Block] = [
-        *finding_blocks(results, screening_verdicts(results)),
-    ]
+    blocks = finding_blocks(results, screening_verdicts(results))
     if results.runs:
         blocks += [*effect_blocks(results), Heading("All runs"), _runs_table(results)]
     caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
