@@ -284,6 +284,10 @@ class FeaturesHead(Head):
     digest: str = ""
     """Digest of the weights of `source`. Set when the run begins."""
 
+    heads: tuple[str, ...] = ()
+    """Heads of `source` whose features are learnt; empty for all heads. [Clausen2021]: policy and
+    outcome; the best choice in supervised learning was policy [ClausenCode]."""
+
     width: int = Field(default=0, ge=0)
     """Number of features per position. Set when the run begins. [Clausen2021]: 42 for every head of
     the small network."""

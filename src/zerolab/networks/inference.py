@@ -177,10 +177,20 @@ class FeatureExtractor:
     training targets.
     """
 
-    def __init__(self, network: Network, game: Game, device: torch.device | None = None) -> None:
-        """Raise UserError if the network's heads have no convolutions."""
+    def __init__(
+        self,
+        network: Network,
+        game: Game,
+        device: torch.device | None = None,
+        heads: Collection[str] = (),
+    ) -> None:
+        """Compute the features of `heads`, by default of all heads of the network.
+
+        Raises UserError if they have no convolutions.
+        """
         self._game = game
         self._device = device or default_device()
+        self._heads = heads
         folded = folded_copy(network).to(self._device)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.feature_count: int = self._read_batch(compiled_rules.start(game)[None]).shape[1]
@@ -202,6 +212,8 @@ class FeatureExtractor:
     def _read_batch(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
         planes = torch.from_numpy(compiled_rules.encode_batch(self._game, states)).to(self._device)
         with torch.inference_mode():
-            features = self._network.features(planes.contiguous(memory_format=torch.channels_last))
+            features = self._network.features(
+                planes.contiguous(memory_format=torch.channels_last), self._heads
+            )
         array: NDArray[np.float32] = features.cpu().numpy()
         return array

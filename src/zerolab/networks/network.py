@@ -11,7 +11,7 @@ operations were chosen for speed, forward and backward, with filters last in mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.networks.head import Head, SearchOutput, missing_output_message
 from zerolab.networks.layers import NormedConv
 from zerolab.rules.encoding import ActionLayout, Places
@@ -80,19 +80,28 @@ class Network(nn.Module):
         features = self.trunk(planes)
         return {name: self.heads[name](features) for name in names or self.heads}
 
-    def features(self, planes: Tensor) -> Tensor:
+    def features(self, planes: Tensor, names: Collection[str] = ()) -> Tensor:
         """Return the activations of the convolutions before the heads, [N, features], in order.
 
-        Raises UserError if the heads have no convolutions.
+        `names` selects some of the heads. Raises UserError if these have no convolutions.
         """
-        conv_heads = [module for module in self.heads.values() if isinstance(module, ConvHead)]
+        conv_heads = {
+            name: module for name, module in self.heads.items() if isinstance(module, ConvHead)
+        }
         if not conv_heads:
             raise UserError(
                 "the network has no convolutions before its heads: expected another architecture,"
                 ' such as "resnet"'
             )
+        if unknown := [name for name in names if name not in conv_heads]:
+            expected = ", ".join(map(quoted, conv_heads))
+            raise UserError(
+                f"the network has no head {quoted(unknown[0])} with a convolution: expected one of"
+                f" {expected}"
+            )
         trunk = self.trunk(planes)
-        return torch.cat([head.features(trunk) for head in conv_heads], dim=1)
+        chosen = [head for name, head in conv_heads.items() if not names or name in names]
+        return torch.cat([head.features(trunk) for head in chosen], dim=1)
 
     def head_name_for(self, output: SearchOutput) -> str:
         """Return the name of the first head with an output; raise UserError if there is none."""

@@ -18,7 +18,7 @@ from zerolab.core.nested_tables import flatten
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import hex_digest
 from zerolab.training.configure import resolve_settings
-from zerolab.training.inputs import last_network_feature_count
+from zerolab.training.inputs import with_planned_features
 from zerolab.training.learn_settings import SET_BY_RUN
 from zerolab.training.train_settings import TrainSettings
 
@@ -29,7 +29,7 @@ UNKNOWN_DIGEST = "not made yet"
 """Placeholder in plans for the digest of a data set that does not exist yet."""
 
 _KEY_LENGTH = 16
-_FEATURES = "network.heads.features"
+_EMPTY: tuple[Any, ...] = ([], {}, ())
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,19 @@ def run_key(settings: TrainSettings) -> str:
     so that adding an optional list of options does not change existing keys.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
-    table = {key: value for key, value in flatten(data) if value not in ([], {}, ())}
+    table = {key: value for key, value in flatten(data) if value not in _EMPTY}
     del table["selfplay.threads"]
     table["supervised.digest"] = ""
     for name in SET_BY_RUN:
         table.pop(f"start.{name}", None)
     table["network.heads"] = [
-        head.model_dump(mode="json", exclude=set(head.fields_set_by_run))
+        {
+            key: value
+            for key, value in head.model_dump(
+                mode="json", exclude=set(head.fields_set_by_run)
+            ).items()
+            if value not in _EMPTY
+        }
         for head in settings.network.heads
     ]
     return hex_digest(json.dumps(table, sort_keys=True).encode())[:_KEY_LENGTH]
@@ -359,14 +365,15 @@ def plan_run(
     if "supervised.positions" in inputs:
         inputs["supervised.digest"] = UNKNOWN_DIGEST
     if feature_run is not None:
-        width = last_network_feature_count(feature_run.settings)
-        inputs |= {f"{_FEATURES}.source": feature_run.key, f"{_FEATURES}.width": width}
+        inputs["network.heads.features.source"] = feature_run.key
     start_changes: dict[str, Any] = {}
     if start_run is not None:
         architecture = start_run.settings.network.name
         start_changes = {"start.source": start_run.key, "network.name": architecture}
     all_changes = {**start_changes, **changes, **inputs, "seed": 1000 * group + seed}
     settings = resolve_settings(game, preset, list(flatten(all_changes)))
+    if feature_run is not None:
+        settings = with_planned_features(settings, feature_run.settings)
     factors = {**factors, "seed": seed}
     return PlannedRun(part, factors, settings, tuple(datasets.values()), feature_run, start_run)
 

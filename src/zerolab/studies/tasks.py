@@ -150,7 +150,7 @@ def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "source.safetensors"
         path.write_bytes(content)
-        return with_feature_source(settings, FeatureSource(read_network_file(path), head.plies))
+        return with_feature_source(settings, FeatureSource(read_network_file(path), head))
 
 
 def with_available_threads(settings: TrainSettings) -> TrainSettings:

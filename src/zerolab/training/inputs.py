@@ -9,9 +9,9 @@ a machine without the other run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,12 @@ from zerolab.training.transfer import (
     transfer_weights,
     untrained_side,
 )
-from zerolab.training.window_facts import SolvedSplit, later_features, read_solved_split
+from zerolab.training.window_facts import (
+    SolvedSplit,
+    later_features,
+    later_states,
+    read_solved_split,
+)
 
 
 class RunInputs(NamedTuple):
@@ -141,14 +146,14 @@ _FEATURES_KEY = "network.heads.features"
 class FeatureSource:
     """A network whose features are learnt, for each position and for positions some plies later."""
 
-    def __init__(self, network_file: NetworkFile, plies: Sequence[int]) -> None:
-        """Build the network; raise UserError if its heads have no convolutions."""
+    def __init__(self, network_file: NetworkFile, head: FeaturesHead) -> None:
+        """Build the network; raise UserError if the heads to learn from have no convolutions."""
         game = parse_game(network_file.game)
         network = build_network(stored_network_settings(network_file), game, seed=0)
         set_weights(network, network_file.weights)
         self.network_file = network_file
-        self._extractor = FeatureExtractor(network, game)
-        self._plies = plies
+        self._extractor = FeatureExtractor(network, game, heads=head.heads)
+        self._plies = head.plies
 
     @property
     def feature_count(self) -> int:
@@ -166,15 +171,22 @@ class FeatureSource:
         """Return the targets of examples from their features; see `later_features`."""
         return later_features(examples, features, self._plies)
 
+    def solved_feature_targets(self, positions: Positions) -> NDArray[np.float16]:
+        """Return the targets of solved positions, float16[N, plies * feature_count].
 
-def last_network_feature_count(settings: TrainSettings) -> int:
-    """Return the number of features per position that a run's last network computes.
-
-    Raises UserError if its heads have no convolutions.
-    """
-    game = parse_game(settings.game)
-    network = build_network(settings.network_at(settings.iterations), game, settings.seed)
-    return FeatureExtractor(network, game).feature_count
+        Each row has the features of the positions `plies` later in the same game; NaN after the
+        game's last position in the file.
+        """
+        later = [later_states(positions, ply) for ply in self._plies]
+        features = self.features(np.concatenate([states for _, states in later]))
+        ends = np.cumsum([len(rows) for rows, _ in later])[:-1]
+        shape = (len(positions), len(self._plies), self.feature_count)
+        targets = np.full(shape, np.nan, np.float16)
+        for column, ((rows, _), part) in enumerate(
+            zip(later, np.split(features, ends), strict=True)
+        ):
+            targets[rows, column] = part
+        return targets.reshape(len(positions), -1)
 
 
 def features_head(settings: TrainSettings) -> FeaturesHead | None:
@@ -206,7 +218,7 @@ def read_feature_source(
         )
     require_network_digest(path, network_file, head.digest)
     try:
-        source = FeatureSource(network_file, head.plies)
+        source = FeatureSource(network_file, head)
     except UserError as error:
         raise UserError(f"{_FEATURES_KEY}.source = {quoted(head.source)}: {error}") from None
     if head.width not in (0, source.feature_count):
@@ -241,9 +253,26 @@ def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -
     head = features_head(settings)
     if head is None or source is None:
         return settings
-    completed = head.model_copy(
-        update={"digest": source.network_file.digest, "width": source.feature_count}
+    return _complete_head(
+        settings, head, digest=source.network_file.digest, width=source.feature_count
     )
+
+
+def with_planned_features(settings: TrainSettings, source: TrainSettings) -> TrainSettings:
+    """Return settings completed with the feature count of the last network of a planned run.
+
+    Raises UserError if the heads to learn from have no convolutions.
+    """
+    head = features_head(settings)
+    assert head is not None
+    game = parse_game(source.game)
+    network = build_network(source.network_at(source.iterations), game, source.seed)
+    width = FeatureExtractor(network, game, heads=head.heads).feature_count
+    return _complete_head(settings, head, width=width)
+
+
+def _complete_head(settings: TrainSettings, head: FeaturesHead, **fields: Any) -> TrainSettings:
+    completed = head.model_copy(update=fields)
     heads = tuple(completed if each is head else each for each in settings.network.heads)
     network = settings.network.model_copy(update={"heads": heads})
     return settings.model_copy(update={"network": network})

@@ -140,11 +140,13 @@ class Trainer:
         """Restore the window from stored examples."""
         context, run = self.context, self.context.run
         if context.inputs.solved_split is not None:
+            positions, source = context.inputs.solved_split.training, context.inputs.feature_source
             context.window = solved_window(
-                context.inputs.solved_split.training,
+                positions,
                 context.enabled_bugs,
                 context.settings.learn,
                 context.learner.vector_columns,
+                source.solved_feature_targets(positions) if source else None,
             )
             return
         learn, count = context.settings.learn, cache(run.count_fully_searched)

@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError, quoted
-from zerolab.evaluation.positions import Positions, content_digest, read_positions
+from zerolab.evaluation.positions import (
+    Positions,
+    content_digest,
+    play_lines,
+    read_positions,
+)
 from zerolab.networks.head import Head
+from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.replay.window import Window
@@ -94,6 +100,30 @@ def later_features(
     return targets.reshape(count, len(plies) * feature_count)
 
 
+def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return rows, int64[n], and the states `ply` plies after them, uint64[n, words].
+
+    The later moves are those that lead to the last position of the same game. Positions between may
+    be missing, because solved positions exclude those without a choice. Rows are missing if the
+    game's last position comes earlier.
+    """
+    by_game = np.lexsort((positions.plies, positions.game_numbers))
+    games, counts = np.unique(positions.game_numbers, return_counts=True)
+    last_rows = by_game[np.cumsum(counts) - 1][np.searchsorted(games, positions.game_numbers)]
+    lengths = positions.plies + ply
+    rows = np.flatnonzero(lengths <= positions.plies[last_rows])
+    begins = positions.offsets[last_rows[rows]]
+    lines = [
+        positions.moves[begin : begin + length]
+        for begin, length in zip(begins, lengths[rows], strict=True)
+    ]
+    moves = np.concatenate([np.empty(0, np.int16), *lines])
+    offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
+    states, _, invalid = play_lines(positions.game, moves, offsets)
+    assert invalid is None  # the moves lead to a solved position
+    return rows, states
+
+
 _TRAINING_SHARE, _VALIDATION_SHARE = 0.8, 0.1
 
 
@@ -163,12 +193,16 @@ def outcome_labels(positions: Positions, bugs: EnabledBugs) -> NDArray[np.int8]:
 
 
 def solved_facts(
-    positions: Positions, bugs: EnabledBugs, vector_columns: Container[str] = VECTOR_COLUMNS
+    positions: Positions,
+    bugs: EnabledBugs,
+    vector_columns: Container[str] = VECTOR_COLUMNS,
+    features: NDArray[np.float16] | None = None,
 ) -> Facts:
     """Return the facts of solved positions; unknown facts are NaN.
 
     The policy is uniform over the best moves [Clausen2021], and action values are exact outcomes.
-    Vector columns are empty unless they are in `vector_columns`.
+    Vector columns are empty unless they are in `vector_columns`. `features` are the targets of a
+    head that learns features, if any.
     """
     best = positions.action_values == positions.position_values[:, None]
     values = outcome_labels(positions, bugs).astype(np.float32)
@@ -181,19 +215,25 @@ def solved_facts(
         "draws": 1 - np.abs(values),
         "plies": positions.plies,
     }
+    if features is not None:
+        facts["features"] = features
     return _facts(facts, vector_columns)
 
 
 def solved_window(
-    positions: Positions, bugs: EnabledBugs, learn: LearnSettings, vector_columns: Container[str]
+    positions: Positions,
+    bugs: EnabledBugs,
+    learn: LearnSettings,
+    vector_columns: Container[str],
+    features: NDArray[np.float16] | None = None,
 ) -> Window:
     """Return a window of all the positions, regardless of the window and merging in `learn`.
 
-    Vector columns of the facts are empty unless they are in `vector_columns`.
+    `vector_columns` and `features` are those of `solved_facts`.
     """
     unlimited = {"window": IterationsWindow(iterations=1), "merging": NoMerging()}
     window = bugs.new_window(positions.game, learn.model_copy(update=unlimited))
-    window.add(positions.states, solved_facts(positions, bugs, vector_columns))
+    window.add(positions.states, solved_facts(positions, bugs, vector_columns, features))
     return window
 
 
@@ -203,6 +243,8 @@ def require_solved_targets(network: NetworkSettings, positions: Positions) -> No
     facts = facts.map_columns(lambda column: column.astype(np.float32))
 
     def has_target(head: Head) -> bool:
+        if isinstance(head, FeaturesHead):
+            return any(len(later_states(positions, ply)[0]) for ply in head.plies)
         return not bool(np.isnan(head.target(facts, SOLVED_TARGET_OPTIONS)).all())
 
     if unusable := [head.name for head in network.heads if not has_target(head)]:
