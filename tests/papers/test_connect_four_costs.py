@@ -17,7 +17,13 @@ from zerolab.papers.connect_four.costs import (
     timed_move_kinds,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
-from zerolab.papers.connect_four.variants import EXTENDED, VARIANTS
+from zerolab.papers.connect_four.variants import (
+    EXTENDED,
+    POLICY_FEATURES,
+    SMALL,
+    VARIANTS,
+    WITHOUT_FEATURES,
+)
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
 from zerolab.studies.claims import MissingEstimate
@@ -211,6 +217,25 @@ def test_ablations_differ_in_one_setting(scale):
             (group,) = groups
             differing = [key for key in whole[group] if whole[group][key] != other[group][key]]
             assert len(differing) == 1, name
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_networks_with_features_differ_only_in_one_head(scale):
+    """Their small networks are those of the efficiency study, and are trained only once."""
+    design = design_of(Connect4SupervisedStudy, scale)
+    with_features = [run for run in design.runs if run.factors.get("features") == POLICY_FEATURES]
+    assert [run.factors["seed"] for run in with_features] == design.seeds
+    by_label = {run.label: run for run in design.runs}
+    for run in with_features:
+        plain = by_label[run.label.replace(POLICY_FEATURES, WITHOUT_FEATURES)].settings
+        *heads, head = run.settings.network.heads
+        assert (head.heads, head.plies) == (("policy",), (0, 2))
+        network = run.settings.network.model_copy(update={"heads": tuple(heads)})
+        assert run.settings.model_copy(update={"network": network}) == plain
+        assert run.feature_run.factors == {"variant": SMALL, "seed": run.factors["seed"]}
+    if scale != "smoke":
+        efficiency = design_of(Connect4EfficiencyStudy, scale)
+        assert {run.feature_run.key for run in with_features} <= efficiency.distinct_runs.keys()
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])

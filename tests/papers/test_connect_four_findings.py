@@ -19,9 +19,19 @@ from zerolab.papers.connect_four import (
     supervised,
 )
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
-from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, DROP_CLAIM, LATE_DROP_CLAIM
+from zerolab.papers.connect_four.findings import (
+    DEEPER_CLAIMS,
+    DROP_CLAIM,
+    LATE_DROP_CLAIM,
+    SUPERVISED_FEATURES_CLAIM,
+)
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
-from zerolab.papers.connect_four.variants import TRAINING
+from zerolab.papers.connect_four.variants import (
+    POLICY_FEATURES,
+    SUPERVISED,
+    TRAINING,
+    WITHOUT_FEATURES,
+)
 from zerolab.papers.solved_accuracy import SolvedAccuracy
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
@@ -80,10 +90,14 @@ def training_run(planned, is_claimed):
 
 
 def supervised_run(planned, is_claimed):
+    if planned.part == TRAINING:
+        return TrainedRun(planned, [])
     blocks = planned.factors["blocks"] if is_claimed else 5
     share = 0.5 + 0.01 * blocks + noise(planned, 1e-4)
     if planned.factors["weight"] != 0.01:
         share = 0.1
+    if planned.factors["features"] == POLICY_FEATURES:
+        share += 0.003 if is_claimed else 0.0
     shares = dict.fromkeys(("strong", "weak", "label", "result"), share)
     record = SupervisedRecord.model_construct(part="test", **shares)
     return TrainedRun(planned, [record])
@@ -126,9 +140,36 @@ def learned(is_claimed):
 
 
 @pytest.mark.parametrize(("is_claimed", "word"), [(True, "holds"), (False, "equal")])
-def test_depth_is_compared_on_both_sets(is_claimed, word):
+def test_depth_and_features_are_compared(is_claimed, word):
     found = words(supervised.supervised_statistics(learned(is_claimed)))
-    assert found == {"deeper-chooses-better": word, "deeper-knows-more-results": word}
+    assert found == {
+        "deeper-chooses-better": word,
+        "deeper-knows-more-results": word,
+        "features-help-supervised-learning": word,
+    }
+
+
+def test_features_are_compared_with_networks_of_the_same_size_and_set():
+    results = learned(is_claimed=True)
+    found = supervised.supervised_statistics(results)[SUPERVISED_FEATURES_CLAIM]
+    pairs = {
+        run.seed: [0.5 + 0.05 + noise(run.planned, 1e-4)]
+        for run in results.runs_where(SUPERVISED, set="v1", blocks=5, labels="right", weight=0.01,
+                                      features=WITHOUT_FEATURES)
+    }  # fmt: skip
+    for run in results.runs_where(SUPERVISED, features=POLICY_FEATURES):
+        pairs[run.seed].append(0.5 + 0.05 + 0.003 + noise(run.planned, 1e-4))
+    assert found.value == pytest.approx(np.mean([b - a for a, b in pairs.values()]), abs=1e-9)
+    table = next(
+        block for block in supervised.supervised_blocks(results)
+        if isinstance(block, Table) and block.name == "features"
+    )  # fmt: skip
+    without, with_features = (
+        dict(zip(table.column_titles, row, strict=True)) for row in table.rows
+    )
+    assert with_features["published move"] - without["published move"] == pytest.approx(0.0029)
+    gain = with_features["strongest move"].value - without["strongest move"].value
+    assert gain == pytest.approx(found.value, abs=1e-9)
 
 
 def test_every_claim_can_hold_and_can_be_decided_otherwise(judged):

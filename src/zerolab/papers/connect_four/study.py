@@ -14,10 +14,12 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     LEAGUE,
     LEAGUE_BY_RESULTS,
+    POLICY_FEATURES,
     SMALL,
     SUPERVISED,
     TRAINING,
     VARIANTS,
+    WITHOUT_FEATURES,
     LengthChanges,
     changes_for_scale,
 )
@@ -83,6 +85,10 @@ _SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "paper": {},
 }  # fmt: skip
 """Changes to the preset `supervised`, by dotted key."""
+
+_POLICY_FEATURES_HEAD = {"name": "features", "heads": ["policy"], "plies": [0, 2], "weight": 1.0}
+"""Features with the highest accuracy of ten choices in supervised learning [ClausenCode]: those of
+the policy head, for the position and for that two plies later."""
 
 _SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
@@ -203,8 +209,9 @@ class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
     The sets contain all positions of each game, or one position per game. Further networks learn
-    published labels, which are partly wrong, or give the outcome as much weight as the move. The
-    accuracies on unseen positions are limits for networks of these sizes.
+    published labels, which are partly wrong, give the outcome as much weight as the move, or also
+    learn the features of a small network, which is trained by self-play. The accuracies on unseen
+    positions are limits for networks of these sizes.
 
     Examples:
       zerolab study connect4-supervised
@@ -244,31 +251,37 @@ def planned_easy_dataset(game: str, count: int) -> PlannedDataset:
 
 def _selfplay_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
     """Yield the self-play training runs."""
-    hard = _planned_dataset(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     small: dict[int, PlannedRun] = {}
-    lengths = _length_changes(scale)
     for name in _VARIANTS.get(scale, VARIANTS):
-        variant = VARIANTS[name]
         for seed in seeds:
-            run = plan_run(
-                TRAINING,
-                _BOARD[scale],
-                variant.preset,
-                {"variant": name},
-                {
-                    **_SELFPLAY_CHANGES[scale],
-                    **(lengths.baseline if variant.preset == BASELINE_PRESET else lengths.extended),
-                    **variant.changes_for(lengths),
-                    **changes_for_scale(scale, name),
-                    "accuracy.every": 1,
-                },
-                seed,
-                datasets={"accuracy.positions": hard},
-                feature_run=small[seed] if name == FEATURES else None,
-            )
+            run = _selfplay_run(scale, name, seed, small[seed] if name == FEATURES else None)
             if name == SMALL:
                 small[seed] = run
             yield run
+
+
+def _selfplay_run(
+    scale: Scale, name: str, seed: int, feature_run: PlannedRun | None = None
+) -> PlannedRun:
+    """Plan a self-play run of a variant."""
+    variant, lengths = VARIANTS[name], _length_changes(scale)
+    hard = _planned_dataset(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
+    return plan_run(
+        TRAINING,
+        _BOARD[scale],
+        variant.preset,
+        {"variant": name},
+        {
+            **_SELFPLAY_CHANGES[scale],
+            **(lengths.baseline if variant.preset == BASELINE_PRESET else lengths.extended),
+            **variant.changes_for(lengths),
+            **changes_for_scale(scale, name),
+            "accuracy.every": 1,
+        },
+        seed,
+        datasets={"accuracy.positions": hard},
+        feature_run=feature_run,
+    )
 
 
 def _length_changes(scale: Scale) -> LengthChanges:
@@ -308,36 +321,65 @@ def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
     }
 
 
+class _SupervisedWay(NamedTuple):
+    """What a network learns from solved positions."""
+
+    labels: str = "right"
+    weight: float = 0.01
+    """Weight of the outcome."""
+    features: str = WITHOUT_FEATURES
+
+
 def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
-    """Yield the runs of Table 1, and those with published labels or a weight of 1."""
+    """Yield the runs of Table 1, and those with other labels, weights or features.
+
+    Features are learnt from set v1, because the games of set v2 have no later positions. The small
+    networks are those of the efficiency study.
+    """
+    small = {seed: _selfplay_run(scale, SMALL, seed) for seed in seeds}
+    yield from small.values()
     fewest = _BLOCKS[scale][0]
     for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale]:
-            ways = [("right", 0.01)]
+            ways = [_SupervisedWay()]
             if blocks == fewest or scale != "mini":  # too slow for deep networks
-                ways.append(("published", 0.01))
+                ways.append(_SupervisedWay("published"))
             if blocks == fewest:
-                ways.append(("right", 1.0))
-            for labels, weight in ways:
-                changes = {
-                    **_SUPERVISED_CHANGES[scale],
-                    "network.blocks": blocks,
-                    "network.heads.outcome.weight": weight,
-                    "published_bugs": ["losses_as_draws"] if labels == "published" else [],
-                }
-                factors: dict[str, Level] = {
-                    "set": name,
-                    "blocks": blocks,
-                    "labels": labels,
-                    "weight": weight,
-                }
+                ways.append(_SupervisedWay(weight=1.0))
+            if blocks == fewest and name == "v1":
+                ways.append(_SupervisedWay(features=POLICY_FEATURES))
+            for way in ways:
                 for seed in seeds:
-                    yield plan_run(
-                        SUPERVISED,
-                        _BOARD[scale],
-                        "supervised",
-                        factors,
-                        changes,
-                        seed,
-                        datasets={"supervised.positions": dataset},
-                    )
+                    yield _supervised_run(scale, name, dataset, blocks, way, seed, small[seed])
+
+
+def _supervised_run(
+    scale: Scale,
+    name: str,
+    dataset: PlannedDataset,
+    blocks: int,
+    way: _SupervisedWay,
+    seed: int,
+    small: PlannedRun,
+) -> PlannedRun:
+    """Plan a run on a set of solved positions; if it learns features, those of the run `small`."""
+    learns_features = way.features != WITHOUT_FEATURES
+    heads = {"network.heads": ["policy", "outcome", _POLICY_FEATURES_HEAD]}
+    factors: dict[str, Level] = {"set": name, "blocks": blocks, **way._asdict()}
+    changes = {
+        **_SUPERVISED_CHANGES[scale],
+        **(heads if learns_features else {}),
+        "network.blocks": blocks,
+        "network.heads.outcome.weight": way.weight,
+        "published_bugs": ["losses_as_draws"] if way.labels == "published" else [],
+    }
+    return plan_run(
+        SUPERVISED,
+        _BOARD[scale],
+        "supervised",
+        factors,
+        changes,
+        seed,
+        datasets={"supervised.positions": dataset},
+        feature_run=small if learns_features else None,
+    )

@@ -85,6 +85,9 @@ LIGHT_MERGING = ("merging-0.2", "merging-0.5")
 
 SMALL, FEATURES = "small", "features"
 """Small network, and a larger network that learns its features."""
+WITHOUT_FEATURES, POLICY_FEATURES = "without features", "policy features"
+"""What networks learn from solved positions in addition to their labels: nothing, or features of
+the small network's policy head."""
 
 VARIANTS: Mapping[str, TrainingVariant] = {
     BASELINE: TrainingVariant(
@@ -191,6 +194,7 @@ These modes yield about the same number of positions as the continuous mode. Ret
 positions because they start in the middle of a game."""
 
 _SMALL: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {},
     "mini": {
         "network.blocks": 1, "network.filters": 8, "network.stem_filters": 16,
         "stop": {"name": "spent", "evaluations": 490_000},
