@@ -289,3 +289,7 @@ def test_run_key_depends_on_requested_settings(trained):
     planned = resolve_settings(None, "smoke", [*LARGE, HEADS])
     assert run_key(planned) == run_key(saved_settings(RunFolder.open(trained / "large")))
     assert run_key(planned) != run_key(resolve_settings(None, "smoke", LARGE))
+    chosen = resolve_settings(
+        None, "smoke", [*LARGE, HEADS, "network.heads.features.heads=['policy']"]
+    )
+    assert run_key(planned) != run_key(chosen)

@@ -249,20 +249,47 @@ def _bars(results: Results) -> Iterator[Block]:
 
 def _features(results: Results) -> Iterator[Block]:
     """Yield the comparison of networks with and without features of a small network."""
-    samples = {
-        features: {
-            measure: [_final_share(run, measure) for run in _feature_runs(results, features)]
-            for measure in ("strong", "weak", "result")
-        }
-        for features in PUBLISHED_FEATURES
-    }
     yield Paragraph(
         "With policy features, a network of the fewest blocks also learns what the policy head of a"
         " small network, trained by self-play, computes for the position and for that two plies"
         " later. [ClausenCode] compares ten choices of heads and plies and found this one the best."
         " The last positions of a game have no later features."
     )
-    yield Table(
+    runs = {features: _feature_runs(results, features) for features in PUBLISHED_FEATURES}
+    yield _features_table(runs)
+    samples = {
+        features: {
+            FEATURES_SET: plot_sample(
+                [_final_share(run, "strong") for run in of_features],
+                published=PUBLISHED_FEATURES[features].move,
+            )
+        }
+        for features, of_features in runs.items()
+    }
+    yield Picture(
+        "supervised-features",
+        draw_grouped_runs(
+            samples,
+            "Test set: strongest move, with and without features",
+            "share of positions, strongest move",
+        ),
+        "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs learn"
+        " from the same positions, and those with the same seed begin with the same trunk. Diamonds"
+        " are published values.",
+    )
+
+
+def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
+    """Return the table of runs by the features that they learn."""
+    rows: list[list[Cell]] = []
+    for features, of_features in runs.items():
+        strong, weak, result = (
+            _cell([_final_share(run, measure) for run in of_features])
+            for measure in ("strong", "weak", "result")
+        )
+        published = PUBLISHED_FEATURES[features].move
+        rows.append([features, len(of_features), strong, published, weak, result])
+    return Table(
         "features",
         f"Shares of the test set with features of a small network, set {FEATURES_SET}",
         [
@@ -273,35 +300,7 @@ def _features(results: Results) -> Iterator[Block]:
             Column("result kept", ".2%"),
             Column("result known", ".2%"),
         ],
-        [
-            [
-                features,
-                len(sample["strong"]),
-                _cell(sample["strong"]),
-                PUBLISHED_FEATURES[features].move,
-                _cell(sample["weak"]),
-                _cell(sample["result"]),
-            ]
-            for features, sample in samples.items()
-        ],
-    )
-    yield Picture(
-        "supervised-features",
-        draw_grouped_runs(
-            {
-                features: {
-                    FEATURES_SET: plot_sample(
-                        sample["strong"], published=PUBLISHED_FEATURES[features].move
-                    )
-                }
-                for features, sample in samples.items()
-            },
-            "Test set: strongest move, with and without features",
-            "share of positions, strongest move",
-        ),
-        "Each dot is a run, and each line the mean with its 95 % interval over runs. Runs with the"
-        " same seed have the same positions, so their difference varies less than their means."
-        " Diamonds are published values.",
+        rows,
     )
 
 
