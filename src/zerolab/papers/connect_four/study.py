@@ -322,7 +322,7 @@ def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
 
 
 class _SupervisedWay(NamedTuple):
-    """What a network learns from solved positions."""
+    """Targets of a network that learns from solved positions."""
 
     labels: str = "right"
     weight: float = 0.01

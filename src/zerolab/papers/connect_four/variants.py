@@ -86,8 +86,8 @@ LIGHT_MERGING = ("merging-0.2", "merging-0.5")
 SMALL, FEATURES = "small", "features"
 """Small network, and a larger network that learns its features."""
 WITHOUT_FEATURES, POLICY_FEATURES = "without features", "policy features"
-"""What networks learn from solved positions in addition to their labels: nothing, or features of
-the small network's policy head."""
+"""Additional targets of networks that learn from solved positions: none, or features of the small
+network's policy head."""
 
 VARIANTS: Mapping[str, TrainingVariant] = {
     BASELINE: TrainingVariant(
