@@ -22,13 +22,15 @@ from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner, WeightAverage
 from zerolab.training.stages import GateStage
 
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
-def new_learner(heads=("policy", "value"), changes=(), **settings):
+
+def new_learner(heads=("policy", "value"), changes=(), device="cpu", **settings):
     game = parse_game("gobang:3x3:3")
     changes = [f"network.heads={list(heads)}", "learn.symmetries=none", *changes]
     network = resolve_settings(None, "smoke", changes).network
     chosen = LearnSettings(batch_size=4, symmetries="none", **settings)
-    return Learner(build_network(network, game, 0), chosen, VISITS, torch.device("cpu"))
+    return Learner(build_network(network, game, 0), chosen, VISITS, torch.device(device))
 
 
 def test_learning_changes_weights_and_lowers_every_loss():
@@ -70,12 +72,12 @@ def test_all_heads_learn():
         assert last[name] < 0.6 * first[name], name
 
 
-def test_adam_state_is_restored():
+@pytest.mark.parametrize("device", DEVICES)
+def test_adam_state_is_restored(device):
     """Two learning stages give equal results with and without saving and loading in between."""
-    uninterrupted, interrupted = new_learner(epochs=3), new_learner(epochs=3)
+    uninterrupted, interrupted, restored = (new_learner(device=device, epochs=3) for _ in range(3))
     for learner in (uninterrupted, interrupted):
         learner.learn(small_window(), 0, 1)
-    restored = new_learner(epochs=3)
     restored.restore(interrupted.weight_arrays(), interrupted.optimizer_arrays())
     for learner in (uninterrupted, restored):
         learner.learn(small_window(), 0, 2)

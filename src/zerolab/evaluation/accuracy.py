@@ -24,7 +24,14 @@ from zerolab.evaluation.estimates import (
     proportion_estimate,
 )
 from zerolab.evaluation.positions import Positions
-from zerolab.play.engine import EngineSetup, ProgressCallback, play_pairings, slots_within_memory
+from zerolab.play.engine import (
+    EngineSetup,
+    ProgressCallback,
+    have_networks,
+    play_pairings,
+    slots_within_memory,
+    useful_threads,
+)
 from zerolab.play.observers import MoveBatch
 from zerolab.play.pairings import Pairing
 from zerolab.search.evaluator import Evaluator
@@ -69,7 +76,7 @@ def player_choices(
     Random streams depend only on (seed, position number, ply). All cores are used. An agent that
     searches has the values of its root. `progress` counts finished positions.
     """
-    threads = available_cores()
+    threads = useful_threads(available_cores(), len(positions), have_networks([agent]))
     part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))
     slots = min(slots_within_memory([agent], threads), max(_MIN_SLOTS, part_size))
     setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))

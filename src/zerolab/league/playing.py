@@ -14,6 +14,7 @@ from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
 from zerolab.league.league_settings import LeagueSettings, SimulationClock
 from zerolab.league.population import Population
+from zerolab.play.engine import useful_threads
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import (
     NO_ACTION,
@@ -27,7 +28,7 @@ from zerolab.play.selfplay import (
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
-from zerolab.search.evaluator import Evaluation, Evaluator
+from zerolab.search.evaluator import Evaluation, Evaluator, has_network
 from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
 from zerolab.store.games import GameRecord
@@ -199,20 +200,21 @@ def play_league_games(
     if "threshold" in settings.parameters:
         self_play = self_play.model_copy(update={"budget": settings.clock})
     parameters = LeagueParameters(first_number, players.values[pairs])
-    threads = min(settings.threads, len(pairs))
+    at_once = min(settings.parallel_games, len(pairs))
+    threads = useful_threads(settings.threads, at_once, has_network(evaluator))
     numbers = range(first_number, first_number + len(pairs))
     batches = [
         [Pairing(number, _LEAGUE, _LEAGUE, number) for number in numbers[thread::threads]]
         for thread in range(threads)
     ]
-    cores = max(1, available_cores() // settings.threads)
+    cores = max(1, available_cores() // threads)
 
     def new_player() -> SelfPlayer:
         return LeaguePlayer(game, settings, self_play, evaluator, cores, parameters)
 
     played = play_batches(
         game, self_play, settings.search, evaluator, settings.seed, iteration, batches,
-        max(1, settings.parallel_games // settings.threads), _LEAGUE, report, new_player,
+        max(1, settings.parallel_games // threads), _LEAGUE, report, new_player,
     )  # fmt: skip
     games = _with_names(played.games, pairs, first_number)
     return played._replace(examples=with_outcomes(played.examples, games), games=games)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,6 +66,17 @@ def padded_batch_size(count: int) -> int:
     return -(-count // step) * step
 
 
+def graphed_batch_size(count: int) -> int:
+    """Return the padded batch size for `count` positions on a GPU: 8, 16, 24, 32, 48, 64, 96, ...
+
+    Each size needs a CUDA graph, and up to some hundred positions take as long as one. There are
+    two sizes per doubling up to 256, and eight above.
+    """
+    doubling = max(32, 1 << (count - 1).bit_length()) // 2
+    step = doubling // (2 if doubling < 256 else 8)
+    return -(-count // step) * step
+
+
 class NetworkEvaluator:
     """A thread-safe snapshot of a network that evaluates batches of positions.
 
@@ -72,7 +84,8 @@ class NetworkEvaluator:
     weights, which are stored channels last. Each calling thread computes on the number of cores set
     by `torch.set_num_threads`; parallel threads should use one core each. On a GPU each calling
     thread has its own stream, so that copies and searches of one thread overlap with network
-    computations of another.
+    computations of another. A batch size that recurs is computed by a CUDA graph, which launches
+    all layers at once (docs/decisions/0082).
 
     If unset, `device` and `precision` come from `default_device` and `default_precision`. bfloat16
     changes the outputs: on a trained network, priors changed by up to 0.0092 and values by up to
@@ -132,12 +145,13 @@ class NetworkEvaluator:
         self, states: NDArray[np.uint64], outputs: Sequence[SearchOutput]
     ) -> list[NDArray[np.float32]]:
         """Return the named outputs in order, computing only the heads that provide them."""
-        count = len(states)
+        count, on_gpu = len(states), self.device.type == "cuda"
+        padded_size = graphed_batch_size(count) if on_gpu else padded_batch_size(count)
         planes = torch.from_numpy(
-            compiled_rules.encode_batch(self.game, states, padded=padded_batch_size(count))
+            compiled_rules.encode_batch(self.game, states, padded=padded_size)
         )
-        compute = self._compute_on_gpu if self.device.type == "cuda" else self._compute
         with torch.inference_mode():
+            compute = self._compute_on_gpu if on_gpu else self._compute
             padded = compute(planes, outputs)
         return [np.ascontiguousarray(output[:count].numpy()) for output in padded]
 
@@ -153,17 +167,84 @@ class NetworkEvaluator:
 
     def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[SearchOutput]) -> list[Tensor]:
         """Compute on the calling thread's stream; other threads run while it waits."""
-        if not hasattr(self._thread, "stream"):
-            self._thread.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        stream: torch.cuda.Stream = self._thread.stream
-        with torch.cuda.stream(stream):
-            inputs = planes.pin_memory().to(self.device, non_blocking=True)
-            # Non-blocking copies to the CPU go to pinned memory.
-            copies = [
-                output.to("cpu", non_blocking=True) for output in self._compute(inputs, outputs)
-            ]
+        if not hasattr(self._thread, "batches"):
+            self._thread.batches = _GpuBatches(self.device)
+        batches: _GpuBatches = self._thread.batches
+        return batches.compute(planes, tuple(outputs), self._compute)
+
+
+_Compute = Callable[[Tensor, Sequence[SearchOutput]], list[Tensor]]
+
+
+class _GpuBatches:
+    """Computation of one thread's batches on a GPU, in a stream of its own."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: dict[tuple[int, tuple[SearchOutput, ...]], _GpuGraph | None] = {}
+
+    def compute(
+        self, planes: Tensor, outputs: tuple[SearchOutput, ...], compute: _Compute
+    ) -> list[Tensor]:
+        """Return `compute(planes, outputs)` on the CPU, by a graph from the second time."""
+        key = len(planes), outputs
+        with torch.cuda.stream(self._stream):
+            if key not in self._graphs:  # this call also loads the kernels, as capturing requires
+                self._graphs[key] = None
+                inputs = planes.pin_memory().to(self._device, non_blocking=True)
+                # Non-blocking copies to the CPU go to pinned memory.
+                results = compute(inputs, outputs)
+                copies = [result.to("cpu", non_blocking=True) for result in results]
+                self._stream.synchronize()
+                return copies
+            graph = self._graphs[key]
+            if graph is None:
+                graph = _GpuGraph(
+                    planes, self._device, self._pool, lambda inputs: compute(inputs, outputs)
+                )
+                self._graphs[key] = graph
+            return graph.compute(planes, self._stream)
+
+
+class _GpuGraph:
+    """CUDA graph of the computation of a batch of fixed size."""
+
+    def __init__(
+        self,
+        planes: Tensor,
+        device: torch.device,
+        pool: Any,
+        compute: Callable[[Tensor], list[Tensor]],
+    ) -> None:
+        """Record `compute` for batches like `planes` in the current stream."""
+        self._pinned = torch.empty_like(planes, pin_memory=True)
+        self._inputs = torch.zeros_like(planes, device=device)
+        self._graph = torch.cuda.CUDAGraph()
+        with _CAPTURE_LOCK:
+            self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                self._outputs = compute(self._inputs)
+            finally:
+                self._graph.capture_end()
+        self._copies = [
+            torch.empty_like(output, device="cpu", pin_memory=True) for output in self._outputs
+        ]
+
+    def compute(self, planes: Tensor, stream: torch.cuda.Stream) -> list[Tensor]:
+        """Return the outputs for a batch on the CPU."""
+        self._pinned.copy_(planes)
+        self._inputs.copy_(self._pinned, non_blocking=True)
+        self._graph.replay()
+        for copy, output in zip(self._copies, self._outputs, strict=True):
+            copy.copy_(output, non_blocking=True)
         stream.synchronize()
-        return copies
+        return [copy.clone() for copy in self._copies]
+
+
+_CAPTURE_LOCK = threading.Lock()
+"""Held while a graph is recorded; other threads may compute meanwhile, but not record."""
 
 
 _FEATURE_BATCH = 1024

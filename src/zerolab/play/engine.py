@@ -301,6 +301,25 @@ def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
     return max(_MIN_SLOTS, min(_MAX_SLOTS, _MEMORY // (2 * threads * max(1, largest))))
 
 
+def have_networks(agents: Iterable[Agent]) -> bool:
+    """Return True if any agent evaluates positions with a network."""
+    return any(agent.load_evaluator for agent in agents)
+
+
+def useful_threads(threads: int, games: int, has_networks: bool) -> int:
+    """Return the number of threads, at most `threads`, with which to play `games` games at once.
+
+    With networks on a GPU it is 1: a GPU evaluates a hundred positions about as fast as one, and
+    several threads would wait for the interpreter most of the time (docs/decisions/0082).
+    """
+    if has_networks:
+        from zerolab.networks.inference import default_device  # noqa: PLC0415
+
+        if default_device().type == "cuda":
+            return 1
+    return max(1, min(threads, games))
+
+
 def play_pairings(
     setup: EngineSetup,
     batches: Sequence[Sequence[Pairing]],
@@ -323,8 +342,7 @@ def play_pairings(
     ]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
-    has_networks = any(agent.load_evaluator for agent in setup.agents)
-    with one_core_per_thread(has_networks), executor as pool:
+    with one_core_per_thread(have_networks(setup.agents)), executor as pool:
         try:
             running = {pool.submit(worker.play) for worker in workers}
             while running:

@@ -9,7 +9,14 @@ from zerolab.agents.agent import Agent
 from zerolab.agents.specs import with_unique_names
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
-from zerolab.play.engine import EngineSetup, ProgressCallback, play_pairings, slots_within_memory
+from zerolab.play.engine import (
+    EngineSetup,
+    ProgressCallback,
+    have_networks,
+    play_pairings,
+    slots_within_memory,
+    useful_threads,
+)
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing, alternating_colours, with_random_openings
 from zerolab.ratings.bayes import EloDifference, rate
@@ -59,12 +66,12 @@ def play_match(
     """Play games `begin` to `begin + games - 1` of a match; A moves first in even-numbered games.
 
     Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend only on
-    (seed, iteration, game number, ply). By default, `threads` is the number of cores. If both
+    (seed, iteration, game number, ply). By default, `threads` is a suitable number. If both
     agents have the same name, B is called "NAME #2". Raises UserError if games are too short for
     the openings.
     """
     agents = with_unique_names([a, b])
-    threads = threads or available_cores()
+    threads = threads or useful_threads(available_cores(), games, have_networks(agents))
     first, second = (agent.name for agent in agents)
     pairings = alternating_colours(first, second, range(begin, begin + games))
     pairings = with_random_openings(game, pairings, openings, seed, iteration)

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from zerolab.agents.kinds.run import build_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS
-from zerolab.play.engine import one_core_per_thread
+from zerolab.play.engine import one_core_per_thread, useful_threads
 from zerolab.play.position_search import PositionResults, PositionSearch, ResultCache, empty_results
 from zerolab.play.selfplay import sum_by_key
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.budgets import BudgetSettings, FixedBudgetSettings
-from zerolab.search.evaluator import Evaluator, UniformEvaluator
+from zerolab.search.evaluator import Evaluator, has_network
 from zerolab.search.search_settings import SearchSettings
 
 EvaluatorFactory = Callable[[], Evaluator]
@@ -123,19 +123,19 @@ class ThreadedSearchService:
 
     def __init__(self, game: Game, evaluator: Evaluator, settings: ServiceSettings) -> None:
         self._actions = rules.action_count(game)
-        self._threads = settings.threads
+        self._has_network = has_network(evaluator)
+        self._threads = useful_threads(settings.threads, settings.slots, self._has_network)
         self._cache = ResultCache(settings.cache_size, self._actions)
         self._requested = self._merged = self._searched = 0
-        slots = max(1, settings.slots // settings.threads)
-        cores = max(1, available_cores() // settings.threads)
+        slots = max(1, settings.slots // self._threads)
+        cores = max(1, available_cores() // self._threads)
         self._searches = [
             PositionSearch(
                 game, settings.search, evaluator, settings.budget, settings.seed,
                 settings.iteration, slots, cores,
             )
-            for _ in range(settings.threads)
+            for _ in range(self._threads)
         ]  # fmt: skip
-        self._has_network = not isinstance(evaluator, UniformEvaluator)
         self._stop = Event()
         self._open = ExitStack()
 

@@ -14,7 +14,7 @@ from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
-from zerolab.play.engine import EngineSetup, play_pairings
+from zerolab.play.engine import EngineSetup, play_pairings, useful_threads
 from zerolab.play.observers import GameRecorder, MoveBatch
 from zerolab.play.pairings import Pairing
 from zerolab.play.resignation import draw_played_on, gives_up
@@ -22,7 +22,7 @@ from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import DRAW, ONGOING, Game
-from zerolab.search.evaluator import Evaluator
+from zerolab.search.evaluator import Evaluator, has_network
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.examples import Examples, UnfinishedGames
 from zerolab.store.games import GameRecord
@@ -85,7 +85,8 @@ def play_episodes(
     as KeyboardInterrupt in `report`, stops all threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
-    threads = min(settings.threads, len(numbers))
+    at_once = min(settings.parallel_games, len(numbers))
+    threads = useful_threads(settings.threads, at_once, has_network(evaluator))
     batches = [
         [
             Pairing(number, name, name, number, max_plies=settings.max_plies)
@@ -93,7 +94,7 @@ def play_episodes(
         ]
         for thread in range(threads)
     ]
-    slots = max(1, settings.parallel_games // settings.threads)
+    slots = max(1, settings.parallel_games // threads)
     played = play_batches(
         game, settings, search, evaluator, seed, iteration, batches, slots, name, report
     )
@@ -124,7 +125,7 @@ def play_batches(
     players: list[SelfPlayer] = []
 
     def next_player() -> SelfPlayer:
-        cores = max(1, available_cores() // settings.threads)
+        cores = max(1, available_cores() // max(1, len(batches)))
         player = (
             new_player() if new_player else SelfPlayer(game, settings, search, evaluator, cores)
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from zerolab.core.config import VariantSettings
 from zerolab.play.big_tree import BigTreeSelfPlay
+from zerolab.play.engine import useful_threads
 from zerolab.play.lockstep import LockstepGame, LockstepSelfPlay, play_retries
 from zerolab.play.pairings import Pairing
 from zerolab.play.search_service import EvaluatorFactory, ServiceSettings, ThreadedSearchService
@@ -34,7 +35,7 @@ from zerolab.play.selfplay_settings import (
 )
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import ONGOING, Game
-from zerolab.search.evaluator import Evaluator
+from zerolab.search.evaluator import Evaluator, has_network
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.examples import UnfinishedGames
 from zerolab.store.games import GameRecord
@@ -68,7 +69,7 @@ def play_continuous(
     assert isinstance(settings.mode, ContinuousMode)
     lanes, plies = settings.parallel_games, settings.mode.plies
     in_progress = previous.games if previous else [_unplayed(lane, name) for lane in range(lanes)]
-    threads = min(settings.threads, lanes)
+    threads = useful_threads(settings.threads, lanes, has_network(evaluator))
     pairings = [
         Pairing(each.number, name, name, each.number, each.actions, plies, lanes)
         for each in in_progress

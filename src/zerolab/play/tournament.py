@@ -21,9 +21,17 @@ from zerolab.agents.specs import GAME_EXAMPLE, parse_agents, runs_program
 from zerolab.core.config import Settings, require_even_games, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
-from zerolab.play.engine import EngineSetup, ProgressCallback, play_pairings, slots_within_memory
+from zerolab.play.engine import (
+    EngineSetup,
+    ProgressCallback,
+    have_networks,
+    play_pairings,
+    slots_within_memory,
+    useful_threads,
+)
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import (
+    GAMES_PER_BLOCK,
     GameBlock,
     Pairing,
     check_opening_length,
@@ -164,11 +172,13 @@ class Tournament:
         The agents must have the names in the settings. Finished blocks are stored even after an
         exception, such as KeyboardInterrupt in `progress`.
         """
-        settings, threads = self.settings, available_cores()
+        settings, blocks = self.settings, self.remaining_blocks()
+        games = len(blocks) * min(settings.games, GAMES_PER_BLOCK)
+        threads = useful_threads(available_cores(), games, have_networks(agents))
         slots = slots_within_memory(agents, threads)
         batches = [
             with_random_openings(game, batch, settings.openings, settings.seed)
-            for batch in thread_batches(self.remaining_blocks(), settings.games, slots, threads)
+            for batch in thread_batches(blocks, settings.games, slots, threads)
         ]
         setup = EngineSetup(game, agents, settings.seed, 0, threads, slots)
         with _BlockRecorder(self.store, settings.games) as recorder:

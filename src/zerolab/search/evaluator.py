@@ -120,6 +120,11 @@ class UniformEvaluator:
         return np.ones((count, self.actions), np.float32), np.zeros(count, np.float32)
 
 
+def has_network(evaluator: Evaluator) -> bool:
+    """Return True unless the evaluator is for searches without a network."""
+    return not isinstance(evaluator, UniformEvaluator)
+
+
 _WAYS = 4
 NO_ENTRY = -1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,10 @@ from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.networks.head import TargetOptions
 from zerolab.networks.inference import default_precision
-from zerolab.networks.losses import HeadErrors
 from zerolab.networks.network import Network, set_weights, weights_to_arrays
 from zerolab.replay.window import Batch, Window
 from zerolab.store.arrays import Arrays
+from zerolab.training.gradients import GpuGradientComputation, GradientComputation
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.optimization import StepTime
 
@@ -40,27 +40,22 @@ class WeightAverage:
         self._network = network
         self._decay = decay
         self._steps = 0
-        self._mean = _copy_weights(network)
+        self._latest = _averaged_weights(network)
+        self._mean = {name: tensor.clone() for name, tensor in self._latest.items()}
 
     @torch.no_grad()
     def update(self) -> None:
         """Add the network's weights to the average after a step."""
         self._steps += 1
         share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
-        means, latest = [], []
-        for name, tensor in self._network.state_dict().items():
-            if tensor.is_floating_point():
-                means.append(self._mean[name])
-                latest.append(tensor)
-            else:
-                self._mean[name].copy_(tensor)
-        torch._foreach_lerp_(means, latest, share)
+        torch._foreach_lerp_(list(self._mean.values()), list(self._latest.values()), share)
 
     def mean_arrays(self) -> Arrays:
         """Return the average as arrays by name, like `weights_to_arrays`."""
-        return {
+        means = {
             name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
         }
+        return weights_to_arrays(self._network) | means
 
     def state_arrays(self) -> Arrays:
         """Return the latest weights and the number of steps; empty before the first step."""
@@ -75,15 +70,17 @@ class WeightAverage:
         Other arrays in `state` are ignored. Raises UserError if arrays do not fit the network.
         """
         set_weights(self._network, average)
-        self._mean = _copy_weights(self._network)
+        self._mean = {name: tensor.clone() for name, tensor in self._latest.items()}
         self._steps = int(state.get(_STEPS, 0))
         if self._steps:
             latest = {k.removeprefix(_LATEST): x for k, x in state.items() if k.startswith(_LATEST)}
             set_weights(self._network, latest)
 
 
-def _copy_weights(network: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+def _averaged_weights(network: nn.Module) -> dict[str, torch.Tensor]:
+    """Return parameters and batch norm statistics, which share memory with the network."""
+    weights = network.state_dict()
+    return {name: tensor for name, tensor in weights.items() if tensor.is_floating_point()}
 
 
 class LearningResult(NamedTuple):
@@ -92,7 +89,7 @@ class LearningResult(NamedTuple):
     examples_seen: int
     """Number of training examples, including repetitions."""
     epoch_losses: list[dict[str, float]]
-    """Mean losses of each epoch, by the names in `networks.losses.HeadErrors.logged`."""
+    """Mean losses of each epoch, by the names in `networks.losses.HeadErrors.logged_scalars`."""
     learning_rates: list[float]
     """Learning rate of each step."""
     gradient_norm: float | None
@@ -118,35 +115,33 @@ class LearningLog:
 
     def __init__(self, steps_per_epoch: int) -> None:
         self._steps_per_epoch = steps_per_epoch
-        self._losses: list[dict[str, torch.Tensor]] = []
+        self._losses: list[torch.Tensor] = []
         self._norms: torch.Tensor | None = None
         self._examples_seen = 0
         self._learning_rates: list[float] = []
 
     def add_step(
         self,
-        losses: Mapping[str, torch.Tensor],
+        losses: torch.Tensor,
         examples_seen: int,
         learning_rate: float,
         gradient_norm: torch.Tensor | None,
     ) -> None:
-        """Add a step with its losses, scalars by name."""
+        """Add a step with its losses, float32[losses]."""
         if len(self._learning_rates) % self._steps_per_epoch == 0:
-            self._losses.append({})
-        totals = self._losses[-1]
-        for name, value in losses.items():
-            totals[name] = totals[name] + value if name in totals else value
+            self._losses.append(torch.zeros_like(losses))
+        self._losses[-1] += losses
         if gradient_norm is not None:
             self._norms = gradient_norm if self._norms is None else self._norms + gradient_norm
         self._examples_seen += examples_seen
         self._learning_rates.append(learning_rate)
 
-    def result(self) -> LearningResult:
+    def result(self, loss_names: Sequence[str]) -> LearningResult:
         """Return the means over all steps so far."""
         steps = len(self._learning_rates)
         size = self._steps_per_epoch
         means = [
-            {name: float(total / min(size, steps - i * size)) for name, total in totals.items()}
+            dict(zip(loss_names, (totals / min(size, steps - i * size)).tolist(), strict=True))
             for i, totals in enumerate(self._losses)
         ]
         norm = None if self._norms is None else float(self._norms / steps)
@@ -180,12 +175,20 @@ class Learner:
         self.target_options = target_options
         self.device = device
         self.precision = default_precision(device)
-        self._autocast = self.precision == torch.bfloat16
+        self._gradients = self._new_gradient_computation()
         self._is_frozen = settings.frozen == "trunk"
         self.network.trunk.requires_grad_(not self._is_frozen)
         parameters = [each for each in self.network.parameters() if each.requires_grad]
         self.optimizer = settings.optimizer.new_optimizer(parameters, settings.learning_rate)
         self._average = WeightAverage(network, settings.ema_decay) if settings.ema_decay else None
+
+    def _new_gradient_computation(self) -> GradientComputation:
+        arguments = self.network, self.settings.loss, self.target_options, self.precision
+        if self.device.type != "cuda":
+            return GradientComputation(*arguments)
+        # A resumed run repeats the sums of an uninterrupted one.
+        torch.backends.cudnn.deterministic = True
+        return GpuGradientComputation(*arguments, self.device)
 
     @property
     def parameter_count(self) -> int:
@@ -226,11 +229,10 @@ class Learner:
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             rate = self._set_rates(StepTime(iteration, number / steps, iterations or iteration))
-            errors, norm = self._step(batch)
-            with torch.no_grad():
-                log.add_step(errors.logged_scalars(), len(batch.planes), rate, norm)
+            losses, norm = self._step(batch)
+            log.add_step(losses, len(batch.planes), rate, norm)
             report(number + 1)
-        result = log.result()
+        result = log.result(self._gradients.loss_names)
         if not result.has_finite_losses:
             raise DivergedError(
                 f"training diverged in iteration {iteration} (a loss is not finite): start another"
@@ -258,34 +260,15 @@ class Learner:
             group.update(options)
         return learning_rate
 
-    def _step(self, batch: Batch) -> tuple[HeadErrors, torch.Tensor | None]:
-        """Take one step; return the errors of the heads and, with clipping, the gradient norm."""
-        heads = self.network.head_settings
-        targets = {
-            name: self._tensor(head.target(batch.facts, self.target_options))
-            for name, head in heads.items()
-        }
-        planes = self._tensor(batch.planes)
-        with torch.autocast(self.device.type, self.precision, enabled=self._autocast):
-            predictions = self.network(planes.contiguous(memory_format=torch.channels_last))
-        by_head = {
-            name: head.error(predictions[name], targets[name]) for name, head in heads.items()
-        }
-        errors = HeadErrors(self.settings.loss, list(heads.values()), by_head)
-        self.optimizer.zero_grad(set_to_none=True)
-        errors.total_loss().backward()  # type: ignore[no-untyped-call]
+    def _step(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Take one step; return the losses, float32[losses], and, with clipping, the norm."""
+        losses = self._gradients.compute(batch)
         limit = self.settings.clip_norm
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None
         self.optimizer.step()
         if self._average:
             self._average.update()
-        return errors, norm
-
-    def _tensor(self, array: NDArray[np.float32]) -> torch.Tensor:
-        tensor = torch.from_numpy(array)
-        if self.device.type == "cuda":
-            return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor
+        return losses, norm
 
     def optimizer_arrays(self) -> Arrays:
         """Return the optimiser state, arrays named PARAMETER/QUANTITY; empty before the first step.
@@ -315,7 +298,9 @@ class Learner:
             for quantity, value in state.items():
                 # With the parameter's memory layout, sums round as in an uninterrupted run.
                 self.optimizer.state[parameter][quantity] = (
-                    torch.empty_like(parameter).copy_(value) if value.ndim else value
+                    torch.empty_like(parameter).copy_(value)
+                    if value.ndim
+                    else value.to(parameter.device)
                 )
 
     def weight_arrays(self) -> Arrays:

@@ -28,11 +28,13 @@ from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator, default_device, default_precision
 from zerolab.networks.network_settings import NetworkSettings
+from zerolab.play.engine import useful_threads
 from zerolab.play.pairings import Pairing, random_opening
 from zerolab.play.selfplay import SelfPlayResult, play_batches
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import MAX_PLIES
+from zerolab.search.evaluator import has_network
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.checks import check_schema_version, damaged_file_error, guarded_read, read_bytes
 from zerolab.store.games import SELF_PLAY
@@ -301,7 +303,9 @@ class _Player:
     def play(self, plies: int, number: int) -> _Round:
         """Play moves in all games, from positions that depend on the round number."""
         random = np.random.default_rng(number)
-        threads = min(self._settings.threads, self._parallel_games)
+        threads = useful_threads(
+            self._settings.threads, self._parallel_games, has_network(self._evaluator)
+        )
         pairings = [self._draw_pairing(random, lane, plies) for lane in range(self._parallel_games)]
         batches = [pairings[thread::threads] for thread in range(threads)]
         start = perf_counter()

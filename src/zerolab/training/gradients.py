@@ -1,0 +1,134 @@
+"""Gradients of a batch: forward pass, losses and backward pass, on CPUs and GPUs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zerolab.networks.head import TargetOptions
+from zerolab.networks.losses import HeadErrors, Loss
+from zerolab.networks.network import Network
+from zerolab.replay.window import Batch
+
+
+class GradientComputation:
+    """Gradients of a network's loss on a batch.
+
+    Layers compute in bfloat16 (autocast) if `precision` says so; weights, losses and gradients are
+    float32.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        loss: Loss,
+        target_options: TargetOptions,
+        precision: torch.dtype,
+    ) -> None:
+        self.loss_names: list[str] = []
+        """Names of the losses that `compute` returns; empty before the first batch."""
+        self._network = network
+        self._loss = loss
+        self._target_options = target_options
+        self._precision = precision
+
+    def compute(self, batch: Batch) -> Tensor:
+        """Set the gradients of the parameters; return the losses, float32[losses]."""
+        planes, targets = self._tensors(batch)
+        return self._backward(planes, targets)
+
+    def _tensors(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the planes and the targets by head, on the CPU."""
+        targets = {
+            name: torch.from_numpy(head.target(batch.facts, self._target_options))
+            for name, head in self._network.head_settings.items()
+        }
+        return torch.from_numpy(batch.planes), targets
+
+    def _backward(self, planes: Tensor, targets: dict[str, Tensor]) -> Tensor:
+        heads = self._network.head_settings
+        enabled = self._precision == torch.bfloat16
+        with torch.autocast(planes.device.type, self._precision, enabled=enabled):
+            predictions = self._network(planes.contiguous(memory_format=torch.channels_last))
+        by_head = {
+            name: head.error(predictions[name], targets[name]) for name, head in heads.items()
+        }
+        errors = HeadErrors(self._loss, list(heads.values()), by_head)
+        self._network.zero_grad(set_to_none=True)
+        errors.total_loss().backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            losses = errors.logged_scalars()
+            self.loss_names = list(losses)
+            return torch.stack([loss.float() for loss in losses.values()])
+
+
+class GpuGradientComputation(GradientComputation):
+    """Gradients on a GPU; a batch size that recurs is computed by a CUDA graph.
+
+    A small network has hundreds of short kernels per step, and launching them one by one takes
+    several times as long as running them (docs/decisions/0082).
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        loss: Loss,
+        target_options: TargetOptions,
+        precision: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        super().__init__(network, loss, target_options, precision)
+        self._device = device
+        self._graphs: dict[int, _GradientGraph | None] = {}
+
+    def compute(self, batch: Batch) -> Tensor:
+        """Set the gradients; the next call overwrites gradients and losses."""
+        planes, targets = self._tensors(batch)
+        size = len(planes)
+        if size not in self._graphs:  # this call also loads the kernels, as capturing requires
+            self._graphs[size] = None
+            on_device = {name: self._copied(target) for name, target in targets.items()}
+            return self._backward(self._copied(planes), on_device)
+        graph = self._graphs[size]
+        if graph is None:
+            graph = self._graphs[size] = _GradientGraph(
+                self, self._network, self._copied(planes),
+                {name: self._copied(target) for name, target in targets.items()},
+            )  # fmt: skip
+        return graph.compute(planes, targets)
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+class _GradientGraph:
+    """CUDA graph of the gradients of a batch of fixed size.
+
+    Recording computes nothing, so batch norm statistics and random numbers are those of the steps
+    taken. The graph draws dropout masks from torch's generator, like computation without a graph.
+    """
+
+    def __init__(
+        self,
+        computation: GpuGradientComputation,
+        network: Network,
+        planes: Tensor,
+        targets: dict[str, Tensor],
+    ) -> None:
+        self._planes = planes
+        self._targets = targets
+        self._graph = torch.cuda.CUDAGraph()
+        network.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self._graph):
+            self._losses = computation._backward(planes, targets)
+        self._gradients = [(each, each.grad) for each in network.parameters()]
+
+    def compute(self, planes: Tensor, targets: dict[str, Tensor]) -> Tensor:
+        """Set the gradients for a batch; return its losses."""
+        self._planes.copy_(planes.pin_memory(), non_blocking=True)
+        for name, target in targets.items():
+            self._targets[name].copy_(target.pin_memory(), non_blocking=True)
+        self._graph.replay()
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+        return self._losses
