@@ -78,8 +78,17 @@ def pinned_to_one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def _cpu_quotas(root: Path = Path("/")) -> Iterator[float]:
-    """Yield the limits, in cores, of this process's control groups and their ancestors.
+@cache  # a study resolves the settings of hundreds of runs
+def _cpu_quotas(root: Path = Path("/")) -> tuple[float, ...]:
+    """Return the limits, in cores, of this process's control groups and their ancestors.
+
+    They are read only once.
+    """
+    return tuple(_read_cpu_quotas(root))
+
+
+def _read_cpu_quotas(root: Path) -> Iterator[float]:
+    """Yield the limits under the system folder `root`.
 
     With version 2 of control groups, a process has one group; with version 1, it has one for each
     kind of resource. Some systems have both. In a container, the group of the process may be

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,7 +142,9 @@ def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
     by_key: dict[str, TimedMoveKind] = {}
     for run in runs:
         title = VARIANTS[str(run.factors["variant"])].title
-        for iteration in range(run.settings.iterations):
+        # The search stays the same, so only a change of the network begins another kind.
+        for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
+            iteration = next(same)
             kind = move_kind(run.settings, iteration)
             timed = by_key.setdefault(_key(kind), TimedMoveKind(kind, run, iteration, []))
             if title not in timed.variant_titles:
