@@ -11,7 +11,7 @@ from zerolab.report.interval import Z95, Interval
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results
-from zerolab.training.records import GateRecord, LearnRecord, SelfPlayRecord
+from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord, SelfPlayRecord
 
 
 @cache
@@ -59,14 +59,32 @@ def _work_records(iterations, epochs, selfplay, learn, loss, fall, simulations, 
     return records
 
 
+def accuracy_record(iteration, strong):
+    """Return the strong accuracy of the policy after an iteration; that of search is half."""
+    names = [name for name in AccuracyRecord.model_fields if name.endswith(("low", "high"))]
+    shares = dict.fromkeys([*names, "network_weak", "search_weak"], 0.5)
+    return AccuracyRecord(
+        iteration=iteration, wall_seconds=100.0, network=iteration, positions=10,
+        network_strong=strong, search_strong=strong / 2, **shares,
+    )  # fmt: skip
+
+
 def made_up_run(
-    planned, seconds, loss=1.0, fall=1.0, elo=0.0, simulations=10, samples=100, accuracy=0.5
+    planned,
+    seconds,
+    loss=1.0,
+    fall=1.0,
+    elo=0.0,
+    simulations=10,
+    samples=100,
+    accuracy=0.5,
+    measurements=None,
 ):
     """Return a run with equal iterations.
 
     `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
     falls by about `fall` with epochs and iterations, down to `loss`. `accuracy` is that on solved
-    positions.
+    positions, which `measurements` replace.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
     records = _work_records(
@@ -80,8 +98,10 @@ def made_up_run(
             candidate_elo=elo * iteration,
         )  # fmt: skip
         with_gates += [*work, gate]
+        if planned.settings.accuracy.every:
+            with_gates.append(accuracy_record(iteration, accuracy * iteration / iterations))
     measured = {"policy": accuracy, "search": accuracy + 0.1, "regret": 1.0 - accuracy}
-    return TrainedRun(planned, with_gates, measurements=measured)
+    return TrainedRun(planned, with_gates, measurements=measurements or measured)
 
 
 def made_up_tournament(planned, elos, error):

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from made_up_runs import design_of, made_up_results, noise
 
+from zerolab.papers.hyperparameters.grid import SYMBOLS as GRID_SYMBOLS
+from zerolab.papers.hyperparameters.study import (
+    HyperparameterCorrelationStudy,
+    HyperparameterScreeningStudy,
+    HyperparameterSweepStudy,
+)
 from zerolab.papers.loss_functions.study import LossFunctionsStudy
 from zerolab.papers.published_bugs.study import LABELS, PublishedBugsStudy
+from zerolab.papers.transfer.measures import BoardPair
+from zerolab.papers.transfer.similarity import SCRATCH_CKA, SOURCE_CKA
+from zerolab.papers.transfer.study import (
+    FINE_TUNED,
+    FROZEN,
+    MAPPED,
+    RANDOM_FROZEN,
+    SCRATCH,
+    TransferStudy,
+)
 from zerolab.papers.warm_start.study import WarmStartStudy
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -14,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 SECONDS = {"selfplay": 1.0, "learn": 1.0, "gate": 1.0}
 WILD, FIRST = "rave", "wrora"
 """Variants of the warm start that differ from the others in some outcomes."""
+ELO_OF_WAY = {SCRATCH: 0.0, FINE_TUNED: 200.0, FROZEN: 50.0, RANDOM_FROZEN: -100.0, MAPPED: 100.0}
 
 
 def alike(planned):
@@ -36,6 +56,42 @@ def one_varies(planned):
     return {"seconds": SECONDS, "elo": 10.0}, elo + 3000.0 * (variant == FIRST)
 
 
+def work_varies(planned):
+    """Return results in which time and work are a product of powers of I, E, m and ep."""
+    factors = [planned.factors[symbol] for symbol in GRID_SYMBOLS]
+    _, games, simulations, epochs = factors
+    work = {"simulations": games * simulations * 100, "samples": games * epochs * 100}
+    spent = {stage: float(math.prod(factors)) for stage in SECONDS}
+    return {"seconds": spent, **work}, noise(planned, 3.0) + 50.0 * math.log2(factors[0])
+
+
+def transfer_helps(planned):
+    """Return results in which ways of transfer differ, and other sizes help more than games."""
+    way, source = planned.factors["way"], planned.factors.get("source")
+    is_near = source is not None and BoardPair(source, planned.part).is_near
+    accuracy = 0.3 + noise(planned, 1e-3) + (way == FINE_TUNED) * (0.2 + 0.1 * is_near)
+    tuned, scratch = ([0.9, first + noise(planned, 1e-3, "cka")] for first in (0.5, 0.9))
+    measured = {SOURCE_CKA: tuned, SCRATCH_CKA: scratch} if way == FINE_TUNED else {"layers": []}
+    return {"seconds": SECONDS, "accuracy": accuracy, "measurements": measured}, (
+        ELO_OF_WAY[way] + noise(planned, 10.0)
+    )
+
+
+COMMON = (alike, training_tells_strength, one_varies)
+STUDIES = {
+    WarmStartStudy: COMMON,
+    LossFunctionsStudy: COMMON,
+    PublishedBugsStudy: COMMON,
+    HyperparameterSweepStudy: [alike],
+    HyperparameterScreeningStudy: [alike],
+    HyperparameterCorrelationStudy: [work_varies],
+    TransferStudy: [transfer_helps],
+}
+"""Outcomes that together decide all claims of a study."""
+UNDECIDABLE = {HyperparameterSweepStudy: "paper"}
+"""Scale at which a study decides nothing, like the published design that it repeats."""
+
+
 def decided(study, scale, outcome):
     """Return the keys of decided and of all claims for an outcome."""
     design = design_of(study, scale)
@@ -44,19 +100,25 @@ def decided(study, scale, outcome):
     )
     counts = {"accuracy": 0.5, "ceiling": 0.5, "distinct": 1e4, "true_labels": 9e3}
     computed = {each.title: counts for each in design.computations if each.part == LABELS}
-    verdicts = study().verdicts(
-        results.__class__(**{**vars(results), "computation_results": computed})
-    )
+    verdicts = study().verdicts(replace(results, computation_results=computed))
     return {each.claim.key for each in verdicts if each.is_decided}, {
         each.claim.key for each in verdicts
     }
 
 
-@pytest.mark.parametrize("study", [WarmStartStudy, LossFunctionsStudy, PublishedBugsStudy])
+@pytest.mark.parametrize("study", STUDIES)
 def test_every_claim_is_decided_by_some_outcome(study):
-    scale = min(("mini", "small", "paper"), key=study().seed_count)
+    scales = {"mini", "small", "paper"} - {UNDECIDABLE.get(study)}
+    scale = min(sorted(scales), key=study().seed_count)
     found, every = set(), set()
-    for outcome in (alike, training_tells_strength, one_varies):
+    for outcome in STUDIES[study]:
         some, every = decided(study, scale, outcome)
         found |= some
     assert every - found == set()
+
+
+@pytest.mark.parametrize("study", UNDECIDABLE)
+def test_published_design_decides_nothing(study):
+    """One run per value has no degrees of freedom, even without any noise."""
+    for outcome in STUDIES[study]:
+        assert decided(study, UNDECIDABLE[study], outcome)[0] == set()

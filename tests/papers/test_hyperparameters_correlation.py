@@ -21,10 +21,12 @@ from zerolab.papers.hyperparameters.grid import (
 )
 from zerolab.papers.hyperparameters.grid_findings import (
     EACH_CLAIMS,
+    FEWEST_EPOCHS_CLAIM,
     GRID_CLAIMS,
     LEAD_CLAIMS,
     MORE_CLAIM,
     OUTER_CLAIM,
+    OUTER_MATTERS_CLAIM,
     OVERTRAINED_CLAIM,
     SATURATED_CLAIM,
     SUBSUMED_CLAIM,
@@ -35,6 +37,8 @@ from zerolab.papers.hyperparameters.regression import (
     fit_grid,
     last_step_of_epochs,
     lead_of_iterations,
+    leads_of_fewest_epochs,
+    leads_of_iterations_and_games,
     pareto_front_shares,
     residuals,
     run_spread,
@@ -151,6 +155,8 @@ def test_built_in_claims_hold(results):
     assert set(words) == set(GRID_CLAIMS)
     # 10 Elo per doubling of epochs, but at most 6 from ep = 10 to 15, are too few for one cell.
     assert words.pop(OVERTRAINED_CLAIM) == "undecided"
+    assert words.pop(FEWEST_EPOCHS_CLAIM) == "undecided"
+    assert words[OUTER_MATTERS_CLAIM] == "holds"
     assert {claim for claim, word in words.items() if word != "holds"} == CONTRADICTED
     assert {words[claim] for claim in CONTRADICTED} == {"does not hold"}
 
@@ -174,6 +180,19 @@ def test_epochs_that_stop_helping(turn):
     assert (words[SATURATED_CLAIM], words[OVERTRAINED_CLAIM]) == (expected, expected)
 
 
+@pytest.mark.parametrize(("of_epochs", "word"), [(-60.0, "holds"), (60.0, "does not hold")])
+def test_inner_hyperparameters_that_hurt_or_matter_most(of_epochs, word):
+    """Epochs are worth less than all others, or more than all others."""
+    design = design_of(HyperparameterCorrelationStudy, "mini", 1)
+
+    def elo(planned):
+        i, e, _, ep = logs(planned).values()
+        return 30 * i + 30 * e + of_epochs * ep + strength_noise(planned)
+
+    words = words_of(made_up_results("mini", design, measured, elo))
+    assert (words[FEWEST_EPOCHS_CLAIM], words[OUTER_MATTERS_CLAIM]) == (word, word)
+
+
 def test_late_epochs_are_those_of_the_largest_levels(results):
     """The estimates agree with a fit by hand of the 2 x 9 runs with the largest I and E."""
     grid = read_grid(results)
@@ -193,6 +212,18 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
     # Each mean is of two runs with noise of 10 Elo.
     assert step.error == pytest.approx(10.0, rel=0.15)
     assert step.freedom == 162 - 17  # constant, 4 linear, 10 products, time, second tournament
+
+
+def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
+    """In the invented results, games are worth the least above simulations: 30 minus 20 Elo."""
+    leads = leads_of_iterations_and_games(read_grid(results))
+    assert [each.value for each in leads] == pytest.approx([100.0, 130.0, 10.0, 40.0], abs=5)
+    grid = read_grid(results)
+    fitted = fit_grid(grid).elo
+    assert leads[2].value == pytest.approx(fitted["E"].value - fitted["m"].value)
+    means = [np.mean([run.elo for run in grid.runs_at(I=6, E=30, ep=ep)]) for ep in (5, 10, 15)]
+    epochs = [each.value for each in leads_of_fewest_epochs(grid)]
+    assert epochs == pytest.approx([means[0] - means[1], means[0] - means[2]])
 
 
 def largest_mean(document):

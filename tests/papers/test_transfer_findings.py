@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_runs import made_up_tournament
+from made_up_runs import accuracy_record, made_up_tournament
 
 from zerolab.papers.transfer import analysis, findings, measures, similarity
 from zerolab.papers.transfer.measures import BoardPair, planned_pairs
@@ -23,7 +23,7 @@ from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import registered_studies
-from zerolab.training.records import AccuracyRecord, SelfPlayRecord
+from zerolab.training.records import SelfPlayRecord
 from zerolab.training.transfer import TransferSide, transfer_weights, untrained_side
 
 STUDY = registered_studies()["transfer"]
@@ -64,15 +64,6 @@ def elo(run, stage):
         * seed_deviation(run.factors["seed"] - FIRST_SEED)
         * (run.factors["way"] in ("fine-tuned", "mapped", "random-frozen"))
     )
-
-
-def accuracy_record(iteration, strong):
-    names = [name for name in AccuracyRecord.model_fields if name.endswith(("low", "high"))]
-    shares = dict.fromkeys([*names, "network_weak", "search_weak"], 0.5)
-    return AccuracyRecord(
-        iteration=iteration, wall_seconds=100.0, network=iteration, positions=10,
-        network_strong=strong, search_strong=strong / 2, **shares,
-    )  # fmt: skip
 
 
 def selfplay_record(iteration, seconds):

@@ -17,6 +17,7 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     StudentEstimate,
     bootstrap,
+    bootstrap_mean,
     difference_of_means,
     holm,
     linear_regression,
@@ -186,6 +187,30 @@ def test_bootstrap_resamples_runs_within_groups():
     assert (result.value, result.freedom, len(result.replicates)) == (0.0, 3, 300)
     repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
     assert (repeated.replicates == result.replicates).all()
+
+
+def test_bootstrap_in_one_batch_has_the_same_samples():
+    """A mean over groups of different sizes, of a statistic of two measures per run."""
+    random = np.random.default_rng(3)
+    groups = [random.normal(size=(runs, 2)) for runs in (3, 5, 1)]
+
+    def covariances(samples):
+        centred = samples - samples.mean(axis=1, keepdims=True)
+        return (centred[..., 0] * centred[..., 1]).mean(axis=1)
+
+    one_by_one = bootstrap(
+        *map(list, groups),
+        statistic=lambda *each: np.mean([covariances(np.array(group)[None])[0] for group in each]),
+        resamples=50,
+    )
+    batch = bootstrap_mean(*groups, statistic=covariances, resamples=50)
+    assert batch.value == pytest.approx(one_by_one.value)
+    assert batch.replicates == pytest.approx(one_by_one.replicates)
+    assert batch.freedom == one_by_one.freedom == 9 - 3
+    alone = bootstrap_mean(groups[2], statistic=covariances)
+    assert (alone.freedom, len(alone.replicates)) == (0, 0)
+    with pytest.raises(ValueError, match="at least one run per group"):
+        bootstrap_mean(np.empty((0, 2)), statistic=covariances)
 
 
 def test_bootstrap_ignores_nan():

@@ -20,7 +20,7 @@ from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     BootstrapEstimate,
-    bootstrap,
+    bootstrap_mean,
     mean_of,
     plot_sample,
     spread_components,
@@ -209,30 +209,32 @@ def observed_elo_correlation(
     """
     if not all(len(group) > 2 for group in groups):
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
-    return bootstrap(
-        *groups,
-        statistic=lambda *samples: float(np.mean([rank_correlation(elos) for elos in samples])),
-    )
+    return bootstrap_mean(*map(_pairs, groups), statistic=_rank_correlations)
 
 
 def rank_correlation(elos: Sequence[RunElos]) -> float:
     """Return Spearman's rank correlation, or 0 if either Elo is constant."""
-    training = _centred_ranks([each.training_elo for each in elos])
-    tournament = _centred_ranks([each.tournament_elo for each in elos])
-    scale = math.sqrt((training @ training) * (tournament @ tournament))
-    return float(training @ tournament) / scale if scale else 0.0
+    return float(_rank_correlations(_pairs(elos)[None])[0])
 
 
-def _centred_ranks(values: Sequence[float]) -> NDArray[np.float64]:
-    """Return the ranks of values minus their mean; ties share their mean rank.
+def _pairs(elos: Sequence[RunElos]) -> NDArray[np.float64]:
+    """Return training Elo and tournament Elo, float64[runs, 2]."""
+    return np.array([[each.training_elo, each.tournament_elo] for each in elos], np.float64)
 
-    A bootstrap ranks small samples so often that the checks of `scipy.stats.rankdata` would take
-    most of its time.
+
+def _rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rank correlation of each sample, float64[samples], of [samples, runs, 2].
+
+    It is 0 if either number is constant. Ties share their mean rank.
     """
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last_ranks = np.cumsum(counts)
-    ranks: NDArray[np.float64] = (last_ranks - (counts - 1) / 2)[group]
-    return ranks - (len(values) + 1) / 2
+    from scipy.stats import rankdata
+
+    ranks = rankdata(pairs, axis=1) - (pairs.shape[1] + 1) / 2
+    products = np.einsum("sri,srj->sij", ranks, ranks)
+    scales = np.sqrt(products[:, 0, 0] * products[:, 1, 1])
+    correlations = np.zeros(len(pairs))
+    np.divide(products[:, 0, 1], scales, out=correlations, where=scales > 0.0)
+    return correlations
 
 
 def attenuation(elos: Sequence[RunElos]) -> float:

@@ -8,6 +8,8 @@ from zerolab.papers.hyperparameters.regression import (
     fit_grid,
     last_step_of_epochs,
     lead_of_iterations,
+    leads_of_fewest_epochs,
+    leads_of_iterations_and_games,
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.claims import Claim
@@ -78,6 +80,30 @@ SATURATED_CLAIM = Claim(
     MORE_CLAIM.key,
     "elo",
 )
+FEWEST_EPOCHS_CLAIM = Claim(
+    "fewest-epochs-best",
+    "In long sessions, with the largest I and E, the fewest epochs reach the highest Elo.",
+    "[Wang2020a, section 6.2, Fig. 6]",
+    "mean Elo with the smallest ep minus that with each larger ep, at the largest I and E, over all"
+    " m, smallest difference",
+    0.0,
+    "above",
+    20.0,
+    MORE_CLAIM.key,
+    "front-most",
+)
+OUTER_MATTERS_CLAIM = Claim(
+    "iterations-and-games-matter-more",
+    "Iterations and games per iteration are more important for Elo than simulations and epochs.",
+    _FIG_4,
+    "Elo per doubling of I and of E minus Elo per doubling of m and of ep, with the others"
+    " unchanged, smallest of four differences",
+    0.0,
+    "above",
+    10.0,
+    MORE_CLAIM.key,
+    "doubling",
+)
 OUTER_CLAIM = Claim(
     "iterations-at-equal-time",
     "Within a limited budget, time is well spent on iterations. At equal time, more iterations"
@@ -109,7 +135,7 @@ LEAD_CLAIMS = {
 }
 GRID_CLAIMS = (
     MORE_CLAIM, SUBSUMED_CLAIM, *EACH_CLAIMS.values(), OVERTRAINED_CLAIM, SATURATED_CLAIM,
-    OUTER_CLAIM, *LEAD_CLAIMS.values(),
+    FEWEST_EPOCHS_CLAIM, OUTER_MATTERS_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values(),
 )  # fmt: skip
 """All claims about the grid."""
 
@@ -129,6 +155,8 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         **{claim: fits.elo[symbol] for symbol, claim in EACH_CLAIMS.items()},
         OVERTRAINED_CLAIM: last_step_of_epochs(grid),
         SATURATED_CLAIM: elo_of_late_epochs(grid),
+        FEWEST_EPOCHS_CLAIM: estimate_smallest(leads_of_fewest_epochs(grid)),
+        OUTER_MATTERS_CLAIM: estimate_smallest(leads_of_iterations_and_games(grid)),
         OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],
         **{claim: leads[symbol] for symbol, claim in LEAD_CLAIMS.items()},
     }

@@ -249,6 +249,30 @@ def elo_of_late_epochs(grid: Grid) -> StudentEstimate:
     return _sum_of_elos(grid, weights)
 
 
+def leads_of_fewest_epochs(grid: Grid) -> list[StudentEstimate]:
+    """Return the mean Elo of the fewest epochs minus that of each larger number.
+
+    I and E have their largest levels; the mean is over m.
+    """
+    fewest, *others = (
+        np.array([_is_largest(grid, run, "I", "E") and run.level("ep") == level
+                  for run in grid.runs])
+        for level in grid.levels["ep"]
+    )  # fmt: skip
+    return [_sum_of_elos(grid, fewest / fewest.sum() - each / each.sum()) for each in others]
+
+
+def leads_of_iterations_and_games(grid: Grid) -> list[StudentEstimate]:
+    """Return the Elo per doubling of I and of E minus that of m and of ep, others unchanged."""
+    constants = np.column_stack([np.ones(len(grid.runs)), _constants(grid)[0]])
+    slopes = np.linalg.pinv(np.column_stack([_logs(grid.runs), constants]))
+    return [
+        _sum_of_elos(grid, slopes[SYMBOLS.index(outer)] - slopes[SYMBOLS.index(inner)])
+        for outer in ("I", "E")
+        for inner in ("m", "ep")
+    ]
+
+
 def _is_largest(grid: Grid, run: RatedGridRun, *symbols: str) -> bool:
     return all(run.level(symbol) == grid.levels[symbol][-1] for symbol in symbols)
 
