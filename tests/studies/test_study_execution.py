@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from in_process import Reusing
@@ -72,8 +73,15 @@ def test_finished_study_submits_no_task(undisturbed):
 def test_times_and_losses_agree_with_records(undisturbed):
     run = undisturbed.results().runs[0]
     lines = finished_run(undisturbed, run).metrics()
+    selfplay = [line for line in lines if line["stage"] == "selfplay"]
     assert run.seconds_by_stage["selfplay"] == pytest.approx(
-        sum(line["wall_seconds"] for line in lines if line["stage"] == "selfplay")
+        sum(line["wall_processor_seconds"] for line in selfplay)
+    )
+    earlier_version = [
+        record.model_copy(update={"wall_processor_seconds": None}) for record in run.records
+    ]
+    assert replace(run, records=earlier_version).seconds_by_stage["selfplay"] == pytest.approx(
+        sum(line["wall_seconds"] for line in selfplay)
     )
     assert len(run.epoch_losses) == len(run.last_epoch_losses) == 2
     assert [epochs[-1] for epochs in run.epoch_losses] == run.last_epoch_losses

@@ -63,11 +63,15 @@ class TrainedRun:
 
     @cached_property
     def seconds_by_stage(self) -> dict[str, float]:
-        """Seconds of self-play, learning and gates, by stage."""
+        """Seconds of self-play, learning and gates, by stage.
+
+        These are processor times, or durations in runs of earlier versions.
+        """
         totals = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
             if record.stage in totals:
-                totals[record.stage] += record.wall_seconds
+                seconds = record.wall_processor_seconds
+                totals[record.stage] += record.wall_seconds if seconds is None else seconds
         return totals
 
     @property

@@ -144,8 +144,8 @@ def registered_studies() -> Registry[Study]:
 
 
 TIMES_CAVEAT = (
-    "Times were measured on the machine named in the last line, where several workers may have"
-    " trained runs in parallel, so only ratios of times are comparable with published times."
+    "Times are processor times on the machine named in the last line, or durations in runs of"
+    " earlier versions, so only ratios of times are comparable with published times."
 )
 """Addition to `scale_caveats` for studies that report times."""
 

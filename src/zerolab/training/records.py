@@ -46,6 +46,10 @@ class Record(BaseModel):
     """The iteration, counted from 1."""
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
+    wall_processor_seconds: Seconds | None = None
+    """Processor time of the process during the stage, over all threads. Unlike the duration, it
+    hardly depends on other programs. Absent if the stage has several records, and from runs of
+    earlier versions."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
     """Peak memory of the process since it began or resumed the run. Like durations, peak memory
     varies between identical runs. Absent from runs of earlier versions."""

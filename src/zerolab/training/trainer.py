@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from time import process_time
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import peak_memory
@@ -99,9 +100,9 @@ class Trainer:
         """Run all remaining stages up to the final evaluation."""
         self.prepare()
         while not self.context.progress.finished:
-            stage = self._current_stage()
+            stage, start = self._current_stage(), process_time()
             records = stage.execute(self.context)
-            self._commit(stage, records)
+            self._commit(stage, records, process_time() - start)
 
     def prepare(self) -> None:
         """Save network 0, or load the results of earlier stages."""
@@ -170,11 +171,13 @@ class Trainer:
         path = self.context.run.path / "state.json"
         raise UserError(f"{path}: unknown stage {quoted(name)}: expected one of {names}")
 
-    def _commit(self, stage: Stage, records: Sequence[Record]) -> None:
+    def _commit(self, stage: Stage, records: Sequence[Record], processor_seconds: float) -> None:
         """Commit and report a finished stage."""
         context = self.context
-        memory = {"wall_memory": peak_memory()}
-        records = [record.model_copy(update=memory) for record in records]
+        measured: dict[str, float] = {"wall_memory": peak_memory()}
+        if len(records) == 1:
+            measured["wall_processor_seconds"] = round(processor_seconds, 4)
+        records = [record.model_copy(update=measured) for record in records]
         self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL_STAGE.name):

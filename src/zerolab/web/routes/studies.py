@@ -22,7 +22,7 @@ from zerolab.report.save import HTML_PAGE, is_report_file_name
 from zerolab.store.folder import is_locked
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import findings_document, judge_studies, read_ledgers
-from zerolab.studies.study import LEDGER, REPORT_FOLDER, SCALES, Scale, registered_studies
+from zerolab.studies.study import LEDGER, REPORT_FOLDER, SCALES, Scale, Study, registered_studies
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
@@ -156,17 +156,17 @@ def one_study(
             f"{quoted(name)} is not a study: expected one of {names}"
             f"{did_you_mean(name, all_studies)}"
         )
-    execution = StudyExecution.plan(all_studies[name], scale, lab.folders.studies)
-    status = _progress.of(execution)
+    status = _progress.of(all_studies[name], scale, lab.folders.studies)
     begun = _started_scale(lab.folders, name, scale)
-    report = execution.folder.report_path
+    folder = StudyFolder(lab.folders.studies, name, scale)
+    report = folder.report_path
     is_default = lab.folders.studies == Path("studies")
     option = "" if is_default else f" --folder {shlex.quote(lab.folders.studies.as_posix())}"
     return StudyDetails(
         name=name,
         scale=scale,
         help=all_studies[name].headline,
-        folder=execution.folder.path.as_posix(),
+        folder=folder.path.as_posix(),
         command=f"zerolab study {name} --scale {scale}{option}",
         begun=begun is not None,
         running=begun is not None and begun.running,
@@ -239,15 +239,16 @@ class _ProgressCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cached: dict[Path, tuple[float, dict[str, object]]] = {}
+        self._cached: dict[tuple[Path, str, Scale], tuple[float, dict[str, object]]] = {}
 
-    def of(self, execution: StudyExecution) -> dict:  # type: ignore[type-arg]
+    def of(self, study: Study, scale: Scale, root: Path) -> dict:  # type: ignore[type-arg]
         """Return the progress of a study, as printed by `zerolab study --status --json`."""
+        key = root, study.name, scale
         with self._lock:
-            when, status = self._cached.get(execution.folder.path, (-_PROGRESS_SECONDS, {}))
+            when, status = self._cached.get(key, (-_PROGRESS_SECONDS, {}))
             if time.monotonic() - when >= _PROGRESS_SECONDS or not status:
-                status = execution.status()
-                self._cached[execution.folder.path] = time.monotonic(), status
+                status = StudyExecution.plan(study, scale, root).status()
+                self._cached[key] = time.monotonic(), status
             return status
 
 
