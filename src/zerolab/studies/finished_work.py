@@ -70,8 +70,7 @@ class TrainedRun:
         totals = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
             if record.stage in totals:
-                seconds = record.wall_processor_seconds
-                totals[record.stage] += record.wall_seconds if seconds is None else seconds
+                totals[record.stage] += record.busy_seconds
         return totals
 
     @property

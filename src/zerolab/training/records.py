@@ -73,6 +73,12 @@ class Record(BaseModel):
                 yield name, float(value)
 
     @property
+    def busy_seconds(self) -> float:
+        """Processor time of the stage, or its duration if the former is not recorded."""
+        recorded = self.wall_processor_seconds
+        return self.wall_seconds if recorded is None else recorded
+
+    @property
     def tag(self) -> str:
         """Group of the record's numbers in TensorBoard."""
         return self.stage

@@ -190,7 +190,7 @@ def seconds_until(run: TrainedRun, iterations: float) -> float:
     seconds = [0.0] * count
     for record in run.records:
         if record.stage != "accuracy" and record.iteration <= count:
-            seconds[record.iteration - 1] += record.wall_seconds
+            seconds[record.iteration - 1] += record.busy_seconds
     return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
