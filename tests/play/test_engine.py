@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 
 from play.scripted import Scripted, highest, lowest, scripted
 from search.naive import HashEvaluator
@@ -17,9 +18,10 @@ from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core import streams
 from zerolab.core.errors import UserError
+from zerolab.networks import inference
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.play import engine
-from zerolab.play.engine import EngineSetup, EngineThread, play_pairings
+from zerolab.play.engine import EngineSetup, EngineThread, play_pairings, useful_threads
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing
 from zerolab.rules import compiled_rules
@@ -88,6 +90,23 @@ def test_games_follow_rules_and_openings(reference):
 @pytest.mark.parametrize(("slots", "threads"), [(1, 1), (4, 3), (1000, 2)])
 def test_games_do_not_depend_on_slots_or_threads(reference, slots, threads):
     assert play(schedule(GAMES), slots=slots, threads=threads) == reference
+
+
+@pytest.mark.parametrize(
+    ("device", "has_networks", "games", "expected"),
+    [
+        ("cpu", True, 100, 8),
+        ("cpu", True, 3, 3),
+        ("cpu", True, 0, 1),
+        ("cuda", True, 100, 1),
+        ("cuda", False, 100, 8),
+    ],
+)
+def test_one_thread_plays_games_with_networks_on_a_gpu(
+    monkeypatch, device, has_networks, games, expected
+):
+    monkeypatch.setattr(inference, "default_device", lambda: torch.device(device))
+    assert useful_threads(8, games, has_networks) == expected
 
 
 def test_games_do_not_depend_on_order(reference):
