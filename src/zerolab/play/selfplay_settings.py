@@ -208,7 +208,7 @@ class SelfPlaySettings(Settings):
         json_schema_extra={"default": "one per core"},
     )
     """Number of game threads, which allow search and network to overlap. By default, one per core
-    available to this process, at most 64."""
+    available to this process, at most 64. With a network on a GPU, one thread plays all games."""
 
     @model_validator(mode="after")
     def _mode_fits(self) -> SelfPlaySettings:
