@@ -13,7 +13,7 @@ from zerolab.papers.loss_functions import analysis, findings
 from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctionsStudy
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
-from zerolab.training.records import GateRecord
+from zerolab.training.records import GateRecord, LearnRecord
 
 pytestmark = pytest.mark.usefixtures("no_folders")
 
@@ -66,6 +66,23 @@ def test_candidates_training_elo_can_fall():
     assert findings.candidate_elos(worse) == [-10.0 * gate.iteration for gate in gates]
     quarter = len(gates) // 4
     assert findings._elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
+
+
+def test_falls_and_margins_of_losses():
+    (run, *_) = losses_results(0.0, "mini", 1).runs_where("othello-5x5", loss="policy")
+    records = run.records_of(LearnRecord)
+    last = len(records) - 1
+    changed = [
+        record.model_copy(
+            update={"loss": {"policy": 2.0, "value": n / last, "sum": 2 + n / last, "product": 0.5}}
+        )
+        for n, record in enumerate(records)
+    ]
+    shown = replace(run, records=changed)
+    assert findings._late_fall("value", 0.0, shown) == pytest.approx(-1.0)
+    assert findings._late_fall("value", 1.0, shown) == 0.0
+    assert findings._late_fall("value", 0.5, shown) == pytest.approx(round(last / 2) / last - 1)
+    assert findings._margin(shown) == pytest.approx(0.5 - 2.0)
 
 
 def test_weakest_combination_decides_the_learning_claim():
@@ -134,6 +151,7 @@ def test_incomplete_studies_report_missing_data():
         findings.PRODUCT_CLAIM,
         findings.ACCURACY_CLAIM,
         *(each.claim for each in findings.LOSS_CLAIMS),
+        *findings.LOWEST_CLAIMS.values(),
     }
     missing = {claim for claim, each in found.items() if isinstance(each, MissingEstimate)}
     assert found.keys() - of_losses <= missing

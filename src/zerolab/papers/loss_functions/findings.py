@@ -127,6 +127,18 @@ def _fall(name: str, run: TrainedRun) -> float:
     return losses[0][name] - losses[-1][name]
 
 
+def _late_fall(name: str, share: float, run: TrainedRun) -> float:
+    """Return the decrease of a loss after the first `share` of the iterations."""
+    losses = run.last_epoch_losses
+    return losses[round(share * (len(losses) - 1))][name] - losses[-1][name]
+
+
+def _margin(run: TrainedRun) -> float:
+    """Return the lowest other final loss minus that which is minimised."""
+    losses, target = run.last_epoch_losses[-1], str(run.factors["loss"])
+    return min(losses[name] for name in TARGETS if name != target) - losses[target]
+
+
 def _gap(run: TrainedRun) -> float:
     """Return the final policy loss minus the final value loss."""
     return _final("policy", run) - _final("value", run)
@@ -175,6 +187,7 @@ def _on_board(
 
 _TRAINING_ELO = "[Wang2019, Fig. 5], [Wang2020a, Fig. 10]"
 _LOSSES = "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]"
+_CONNECT_FOUR_LOSSES = "[Wang2019, Fig. 4], [Wang2020a, Fig. 8]"
 _MEAN = dict.fromkeys(TARGETS, 0.25)
 
 LOSS_CLAIMS: Sequence[_LossClaim] = [
@@ -198,10 +211,40 @@ LOSS_CLAIMS: Sequence[_LossClaim] = [
               "training Elo rises further with the value loss than with the policy loss.",
               _TRAINING_ELO, "final training Elo of l_v minus that of l_p", _last_training_elo,
               {"value": 1.0, "policy": -1.0}, "above", _SINGLE, BIAS_CLAIM),
-    _on_board("policy-loss-stays", "othello-5x5",
-              "the policy loss hardly changes while the value loss is minimised.", _LOSSES,
-              "decrease of the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
-              "equal to", 0.2, PRODUCT_CLAIM),
+    *(
+        _on_board("policy-loss-stays", part,
+                  "the policy loss hardly changes while the value loss is minimised.", source,
+                  "decrease of the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
+                  "equal to", 0.2, PRODUCT_CLAIM)
+        for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", "[Wang2019, Fig. 3]"))
+    ),
+    _on_board("policy-loss-stays", "connect_four-5x5",
+              "the policy loss hardly changes while the value loss is minimised, after a slight"
+              " decrease at the beginning.", _CONNECT_FOUR_LOSSES,
+              "decrease of the policy loss with l_v after a tenth of the iterations",
+              partial(_late_fall, "policy", 0.1), {"value": 1.0}, "equal to", 0.2, PRODUCT_CLAIM),
+    *(
+        _on_board("value-loss-stagnates", part,
+                  "the value loss stops changing early while the policy loss is minimised.", source,
+                  f"decrease of the value loss with l_p after {100 * share:.0f} % of the"
+                  " iterations",
+                  partial(_late_fall, "value", share), {"policy": 1.0}, "equal to", _SMALLEST_LOSS,
+                  PRODUCT_CLAIM)
+        for part, share, source in (("othello-5x5", 0.05, _LOSSES),
+                                    ("othello-6x6", 0.1, "[Wang2019, Fig. 3]"))
+    ),
+    *(
+        _on_board("value-loss-vanishes", part,
+                  "the value loss falls to about 0 while the sum or the product is minimised.",
+                  source, "final value loss, mean of l_+ and l_x", partial(_final, "value"),
+                  {"sum": 0.5, "product": 0.5}, "equal to", _SMALLEST_LOSS, PRODUCT_CLAIM)
+        for part, source in (("othello-5x5", _LOSSES), ("connect_four-5x5", _CONNECT_FOUR_LOSSES))
+    ),
+    _on_board("value-loss-low-at-once", "gobang-5x5",
+              "the value loss is low from the beginning while the sum or the product is minimised.",
+              "[Wang2020a, Fig. 9]", "decrease of the value loss, mean of l_+ and l_x",
+              partial(_fall, "value"), {"sum": 0.5, "product": 0.5}, "equal to", _SMALLEST_LOSS,
+              PRODUCT_CLAIM),
     _on_board("policy-loss-falls", "othello-5x5", "the policy loss falls while it is minimised.",
               _LOSSES, "decrease of the policy loss with l_p", partial(_fall, "policy"),
               {"policy": 1.0}, "above", _SMALLEST_LOSS, PRODUCT_CLAIM),
@@ -218,6 +261,22 @@ LOSS_CLAIMS: Sequence[_LossClaim] = [
     ),
 ]  # fmt: skip
 """Claims about losses and training Elo on one board."""
+
+LOWEST_CLAIMS = {
+    part: Claim(
+        f"minimised-loss-lowest-{part}",
+        f"In {part_title(part)}, the minimised loss is the lowest of the four, except for the sum.",
+        source,
+        "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and l_x",
+        0.0,
+        "above",
+        _SMALLEST_LOSS,
+        PRODUCT_CLAIM.key,
+        "losses-othello",
+    )
+    for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", "[Wang2019, Fig. 3]"))
+}
+"""Claims that the minimised loss is the lowest, by board."""
 
 BEST_ON_BOARD = {
     part: Claim(
@@ -303,6 +362,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         SMALL_CLAIM: _largest_difference(elo_on(["othello-5x5"]), "othello-5x5"),
         LEARNING_CLAIM: weakest_elo(results, boards),
         **{each.claim: _loss_statistic(results, each) for each in LOSS_CLAIMS},
+        **{claim: _smallest_margin(results, part) for part, claim in LOWEST_CLAIMS.items()},
     }
 
 
@@ -333,6 +393,18 @@ def _loss_statistic(results: Results, claimed: _LossClaim) -> ClaimEstimate | Mi
         [
             sum(weight * runs[target][seed] for target, weight in claimed.weights.items())
             for seed in sorted(seeds, key=str)
+        ]
+    )
+
+
+def _smallest_margin(results: Results, part: str) -> ClaimEstimate | MissingEstimate:
+    if isinstance(missing := _fit(results, [part], _margin), MissingEstimate):
+        return missing
+    targets = [target for target in TARGETS if target != "sum"]
+    return estimate_smallest(
+        [
+            mean_of([_margin(run) for run in results.runs_where(part, loss=target)])
+            for target in targets
         ]
     )
 
