@@ -69,7 +69,7 @@ async function choose(source) {
   if (state.source !== source) {
     state.facets = await get("/played/facets", { source });
     state.source = source;
-    judge.show(await agentsOf(state.facets.game), undefined);
+    judge.show(await agentsOf(state.facets.game));
   }
   const { stages, players } = state.facets;
   fill("stage", stages.map((each) => [each.stage, `${each.stage} (${count(each.games)})`]));
