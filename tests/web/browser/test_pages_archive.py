@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tiny_laboratory import RUN
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from zerolab.cli.main import main
 from zerolab.play.game_files import read_game_results
@@ -93,6 +94,38 @@ def test_cross_table_cell_links_to_its_games(page: Page) -> None:
     expect(page.locator("#ratings tbody tr")).to_have_count(3)
     page.locator("#cross a").first.click()
     expect(page.locator("#total")).to_contain_text("of 4")
+
+
+def test_runs_are_compared_by_scores_and_not_by_training_elo(page: Page) -> None:
+    strengths = {"better": (0.75, 100.0), "worse": (0.25, 969.0)}
+
+    def answer(route: Route) -> None:
+        unmeasured = {**route.fetch().json()[0], "accuracy": None}
+        route.fulfill(json=[
+            {**unmeasured, "run": name, "scores": {"mcts:100": score}, "training_elo": elo}
+            for name, (score, elo) in strengths.items()
+        ])  # fmt: skip
+
+    page.route("**/api/v1/runs", answer)
+    page.goto("/runs")
+    head, rows = page.locator("#runs thead"), page.locator("#runs tbody tr")
+    expect(head).to_contain_text("against mcts:100")
+    expect(head).not_to_contain_text("accuracy")
+    expect(head).not_to_contain_text("Elo")
+    expect(rows.nth(0)).to_contain_text("75.0 %")
+    expect(page.locator("#runs table")).not_to_contain_text("969")
+
+
+def test_compared_curves_omit_training_elo(page: Page, tiny_folder: Path) -> None:
+    other = "runs/tiny-copy"
+    shutil.copytree(tiny_folder / RUN, tiny_folder / other)
+    curves = page.locator("#curves")
+    page.goto(f"/compare#run={RUN}")
+    expect(curves).to_contain_text("Training Elo")
+    page.get_by_label(re.compile(other)).check()
+    expect(curves).not_to_contain_text("Training Elo")
+    expect(curves.locator("svg").first).to_be_visible()
+    shutil.rmtree(tiny_folder / other)
 
 
 def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
