@@ -63,6 +63,18 @@ def test_game_is_found_replayed_and_judged(page: Page) -> None:
     expect(page.locator(MOVES)).to_have_count(plies)
 
 
+def test_random_openings_are_grey_and_not_judged(page: Page) -> None:
+    page.goto(f"/replay#source={TOURNAMENT}&player=random&opponent=mcts:20")
+    expect(page.locator("#judging")).to_contain_text("The 1 given ply at the start")
+    plies = page.locator(MOVES).count() - 1
+    expect(page.locator("#judging")).to_contain_text(f"{plies - 1} of {plies - 1} positions")
+    expect(page.locator(".given")).to_have_count(1)
+    expect(page.locator(".given")).to_have_accessible_name(re.compile(r"^1\. \w+, given$"))
+    page.locator(".given").click()
+    expect(page.locator("#verdict")).to_contain_text("no player chose it")
+    expect(page.locator("#mistakes")).not_to_contain_text(re.compile(r": 1\. "))
+
+
 def test_n_key_visits_every_mistake(page: Page, here: Path) -> None:
     page.goto(f"/replay#source={TOURNAMENT}&player=random&opponent=mcts:20&result=lost")
     expect(page.locator("#judging")).to_contain_text("positions are solved")
