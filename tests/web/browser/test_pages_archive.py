@@ -207,8 +207,46 @@ def test_empty_pages_suggest_commands(page: Page) -> None:
         expect(page.locator("#nothing")).to_contain_text(command)
 
 
-def test_missing_run_or_tournament_is_reported(page: Page) -> None:
-    page.goto("/run#run=runs/none")
-    expect(page.locator("#error")).to_contain_text("is not a run")
-    page.goto(f"/tournament#tournament={RUN}")
-    expect(page.locator("#error")).to_contain_text("is not served")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("run#run=runs/none", "is not a run"),
+        (f"tournament#tournament={RUN}", "is not served"),
+        ("study#name=nothing", "nothing"),
+    ],
+    ids=["run", "tournament", "study"],
+)
+def test_missing_run_tournament_or_study_is_reported(page: Page, path: str, reason: str) -> None:
+    page.goto(f"/{path}")
+    expect(page.locator("#error")).to_contain_text(reason)
+    expect(page.locator("#content")).to_be_hidden()  # where a progress bar would spin for ever
+
+
+def test_unknown_page_is_reported_to_people(page: Page) -> None:
+    response = page.goto("/nope")
+    assert response is not None
+    assert response.status == 404
+    expect(page.get_by_role("alert")).to_contain_text('"/nope" does not exist')
+    page.get_by_role("link", name="Play", exact=True).click()
+    expect(page.locator("#board")).to_be_visible()
+
+
+def test_form_says_what_name_of_run_is_expected(page: Page) -> None:
+    page.goto("/runs")
+    page.fill("#name", "my run")
+    message = page.locator("#name").evaluate("field => field.validationMessage")
+    assert message.startswith('"my run": expected letters, digits')
+    page.fill("#name", "my-run")
+    assert page.locator("#name").evaluate("field => field.checkValidity()")
+
+
+def test_opening_hint_has_moves_of_the_game(page: Page) -> None:
+    page.goto(f"/replay#source={RUN}")
+    expect(page.locator("#total")).to_contain_text("of")
+    hint = page.locator("#opening").get_attribute("placeholder")
+    assert hint is not None
+    assert re.fullmatch(r"[0-3],[0-3]", hint)
+    page.fill("#opening", hint)
+    page.click("#filters button[type=submit]")
+    expect(page.locator("#error")).to_be_hidden()
+    expect(page.locator("#total")).to_contain_text("Games 1 to")

@@ -88,6 +88,7 @@ async function list() {
   byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No matching games.";
   byId("earlier").disabled = state.offset === 0;
   byId("later").disabled = last >= total;
+  if (total) byId("opening").placeholder = games[0].moves.slice(0, 2).join(","); // moves of this game, as an example
   byId("games").replaceChildren(total ? gameTable(games) : "");
 }
 

@@ -32,10 +32,12 @@ async function waitForFolder() {
   for (;;) {
     try {
       details = await get("/runs/one", { run });
+      byId("content").hidden = false;
       return;
     } catch (error) {
       const isStarting = error.status === 404 && isAllowed && (await showTraining());
       if (!isStarting) throw error;
+      byId("content").hidden = false;
       await new Promise((done) => setTimeout(done, 1000));
     }
   }

@@ -50,6 +50,17 @@ function count() {
 
 byId("compare").addEventListener("click", () => goTo("compare", { run: [...selected] }));
 
+/** Say what a name must look like; the browser only says that it does not match. */
+function checkName() {
+  const name = byId("name");
+  name.setCustomValidity("");
+  if (name.validity.patternMismatch) {
+    name.setCustomValidity(`"${name.value}": expected letters, digits, dots, hyphens and underscores, beginning with a letter or digit`);
+  }
+}
+
+byId("name").addEventListener("input", checkName);
+
 async function prepareForm() {
   const { allow_training: isAllowed } = await get("/server");
   byId("forbidden").hidden = isAllowed;
