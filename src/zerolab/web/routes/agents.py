@@ -20,13 +20,7 @@ from zerolab.core.files import read_limited
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.arrays import AGENT_SUFFIX, MAX_AGENT_BYTES, AgentHeader, decode_agent
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import (
-    FileCache,
-    Folders,
-    latest_progress,
-    list_runs,
-    progress_files,
-)
+from zerolab.web.folders import FileCache, Folders, latest_progress, list_runs
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import client_of
@@ -90,6 +84,8 @@ def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
     runs = [each for each in list_runs(lab.folders) if each.game == name]
     runs.sort(key=latest_progress, reverse=True)
     agents = [agent for each in runs for agent in _run_agents(Path(each.path))]
+    usable = (each.spec for each in agents if _is_usable_run(each, lab.folders))
+    default = next(usable, _DEFAULT_BASELINE)
     agents += _uploaded_agents(lab.folders, name)
     agents += [
         SuggestedAgent(
@@ -97,8 +93,6 @@ def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
         )
         for spec, label in _BASELINES
     ]
-    usable = (each.path for each in runs if _has_usable_network(Path(each.path), lab.folders))
-    default = next(usable, _DEFAULT_BASELINE)
     return [each.model_copy(update={"is_default": each.spec == default}) for each in agents]
 
 
@@ -148,23 +142,28 @@ def _run_agents(path: Path) -> Iterator[SuggestedAgent]:
         )
 
 
-def _has_usable_network(path: Path, folders: Folders) -> bool:
-    """Return whether pages can play with a run's best network, which must be a trained one."""
+def _is_usable_run(agent: SuggestedAgent, folders: Folders) -> bool:
+    """Return whether an agent is the best network of a run, and is trained and not damaged."""
+    if agent.spec != agent.run or not agent.iteration:
+        return False
     try:
-        run = RunFolder.open(path)
+        run = RunFolder.open(Path(agent.run))
     except UserError:
         return False
-    files = [*progress_files(path), run.weights_path(run.progress.best)]
-    return _USABLE.get(str(path), files, partial(_can_play, run, folders))
+    files = [run.path / "config.toml", run.weights_path(agent.iteration)]
+    can_play = partial(_can_play, run, agent.iteration, folders)
+    return _USABLE.get(f"{agent.spec}@{agent.iteration}", files, can_play)
 
 
-def _can_play(run: RunFolder, folders: Folders) -> bool:
+def _can_play(run: RunFolder, iteration: int, folders: Folders) -> bool:
+    """Return whether pages can play with a run's network: its settings and weights are readable."""
     try:
-        find_agent(run.path.as_posix(), parse_game(str(run.config.get("game", ""))), folders)
-        run.load_weights(run.progress.best)
+        game = parse_game(str(run.config.get("game", "")))
+        find_agent(f"{run.path.as_posix()}@{iteration}", game, folders)
+        run.load_weights(iteration)
     except UserError:
         return False
-    return run.progress.best > 0
+    return True
 
 
 def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
