@@ -71,7 +71,7 @@ def test_runs_agree_with_command(client, capsys):
     served = get(client, "/runs")
     assert [each["run"] for each in served] == ["runs/one", "runs/two"]
     for run, expected in zip(served, listed, strict=True):
-        assert run.keys() - {"run", "problem"} == expected.keys() - {"path"}
+        assert run.keys() - {"run", "problem", "latest_progress"} == expected.keys() - {"path"}
         for key in expected.keys() - {"path"}:
             assert run[key] == expected[key]
         assert run["scores"].keys() == {"random", "mcts:100?tie_break=random"}

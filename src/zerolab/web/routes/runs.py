@@ -15,7 +15,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
 from zerolab.training.panels import Panel, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
-from zerolab.web.folders import list_runs, open_run, records_of, run_summary
+from zerolab.web.folders import latest_progress, list_runs, open_run, records_of, run_summary
 from zerolab.web.laboratory import Lab
 
 router = APIRouter(tags=["runs"], prefix="/runs")
@@ -55,6 +55,8 @@ class RunResponse(BaseModel):
     """Latest share of solved positions where the search chose a best move; None if unmeasured."""
     source: str
     """Network from which the run started; empty if it started from an untrained network."""
+    latest_progress: float
+    """Time of the most recent progress, in seconds since 1970."""
 
 
 class NetworkResponse(BaseModel):
@@ -188,7 +190,7 @@ def run_response(run: RunSummary) -> RunResponse:
         run=run.path, game=run.game, preset=run.preset, iteration=run.iteration,
         iterations=run.iterations, stage=run.stage, status=status, problem=problem,
         training_elo=run.training_elo, scores=dict(run.scores), accuracy=run.accuracy,
-        source=run.source,
+        source=run.source, latest_progress=latest_progress(run),
     )  # fmt: skip
 
 

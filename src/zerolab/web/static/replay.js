@@ -27,8 +27,9 @@ const socket = new Socket("/judge", { onMessage: receive, onOpen: () => askJudge
 
 async function begin() {
   const [runs, tournaments] = await Promise.all([get("/runs"), get("/tournaments")]);
+  const readable = runs.filter((each) => each.status !== "damaged");
   const sources = [
-    ["Runs", runs.filter((each) => each.status !== "damaged").map((each) => each.run)],
+    ["Runs", readable.map((each) => each.run)],
     ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
   ];
   const params = hashParams();
@@ -41,6 +42,8 @@ async function begin() {
   byId("source").replaceChildren(
     ...groups.map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", {}, name)))),
   );
+  const [latest] = readable.sort((a, b) => b.latest_progress - a.latest_progress);
+  if (latest) byId("source").value = latest.run;
   byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
   await follow();
   addEventListener("hashchange", () => guarded(follow));
