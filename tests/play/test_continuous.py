@@ -106,6 +106,10 @@ def test_only_trees_are_lost_between_iterations(random_opening_plies):
     columns = (each.unfinished_games.moves.columns().values() for each in (parts[-1], whole[0]))
     for one, other in zip(*columns, strict=True):
         assert same(one, other)
+    for each in parts:
+        for game in each.games:
+            full = each.examples.full[each.examples.games == game.number]
+            assert game.given_plies == (~full).sum() <= random_opening_plies
     order = np.lexsort((np.concatenate([each.examples.plies for each in parts]),
                         np.concatenate([each.examples.games for each in parts])))  # fmt: skip
     for name, column in whole[0].examples.columns().items():

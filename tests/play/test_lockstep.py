@@ -125,6 +125,9 @@ def test_every_searched_decision_is_one_full_example(played):
     assert full < len(played.examples.full)
     openings = played.examples.plies < OPENING
     assert not played.examples.full[openings].any()
+    given = [int((~played.examples.full[rows(played, each.number)]).sum()) for each in played.games]
+    assert [each.given_plies for each in played.games] == given
+    assert max(given) > OPENING  # a branch is given all moves before it, and its own
 
 
 def test_retries_do_not_depend_on_threads_or_cache(played):

@@ -137,6 +137,7 @@ def test_both_colours_share_opening():
     match = play_match(game, *parse_agents(["random", "random"], game), 40, seed=1, openings=5)
     openings = [played.actions[:5] for played in match.games]
     assert openings[::2] == openings[1::2]
+    assert {played.given_plies for played in match.games} == {5}
     assert len(set(openings)) > 15
     assert all(len(played.actions) > 5 for played in match.games)
     continuations = [played.actions[5:] for played in match.games]

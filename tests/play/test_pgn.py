@@ -11,7 +11,7 @@ from zerolab.rules.position import Position
 GAME = parse_game("othello:4x4")
 GAMES = [
     ExportedGame("runs/demo, gate", 1, 'gtp:"x -l 2"', r"back\slash", ("b1", "a1"), 1),
-    ExportedGame("runs/demo, gate", 2, "random", "mcts:100", ("b1",) * 61, -1),
+    ExportedGame("runs/demo, gate", 2, "random", "mcts:100", ("b1",) * 61, -1, given_plies=4),
     ExportedGame("runs/demo, gate", 3, "mcts:100", "random", (), 0, is_forfeited=True),
 ]
 
@@ -33,6 +33,14 @@ def test_pgn_follows_standard_layout():
         assert re.search(r'\[Result "(.*)"\]', head)[1] == moves.split()[-1]
         assert len(re.findall(r"\d+\. ", moves)) == (len(game.moves) + 1) // 2
     assert text.count("Termination") == 1
+
+
+def test_given_plies_are_exported():
+    pgn = list(as_pgn(GAME, GAMES))
+    assert ["[GivenPlies" in text for text in pgn] == [False, True, False]
+    assert '[GivenPlies "4"]' in pgn[1]
+    _, *lines = as_tsv(GAME, GAMES)
+    assert [line.split("\t")[6] for line in lines] == ["0", "4", "0"]
 
 
 def test_lines_have_playable_moves():

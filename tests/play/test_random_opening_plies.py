@@ -40,6 +40,7 @@ def test_opening_lengths_are_uniform(many_games):
     assert len(counts) == 5
     # 80 games of each length are expected; 4 standard deviations are 32.
     assert (np.abs(counts - 80) < 32).all()
+    assert [game.given_plies for game in many_games.games] == lengths.tolist()
 
 
 def test_random_plies_come_first_and_are_uniform(many_games):

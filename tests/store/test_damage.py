@@ -265,7 +265,7 @@ def test_newer_and_foreign_games_are_reported(folder):
     ]
     for pragma, expected in (
         ("user_version = 99", "schema version 99, newer"),
-        ("user_version = 1", "schema version 1, older"),
+        ("user_version = 2", "schema version 2, older"),
         ("application_id = 7", "was not written by zerolab"),
     ):
         with closing(sqlite3.connect(store.path)) as connection:
@@ -275,7 +275,7 @@ def test_newer_and_foreign_games_are_reported(folder):
             with pytest.raises(UserError, match=expected):
                 operation()
         assert everything(folder) == before
-    assert games_module.SCHEMA == 2
+    assert games_module.SCHEMA == 3
 
 
 def test_foreign_arrays_and_examples_are_reported(folder):

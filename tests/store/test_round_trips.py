@@ -112,6 +112,7 @@ _GAMES = st.lists(
         actions=st.lists(st.integers(0, 64), max_size=8).map(tuple),
         result=st.sampled_from([-1, 0, 1]),
         agent_spans=st.lists(st.tuples(st.integers(0, 99), _WORDS), max_size=3).map(tuple),
+        given_plies=st.integers(0, 8),
     ),
     unique_by=lambda game: game.number,
     max_size=6,

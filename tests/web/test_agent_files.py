@@ -1,4 +1,4 @@
-"""Uploads and downloads of agent files, and ratings for lessons."""
+"""Uploads and downloads of agent files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
 from zerolab.agents.kinds.file import shared_agent_of_run
-from zerolab.cli.main import main
 from zerolab.store.arrays import encode_agent
 from zerolab.store.run_folder import RunFolder
 
@@ -99,13 +98,3 @@ def test_only_networks_of_served_runs_can_be_downloaded(client: TestClient, netw
     response = client.get("/api/v1/agents/file", params={"network": network})
     assert response.status_code in (400, 403)
     assert response.json()["error"]
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_ratings_come_from_tournaments_of_the_game(client: TestClient, here: Path) -> None:
-    assert client.get("/api/v1/ratings", params={"game": "hex:3x3"}).json() == []
-    command = ["tournament", RUN, "random", "mcts:50", "--games", "4", "--openings", "1"]
-    assert main([*command, "--folder", "tournaments/first"]) == 0
-    ratings = client.get("/api/v1/ratings", params={"game": GAME}).json()
-    assert {each["spec"] for each in ratings} >= {"random", "mcts:50"}
-    assert [each["elo"] for each in ratings] == sorted((e["elo"] for e in ratings), reverse=True)

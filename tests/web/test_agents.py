@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
@@ -36,9 +40,54 @@ def test_networks_of_runs_precede_agents_without_network(client):
     ]  # fmt: skip
     assert [each["iteration"] for each in from_runs] == [2, 2, 1, 0]
     assert {each["group"] for each in from_runs} == {"runs/one"}
-    assert from_runs[-1]["elo"] == 0
+    assert [each["label"] for each in from_runs] == [
+        "one, iteration 2 (best network)",
+        "one, iteration 2",
+        "one, iteration 1",
+        "one, iteration 0",
+    ]
     without_run = [each["spec"] for each in suggestions if not each["run"]]
     assert without_run == ["random", "mcts:100", "mcts:1000", "rave:100", "rhea:100", "perfect"]
+
+
+def _default(client, game):
+    suggestions = client.get("/api/v1/agents", params={"game": game}).json()
+    (default,) = [each for each in suggestions if each["is_default"]]
+    return default
+
+
+def _copied_run(name, seconds_later):
+    """Return a copy of the finished run whose progress is more recent."""
+    path = Path(shutil.copytree("runs/one", f"runs/{name}"))
+    time = Path("runs/one/state.json").stat().st_mtime + seconds_later
+    os.utime(path / "state.json", (time, time))
+    return path
+
+
+def test_default_is_latest_run_and_not_alphabetically_first(client):
+    first, later = _copied_run("a-first", 5), _copied_run("z-later", 10)
+    try:
+        default = _default(client, "gobang:3x3:3")
+        assert (default["spec"], default["name"]) == ("runs/z-later", "z-later, iteration 2")
+    finally:
+        shutil.rmtree(first)
+        shutil.rmtree(later)
+
+
+@pytest.mark.parametrize("damage", ["weights", "settings"])
+def test_default_is_never_damaged_run(client, damage):
+    path = _copied_run("a-damaged", 10)
+    try:
+        assert _default(client, "gobang:3x3:3")["spec"] == "runs/a-damaged"
+        name = "checkpoints/0002.safetensors" if damage == "weights" else "state.json"
+        os.truncate(path / name, 100)
+        assert _default(client, "gobang:3x3:3")["spec"] == "runs/one"
+    finally:
+        shutil.rmtree(path)
+
+
+def test_default_without_run_is_mcts(client):
+    assert _default(client, "othello:6x6")["spec"] == "mcts:1000"
 
 
 def test_every_suggested_agent_is_accepted(client):

@@ -26,7 +26,8 @@ def folder(tmp_path_factory, no_figures):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         train = ["train", "--preset", "smoke", "--run", "runs/demo"]
-        assert main([*train, "--set", "final_evaluation.games=0"]) == 0
+        openings = ["--set", "gate.openings=2", "--set", "selfplay.random_opening_plies=3"]
+        assert main([*train, *openings, "--set", "final_evaluation.games=0"]) == 0
         players = ["random", "mcts:5", "perfect", "--game", GAME, "--games", "4"]
         assert main(["tournament", *players, "--folder", "tournaments/first"]) == 0
         yield folder
@@ -64,6 +65,10 @@ def test_games_are_filtered_and_paged(client, folder):
             position = position.play(move)
         assert position.history == record.actions
         assert game["result"] == {1: "first", -1: "second", 0: "draw"}[record.result]
+        assert game["given_plies"] == record.given_plies
+    assert len({game["given_plies"] for game in games}) > 1
+    gates = client.get(PLAYED, params={"source": "runs/demo", "stage": "gate"}).json()["games"]
+    assert {game["given_plies"] for game in gates} == {2}
 
 
 def test_games_are_filtered_by_opening_moves(client):
@@ -128,6 +133,16 @@ def judge(client, **request):
         while not messages or not messages[-1]["done"]:
             messages.append(socket.receive_json())
     return messages
+
+
+def test_given_plies_are_not_judged(client):
+    moves = ["b2", "b1", "a1", "c3", "a3", "a2", "c1"]  # b1 loses, but nobody chose it
+    messages = judge(client, position={"game": GAME, "moves": moves}, given_plies=2,
+                     agent="mcts:10", simulations=10)  # fmt: skip
+    judged = [each["judged"] for each in messages if "judged" in each]
+    for judge_name in ("exact", "agent"):
+        plies = {each["ply"] for each in judged if each["judge"] == judge_name}
+        assert plies == {2, 3, 4, 5, 6}
 
 
 def test_solver_judges_every_move_of_tic_tac_toe(client):

@@ -56,6 +56,19 @@ def test_changes_from_other_sites_are_refused(client: TestClient, origin: str) -
         pass
 
 
+def test_errors_are_pages_for_browsers_and_json_for_programs(client: TestClient) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path, status in (("/<b>", 404), ("/reports/no/such.html", 404), ("/nope", 404)):
+        page = client.get(path, headers=browser)
+        assert (page.status_code, page.headers["content-type"][:9]) == (status, "text/html")
+        assert "<b>" not in page.text
+        assert 'href="/play"' in page.text
+        program = client.get(path)
+        assert program.status_code == status
+        assert len(program.json()["error"].splitlines()) == 1
+    assert "error" in client.get("/api/v1/nope", headers=browser).json()
+
+
 def test_same_origin_requests_are_served(client: TestClient) -> None:
     own = {"origin": "http://localhost", "sec-fetch-site": "same-origin"}
     assert client.post("/api/v1/position", json=POSITION, headers=own).status_code == 200

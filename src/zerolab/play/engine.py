@@ -272,7 +272,12 @@ class EngineThread:
         flip = self._plies[slot] % 2 == 1 and outcome != ONGOING
         result = -outcome if flip else outcome
         actions = tuple(self._moves[slot])
-        self._finish(GameRecord(game.number, game.first, game.second, actions, result))
+        self._finish(
+            GameRecord(
+                game.number, game.first, game.second, actions, result,
+                given_plies=len(game.opening),
+            )
+        )  # fmt: skip
         if next_pairing := game.next_pairing(len(actions)):
             self._queue.append(next_pairing)
         self._games[slot] = None

@@ -46,6 +46,8 @@ class ExportedGame(NamedTuple):
     """1, 0 or -1 for the first player."""
     is_forfeited: bool = False
     """True if a player forfeited the game."""
+    given_plies: int = 0
+    """Number of plies at the start that nobody chose in this game, such as a random opening."""
 
 
 def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
@@ -69,6 +71,8 @@ def as_pgn(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
             "Variant": game_name(game),
             "PlyCount": str(len(each.moves)),
         }
+        if each.given_plies:
+            tags["GivenPlies"] = str(each.given_plies)
         if each.is_forfeited:
             tags["Termination"] = "abandoned"
         header = "".join(f'[{name} "{_escaped(value)}"]\n' for name, value in tags.items())
@@ -77,13 +81,13 @@ def as_pgn(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
 
 def as_tsv(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
     """Yield a header and one tab-separated line per game, with moves in command-line notation."""
-    yield "game\tevent\tround\tfirst\tsecond\tresult\tmoves\n"
+    yield "game\tevent\tround\tfirst\tsecond\tresult\tgiven_plies\tmoves\n"
     name = game_name(game)
     for each in games:
         ending = " (gave up)" if each.is_forfeited else ""
         cells = [
             name, each.event, str(each.round), each.first, each.second,
-            _RESULT_TAGS[each.result] + ending, ",".join(each.moves),
+            _RESULT_TAGS[each.result] + ending, str(each.given_plies), ",".join(each.moves),
         ]  # fmt: skip
         yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
 

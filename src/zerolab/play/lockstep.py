@@ -81,6 +81,7 @@ class LockstepSelfPlay:
             self._game, self._settings.random_opening_plies, len(games)
         )
         outcomes = np.full(len(games), ONGOING, np.int8)
+        given_plies = np.zeros(len(games), np.int64)
         chunks: list[Examples] = []
         for ply in range(MAX_PLIES):
             ongoing = np.flatnonzero(outcomes == ONGOING)
@@ -92,6 +93,7 @@ class LockstepSelfPlay:
             actions = self._opening_actions(games, ongoing, ply)
             actions = random_plies.with_random_actions(ongoing, actions)
             searched = ~is_random & (actions == NO_ACTION)
+            given_plies[ongoing] += ~searched
             results = self._decide(states[ongoing], numbers[ongoing], plies, searched, actions)
             chunks.append(
                 example_rows(states[ongoing], numbers[ongoing], plies, actions, results, searched)
@@ -102,7 +104,8 @@ class LockstepSelfPlay:
             self._plies += len(ongoing)
             self._games += int((outcomes[ongoing] != ONGOING).sum())
             self._show_progress()
-        return LockstepResult(sorted(self._records(games, moves, outcomes)), in_game_order(chunks))
+        records = self._records(games, moves, outcomes, given_plies)
+        return LockstepResult(sorted(records), in_game_order(chunks))
 
     @staticmethod
     def _opening_actions(games: Sequence[LockstepGame], ongoing: Ints, ply: int) -> Ints:
@@ -118,11 +121,16 @@ class LockstepSelfPlay:
         games: Sequence[LockstepGame],
         moves: Sequence[Sequence[int]],
         outcomes: NDArray[np.int8],
+        given_plies: Ints,
     ) -> Iterator[GameRecord]:
         """Yield game records; outcomes are for the side to move in the final position."""
-        for game, actions, outcome in zip(games, moves, outcomes.tolist(), strict=True):
+        for game, actions, outcome, given in zip(
+            games, moves, outcomes.tolist(), given_plies.tolist(), strict=True
+        ):
             result = -outcome if len(actions) % 2 else outcome
-            yield GameRecord(game.number, self._name, self._name, tuple(actions), result)
+            yield GameRecord(
+                game.number, self._name, self._name, tuple(actions), result, given_plies=given
+            )
 
     def _decide(
         self,

@@ -150,7 +150,28 @@ def play_batches(
     )  # fmt: skip
     counts = sum_by_key(player.search.counts for player in players)
     seconds = sum_by_key(player.search.seconds_by_part for player in players)
-    return SelfPlayResult(moves.examples(), recorder.games, counts, seconds, moves.move_count)
+    games = _with_given_plies(recorder.games, settings, seed, iteration)
+    return SelfPlayResult(moves.examples(), games, counts, seconds, moves.move_count)
+
+
+def _with_given_plies(
+    games: Sequence[GameRecord], settings: SelfPlaySettings, seed: int, iteration: int
+) -> list[GameRecord]:
+    """Return the records with the number of random plies at the start of each game.
+
+    The engine counts all plies before the first search as given, which in continuous mode includes
+    moves that were searched in earlier iterations.
+    """
+    numbers = np.array([game.number for game in games], np.int64)
+    keys = streams.stream_keys(
+        seed, iteration, numbers, np.zeros_like(numbers), streams.SELF_PLAY_START
+    )
+    drawn = np.empty(len(games), np.int64)
+    _count_random_plies(keys, settings.random_opening_plies, drawn)
+    return [
+        game._replace(given_plies=min(count, game.ply_count))
+        for game, count in zip(games, drawn.tolist(), strict=True)
+    ]
 
 
 def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
@@ -296,14 +317,24 @@ NO_ACTION = -1
 
 
 @kernel
-def _draw_random_plies(game, states, max_plies, plies, keys, actions):
-    """Draw actions int64[n] for games at a random ply, and write NO_ACTION for other games.
+def _random_ply_count(key, max_plies):
+    """Return the number of random plies of a game, uniform from 0 to `max_plies`."""
+    return streams.below(streams.random_bits(key, 0), max_plies + 1)
 
-    The number of random plies of each game is uniform from 0 to `max_plies`.
-    """
+
+@kernel
+def _count_random_plies(keys, max_plies, counts):
+    """Write the numbers of random plies of games, int64[n]."""
+    for i in range(keys.shape[0]):
+        counts[i] = _random_ply_count(keys[i], max_plies)
+
+
+@kernel
+def _draw_random_plies(game, states, max_plies, plies, keys, actions):
+    """Draw actions int64[n] for games at a random ply, and write NO_ACTION for other games."""
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
-        if plies[i] < streams.below(streams.random_bits(keys[i], 0), max_plies + 1):
+        if plies[i] < _random_ply_count(keys[i], max_plies):
             random = streams.random_bits(keys[i], 1 + plies[i])
             actions[i] = rules.random_action(game, states[i], random)
 

@@ -110,7 +110,7 @@ def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[Ga
     latest = {game.number % lanes: game for game in sorted(games)}
     return tuple(
         sorted(
-            game._replace(result=0)
+            game._replace(result=0, given_plies=0)  # counted once the game is finished
             if game.result == ONGOING
             else _unplayed(game.number + lanes, name)
             for game in latest.values()

@@ -60,7 +60,7 @@ def source_run_folder(source: str, iteration: int) -> str:
 SELF_PLAY = "selfplay"
 """Name of the stage whose games are used for training."""
 
-SCHEMA = 2
+SCHEMA = 3
 _OPERATIONS_PER_GAME = 1000
 """Limit on SQLite instructions for writing one game, which takes about 30."""
 _APPLICATION = 0x7A65726F  # "zero", as SQLite's application ID
@@ -78,6 +78,7 @@ _CREATE = (
         actions TEXT NOT NULL,
         result INTEGER NOT NULL,
         movers TEXT NOT NULL,
+        given_plies INTEGER NOT NULL,
         PRIMARY KEY (iteration, stage, number)
     ) WITHOUT ROWID
     """,
@@ -112,6 +113,8 @@ class GameRecord(NamedTuple):
     Self-play over several iterations has such games: one agent plays both sides of each span. Empty
     if `first` and `second` played all moves.
     """
+    given_plies: int = 0
+    """Number of plies at the start that nobody chose in this game, such as a random opening."""
 
     @property
     def is_forfeited(self) -> bool:
@@ -185,12 +188,12 @@ class GameStore:
             "SELECT digest FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
         ).fetchone()
         rows = connection.fetch_rows(
-            "SELECT number, first, second, actions, result, movers FROM games"
+            "SELECT number, first, second, actions, result, movers, given_plies FROM games"
             " WHERE iteration = ? AND stage = ? ORDER BY number",
             (iteration, stage),
         )
         with guarded_read(self.path):
-            check_cell_types(rows, (int, str, str, str, int, str))
+            check_cell_types(rows, (int, str, str, str, int, str, int))
             games = [_game_of(row) for row in rows]
         if _digest(games) != (stored_digest[0] if stored_digest else _digest(())):
             raise damaged_file_error(
@@ -307,18 +310,24 @@ def _write_stage(
     if stored is None:  # counting would take time proportional to the number of stages
         stored = connection.execute("SELECT coalesce(max(sequence), 0) + 1 FROM stages").fetchone()
     connection.execute("DELETE FROM games WHERE iteration = ? AND stage = ?", (iteration, stage))
-    connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.executemany("INSERT INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     connection.execute(
         "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
         (stored[0], iteration, stage, _digest(games)),
     )
 
 
-def _row(game: GameRecord) -> tuple[int, str, str, str, int, str]:
+_Row = tuple[int, str, str, str, int, str, int]
+
+
+def _row(game: GameRecord) -> _Row:
     actions = " ".join(map(str, game.actions))
     spans = [(int(ply), name) for ply, name in game.agent_spans]
     movers = json.dumps(spans) if spans else ""
-    return int(game.number), game.first, game.second, actions, int(game.result), movers
+    return (
+        int(game.number), game.first, game.second, actions, int(game.result), movers,
+        int(game.given_plies),
+    )  # fmt: skip
 
 
 def check_cell_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]) -> None:
@@ -329,11 +338,12 @@ def check_cell_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]
                 raise TypeError(f"{quoted(cell)}: expected {column_type.__name__}")
 
 
-def _game_of(row: tuple[int, str, str, str, int, str]) -> GameRecord:
-    number, first, second, actions, result, movers = row
+def _game_of(row: _Row) -> GameRecord:
+    number, first, second, actions, result, movers, given_plies = row
     spans = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
     check_cell_types(spans, (int, str))
-    return GameRecord(number, first, second, tuple(map(int, actions.split())), result, spans)
+    moves = tuple(map(int, actions.split()))
+    return GameRecord(number, first, second, moves, result, spans, given_plies)
 
 
 def _digest(games: Iterable[GameRecord]) -> str:

@@ -127,7 +127,7 @@ _PLIES = (  # actions are separated by spaces; a final -1 is not a move
     " ELSE length(actions) - length(replace(actions, ' ', '')) + 1 END"
     " - (actions = '-1' OR actions LIKE '% -1'))"
 )
-_COLUMNS = "iteration, stage, number, first, second, actions, result"
+_COLUMNS = "iteration, stage, number, first, second, actions, result, given_plies"
 
 
 class GameFilter(NamedTuple):
@@ -163,6 +163,8 @@ class FoundGame(NamedTuple):
     """True if the player to move forfeited the game."""
     result: int
     """Outcome for the first player: 1, 0 or -1."""
+    given_plies: int
+    """Number of plies at the start that nobody chose in this game, such as a random opening."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def _select(
         arguments += after
     rows = store.select_rows(
         f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY iteration, stage, number {limits}",
-        [int, str, int, str, str, str, int],
+        [int, str, int, str, str, str, int, int],
         [*arguments, *numbers],
     )
     try:
@@ -289,7 +291,7 @@ def _where_parts(
 
 def _found_game(
     store: GameStore, iteration: int, stage: str, number: int, first: str, second: str,
-    text: str, result: int,
+    text: str, result: int, given_plies: int,
 ) -> FoundGame:  # fmt: skip
     actions = tuple(map(int, text.split()))
     if result not in (1, 0, -1):
@@ -297,4 +299,6 @@ def _found_game(
     forfeit = actions[-1:] == (-1,)
     names = store.full_name(first), store.full_name(second)
     moves = actions[:-1] if forfeit else actions
-    return FoundGame(iteration, stage, number, *names, moves, forfeit, result)
+    if not 0 <= given_plies <= len(moves):
+        raise ValueError(f"game {number} has {given_plies} given plies")
+    return FoundGame(iteration, stage, number, *names, moves, forfeit, result, given_plies)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from functools import lru_cache
-from html import escape
-from pathlib import Path
-from string import Template
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
@@ -17,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from zerolab.core import __version__
 from zerolab.web.laboratory import Lab, Laboratory
+from zerolab.web.pages import HOME_PAGE, STATIC, page
 from zerolab.web.requests import add_error_handlers
 from zerolab.web.routes import (
     agents,
@@ -51,12 +47,6 @@ _ROUTERS: tuple[APIRouter, ...] = (
     studies.router,
     training.router,
 )
-
-_STATIC = Path(__file__).parent / "static"
-_TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
-_HOME_PAGE = "play"
-_LINKS = ("play", "analyse", "learn", "replay", "runs", "tournaments", "studies")
-"""Pages linked at the top of every page, in order."""
 
 
 def make_app(
@@ -115,10 +105,10 @@ def server_info(lab: Lab) -> ServerResponse:
 
 def _add_pages(app: FastAPI) -> None:
     """Serve every file in static/pages under its name, and the home page also at /."""
-    for path in sorted((_STATIC / "pages").glob("*.html")):
+    for path in sorted((STATIC / "pages").glob("*.html")):
         app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
-    app.add_api_route("/", _PageRoute(_HOME_PAGE), include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.add_api_route("/", _PageRoute(HOME_PAGE), include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
 class _PageRoute:
@@ -128,28 +118,4 @@ class _PageRoute:
         self._name = name
 
     def __call__(self) -> HTMLResponse:
-        return HTMLResponse(_page(self._name))
-
-
-@lru_cache
-def _page(name: str) -> str:
-    """Return a page inside the frame.
-
-    The first line of a page file must be ``<!-- Title -->``, with a title without hyphens.
-    """
-    fragment = (_STATIC / "pages" / f"{name}.html").read_text(encoding="utf-8")
-    title = _TITLE.match(fragment)
-    assert title is not None, f"{name}.html: expected <!-- Title --> as the first line"
-    frame = Template((_STATIC / "frame.html").read_text(encoding="utf-8"))
-    return frame.substitute(
-        title=escape(title["title"]), name=name, links=_links(name), main=fragment[title.end() :]
-    )
-
-
-def _links(current: str) -> str:
-    """Return the links at the top of a page."""
-    lines = []
-    for name in _LINKS:
-        attribute = ' aria-current="page"' if name == current else ""
-        lines.append(f'<a href="/{name}"{attribute}>{name.capitalize()}</a>')
-    return "\n        ".join(lines)
+        return HTMLResponse(page(self._name))

@@ -143,10 +143,12 @@ def list_runs(folders: Folders) -> list[RunSummary]:
 
 def newest_run(folders: Folders) -> RunSummary | None:
     """Return the run with the most recent progress, or None if there are no runs."""
-    runs = list_runs(folders)
-    return max(
-        runs, key=lambda each: modification_time(Path(each.path) / "state.json"), default=None
-    )
+    return max(list_runs(folders), key=latest_progress, default=None)
+
+
+def latest_progress(run: RunSummary) -> float:
+    """Return the time of a run's most recent progress, or 0 if the run is incomplete."""
+    return modification_time(Path(run.path) / "state.json")
 
 
 def run_summary(path: Path) -> RunSummary:

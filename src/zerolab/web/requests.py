@@ -14,13 +14,14 @@ from typing import NamedTuple, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import Scope
 
 from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.web.pages import error_page
 
 _THIS_MACHINE = "127.0.0.1"
 _MOST_ADDRESS = 60  # characters; longer than any address
@@ -164,7 +165,7 @@ def describe_validation_errors(error: RequestValidationError) -> str:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Make an application respond to every error with ``{"error": "one line"}``."""
+    """Make an application respond to every error with ``{"error": "one line"}``, or with a page."""
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
@@ -177,25 +178,34 @@ def error_response(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": message}, status_code=status)
 
 
-async def _user_error(request: Request, error: Exception) -> JSONResponse:
+async def _user_error(request: Request, error: Exception) -> Response:
     status = next((code for type_, code in _STATUS.items() if isinstance(error, type_)), 400)
-    return error_response(status, error_message(error))
+    return _response(request, status, error_message(error))
 
 
-async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
+async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return error_response(422, describe_validation_errors(error))
+    return _response(request, 422, describe_validation_errors(error))
 
 
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = "no such page" if error.status_code == 404 else str(error.detail)
-    return error_response(error.status_code, message)
+    missing = f"{quoted(request.url.path)} does not exist: expected a page linked from /"
+    message = missing if error.status_code == 404 else str(error.detail)
+    return _response(request, error.status_code, message)
 
 
-async def _incomplete_request(request: Request, error: Exception) -> JSONResponse:
-    return error_response(400, "the request was interrupted or is too large")
+async def _incomplete_request(request: Request, error: Exception) -> Response:
+    return _response(request, 400, "the request was interrupted or is too large")
 
 
-async def _internal_error(request: Request, error: Exception) -> JSONResponse:
-    return error_response(500, "internal error; details are in the server's terminal")
+async def _internal_error(request: Request, error: Exception) -> Response:
+    return _response(request, 500, "internal error; details are in the server's terminal")
+
+
+def _response(request: Request, status: int, message: str) -> Response:
+    """Return an error as a page for a person in a browser, and as JSON for a program."""
+    is_page = not request.url.path.startswith("/api/")
+    if is_page and "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(error_page(message), status)
+    return error_response(status, message)

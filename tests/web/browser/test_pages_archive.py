@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tiny_laboratory import RUN
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from zerolab.cli.main import main
 from zerolab.play.game_files import read_game_results
@@ -62,6 +63,33 @@ def test_game_is_found_replayed_and_judged(page: Page) -> None:
     expect(page.locator(MOVES)).to_have_count(plies)
 
 
+def test_random_openings_are_grey_and_not_judged(page: Page) -> None:
+    page.goto(f"/replay#source={TOURNAMENT}&player=random&opponent=mcts:20")
+    expect(page.locator("#judging")).to_contain_text("The 1 given ply at the start")
+    plies = page.locator(MOVES).count() - 1
+    expect(page.locator("#judging")).to_contain_text(f"{plies - 1} of {plies - 1} positions")
+    expect(page.locator(".given")).to_have_count(1)
+    expect(page.locator(".given")).to_have_accessible_name(re.compile(r"^1\. \w+, given$"))
+    page.locator(".given").click()
+    expect(page.locator("#verdict")).to_contain_text("no player chose it")
+    expect(page.locator("#mistakes")).not_to_contain_text(re.compile(r": 1\. "))
+
+
+def test_latest_run_is_replayed_by_default(page: Page, tiny_folder: Path) -> None:
+    """The latest run precedes runs that come first in the alphabet, unless it is damaged."""
+    runs = {name: tiny_folder / "runs" / name for name in ("a-first", "b-latest", "c-damaged")}
+    for age, path in zip((-10, 10, 20), runs.values(), strict=True):
+        shutil.copytree(tiny_folder / RUN, path)
+        time = (tiny_folder / RUN / "state.json").stat().st_mtime + age
+        os.utime(path / "state.json", (time, time))
+    (runs["c-damaged"] / "config.toml").write_text("not ours")
+    page.goto("/replay")
+    expect(page.locator("#source")).to_have_value("runs/b-latest")
+    expect(page.locator("#total")).to_contain_text("Games 1 to")
+    for path in runs.values():
+        shutil.rmtree(path)
+
+
 def test_n_key_visits_every_mistake(page: Page, here: Path) -> None:
     page.goto(f"/replay#source={TOURNAMENT}&player=random&opponent=mcts:20&result=lost")
     expect(page.locator("#judging")).to_contain_text("positions are solved")
@@ -93,6 +121,38 @@ def test_cross_table_cell_links_to_its_games(page: Page) -> None:
     expect(page.locator("#ratings tbody tr")).to_have_count(3)
     page.locator("#cross a").first.click()
     expect(page.locator("#total")).to_contain_text("of 4")
+
+
+def test_runs_are_compared_by_scores_and_not_by_training_elo(page: Page) -> None:
+    strengths = {"better": (0.75, 100.0), "worse": (0.25, 969.0)}
+
+    def answer(route: Route) -> None:
+        unmeasured = {**route.fetch().json()[0], "accuracy": None}
+        route.fulfill(json=[
+            {**unmeasured, "run": name, "scores": {"mcts:100": score}, "training_elo": elo}
+            for name, (score, elo) in strengths.items()
+        ])  # fmt: skip
+
+    page.route("**/api/v1/runs", answer)
+    page.goto("/runs")
+    head, rows = page.locator("#runs thead"), page.locator("#runs tbody tr")
+    expect(head).to_contain_text("against mcts:100")
+    expect(head).not_to_contain_text("accuracy")
+    expect(head).not_to_contain_text("Elo")
+    expect(rows.nth(0)).to_contain_text("75.0 %")
+    expect(page.locator("#runs table")).not_to_contain_text("969")
+
+
+def test_compared_curves_omit_training_elo(page: Page, tiny_folder: Path) -> None:
+    other = "runs/tiny-copy"
+    shutil.copytree(tiny_folder / RUN, tiny_folder / other)
+    curves = page.locator("#curves")
+    page.goto(f"/compare#run={RUN}")
+    expect(curves).to_contain_text("Training Elo")
+    page.get_by_label(re.compile(other)).check()
+    expect(curves).not_to_contain_text("Training Elo")
+    expect(curves.locator("svg").first).to_be_visible()
+    shutil.rmtree(tiny_folder / other)
 
 
 def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
@@ -162,8 +222,46 @@ def test_empty_pages_suggest_commands(page: Page) -> None:
         expect(page.locator("#nothing")).to_contain_text(command)
 
 
-def test_missing_run_or_tournament_is_reported(page: Page) -> None:
-    page.goto("/run#run=runs/none")
-    expect(page.locator("#error")).to_contain_text("is not a run")
-    page.goto(f"/tournament#tournament={RUN}")
-    expect(page.locator("#error")).to_contain_text("is not served")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("run#run=runs/none", "is not a run"),
+        (f"tournament#tournament={RUN}", "is not served"),
+        ("study#name=nothing", "nothing"),
+    ],
+    ids=["run", "tournament", "study"],
+)
+def test_missing_run_tournament_or_study_is_reported(page: Page, path: str, reason: str) -> None:
+    page.goto(f"/{path}")
+    expect(page.locator("#error")).to_contain_text(reason)
+    expect(page.locator("#content")).to_be_hidden()  # where a progress bar would spin for ever
+
+
+def test_unknown_page_is_reported_to_people(page: Page) -> None:
+    response = page.goto("/nope")
+    assert response is not None
+    assert response.status == 404
+    expect(page.get_by_role("alert")).to_contain_text('"/nope" does not exist')
+    page.get_by_role("link", name="Play", exact=True).click()
+    expect(page.locator("#board")).to_be_visible()
+
+
+def test_form_says_what_name_of_run_is_expected(page: Page) -> None:
+    page.goto("/runs")
+    page.fill("#name", "my run")
+    message = page.locator("#name").evaluate("field => field.validationMessage")
+    assert message.startswith('"my run": expected letters, digits')
+    page.fill("#name", "my-run")
+    assert page.locator("#name").evaluate("field => field.checkValidity()")
+
+
+def test_opening_hint_has_moves_of_the_game(page: Page) -> None:
+    page.goto(f"/replay#source={RUN}")
+    expect(page.locator("#total")).to_contain_text("of")
+    hint = page.locator("#opening").get_attribute("placeholder")
+    assert hint is not None
+    assert re.fullmatch(r"[0-3],[0-3]", hint)
+    page.fill("#opening", hint)
+    page.click("#filters button[type=submit]")
+    expect(page.locator("#error")).to_be_hidden()
+    expect(page.locator("#total")).to_contain_text("Games 1 to")

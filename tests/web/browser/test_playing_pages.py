@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
 from playwright.sync_api import Browser, Page, TimeoutError, expect
+
+from zerolab.cli.main import main
 
 MOVE = "#board .target[data-move]"
 
@@ -48,6 +50,26 @@ def test_whole_game_against_agent_survives_reload(page: Page, game: str) -> None
 def test_two_agents_finish_game(page: Page) -> None:
     page.goto(f"/play#game={GAME}&x=mcts:20&o=random")
     expect(page.locator("#status")).to_contain_text(re.compile("won|drawn"))
+
+
+def test_default_opponent_is_named_run(page: Page) -> None:
+    page.goto(f"/play#game={GAME}")
+    expect(page.locator("#second select")).to_have_value(RUN)
+    heading = page.locator("#game-title")
+    expect(heading).to_have_text(re.compile(r"You \(X\) against tiny, iteration \d \(O\)"))
+    expect(heading.locator(".to-move")).to_have_text("You (X)")
+    expect(page.locator("#status")).to_contain_text("It is your turn.")
+    page.route("**/api/v1/move", lambda route: None)  # the agent thinks for ever
+    page.locator(MOVE).first.click()
+    expect(heading.locator(".to-move")).to_contain_text("tiny, iteration")
+    expect(page.locator("#status")).to_contain_text(re.compile(r"tiny, iteration \d is thinking …"))
+
+
+def test_opponent_of_other_game_gives_way_to_default(page: Page) -> None:
+    page.goto(f"/play#game={GAME}")
+    expect(page.locator("#second select")).to_have_value(RUN)
+    page.select_option("#game select", "othello")
+    expect(page.locator("#second select")).to_have_value("mcts:1000")
 
 
 def test_undo_redo_resign_and_new_game_work(page: Page) -> None:
@@ -168,6 +190,31 @@ def test_lesson_gives_hints_and_keeps_score(page: Page) -> None:
     expect(page.locator("#advice")).to_contain_text("Exact")
     _finish_game(page)
     expect(page.locator("#record")).to_contain_text("1")
+
+
+@pytest.mark.parametrize("game", [GAME, "othello:4x4"], ids=["with_run", "without_run"])
+def test_lessons_have_seven_levels(page: Page, game: str) -> None:
+    page.goto(f"/learn#game={game}")
+    strongest = (
+        re.compile(r"^7 of 7: tiny, iteration \d, simulations=\d+$")
+        if game == GAME
+        else "7 of 7: mcts:3000"
+    )
+    expect(page.locator("#opponent")).to_have_text("1 of 7: random moves")
+    page.locator("#strength").fill("6")
+    expect(page.locator("#opponent")).to_have_text(strongest)
+
+
+def test_tournament_does_not_change_lessons(page: Page, tiny_folder: Path) -> None:
+    page.goto(f"/learn#game={GAME}")
+    page.locator("#strength").fill("3")
+    level = page.locator("#opponent").inner_text()
+    players = ["random", "mcts:5", "mcts:20", RUN, "--games", "2", "--openings", "1"]
+    with chdir(tiny_folder):
+        assert main(["tournament", *players, "--folder", "tournaments/of-lessons"]) == 0
+    page.reload()
+    expect(page.locator("#opponent")).to_have_text(level)
+    shutil.rmtree(tiny_folder / "tournaments")
 
 
 def test_page_reconnects_after_server_restart(browser: Browser, tiny_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Suggested agents, ratings, and uploads and downloads of agent files."""
+"""Suggested agents, and uploads and downloads of agent files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from zerolab.core.files import read_limited
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.arrays import AGENT_SUFFIX, MAX_AGENT_BYTES, AgentHeader, decode_agent
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import FileCache, Folders, list_runs, modification_time
+from zerolab.web.folders import FileCache, Folders, latest_progress, list_runs
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import client_of
 from zerolab.web.routes.runs import saved_networks
-from zerolab.web.routes.tournaments import list_tournaments, open_tournament, tournament_details
 
 router = APIRouter(tags=["agents"])
 
@@ -37,11 +36,13 @@ _BASELINES = (
     ("rhea:100", "rolling horizon evolution, 100 playouts"),
     ("perfect", "the exact solver"),
 )
+_DEFAULT_BASELINE = "mcts:1000"
 _BASELINE_GROUP = "Without a network"
 _UPLOAD_GROUP = "Uploaded files"
 _MAX_UPLOADED = 200
 """Maximum number of stored uploads, so that they cannot fill the disk."""
 _HEADERS: FileCache[AgentHeader] = FileCache()
+_USABLE: FileCache[bool] = FileCache()
 
 GameName = Annotated[str, Query(max_length=60)]
 
@@ -51,6 +52,8 @@ class SuggestedAgent(BaseModel):
 
     spec: str
     """Agent spec for requests, such as runs/demo@12."""
+    name: str
+    """Name beside the board, such as "demo, iteration 12"."""
     label: str
     """Menu entry."""
     group: str
@@ -59,16 +62,8 @@ class SuggestedAgent(BaseModel):
     """Folder of the run that trained the agent; None for an upload or a baseline."""
     iteration: int | None
     """Iteration that trained the agent's network; 0 is the untrained network."""
-    elo: float | None
-    """Training Elo, relative to the untrained network of the same run; see docs/metrics.md."""
-
-
-class RatedAgent(BaseModel):
-    """Agent that was rated in a tournament."""
-
-    spec: str
-    elo: float
-    """Rating, relative to the mean of all players of the tournament."""
+    is_default: bool = False
+    """True for the one agent that pages select by default."""
 
 
 class UploadedAgent(BaseModel):
@@ -80,39 +75,25 @@ class UploadedAgent(BaseModel):
 
 @router.get("/agents")
 def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
-    """List a game's agents: networks of runs (each run's best first), uploads and baselines."""
+    """List a game's agents: networks of runs (latest run first), uploads and baselines.
+
+    One of them is the default: the best network of the latest run that has trained one and is not
+    damaged, or else MCTS.
+    """
     name = game_name(parse_game(game))
-    trained = [
-        agent
-        for each in list_runs(lab.folders)
-        if each.game == name
-        for agent in _run_agents(Path(each.path))
-    ]
-    trained += _uploaded_agents(lab.folders, name)
-    baselines = [
+    runs = [each for each in list_runs(lab.folders) if each.game == name]
+    runs.sort(key=latest_progress, reverse=True)
+    agents = [agent for each in runs for agent in _run_agents(Path(each.path))]
+    usable = (each.spec for each in agents if _is_usable_run(each, lab.folders))
+    default = next(usable, _DEFAULT_BASELINE)
+    agents += _uploaded_agents(lab.folders, name)
+    agents += [
         SuggestedAgent(
-            spec=spec, label=label, group=_BASELINE_GROUP, run=None, iteration=None, elo=None
+            spec=spec, name=label, label=label, group=_BASELINE_GROUP, run=None, iteration=None
         )
         for spec, label in _BASELINES
     ]
-    return trained + baselines
-
-
-@router.get("/ratings")
-def rated_agents(lab: Lab, game: GameName) -> list[RatedAgent]:
-    """List the agents of a game's latest tournament that pages can use, strongest first."""
-    parsed_game = parse_game(game)
-    name = game_name(parsed_game)
-    tournaments = [each for each in list_tournaments(lab.folders) if each.game == name]
-    if not tournaments:
-        return []
-    latest = max(tournaments, key=lambda each: modification_time(Path(each.tournament)))
-    available = []
-    for each in tournament_details(open_tournament(lab.folders, latest.tournament)).ratings:
-        with suppress(UserError):
-            find_agent(each.player, parsed_game, lab.folders)
-            available.append(RatedAgent(spec=each.player, elo=each.elo))
-    return available
+    return [each.model_copy(update={"is_default": each.spec == default}) for each in agents]
 
 
 @router.post("/agents")
@@ -152,14 +133,37 @@ def _run_agents(path: Path) -> Iterator[SuggestedAgent]:
     except UserError:
         return
     run = path.as_posix()
-    best = [(run, f"best network, iteration {each.iteration}", each)
-            for each in networks if each.is_best]  # fmt: skip
-    every = [(f"{run}@{each.iteration}", f"iteration {each.iteration}", each)
-             for each in reversed(networks)]  # fmt: skip
-    for spec, label, each in best + every:
+    best = [(run, " (best network)", each) for each in networks if each.is_best]
+    every = [(f"{run}@{each.iteration}", "", each) for each in reversed(networks)]
+    for spec, note, each in best + every:
+        name = f"{path.name}, iteration {each.iteration}"
         yield SuggestedAgent(
-            spec=spec, label=label, group=run, run=run, iteration=each.iteration, elo=each.elo
+            spec=spec, name=name, label=name + note, group=run, run=run, iteration=each.iteration
         )
+
+
+def _is_usable_run(agent: SuggestedAgent, folders: Folders) -> bool:
+    """Return whether an agent is the best network of a run, and is trained and not damaged."""
+    if agent.spec != agent.run or not agent.iteration:
+        return False
+    try:
+        run = RunFolder.open(Path(agent.run))
+    except UserError:
+        return False
+    files = [run.path / "config.toml", run.weights_path(agent.iteration)]
+    can_play = partial(_can_play, run, agent.iteration, folders)
+    return _USABLE.get(f"{agent.spec}@{agent.iteration}", files, can_play)
+
+
+def _can_play(run: RunFolder, iteration: int, folders: Folders) -> bool:
+    """Return whether pages can play with a run's network: its settings and weights are readable."""
+    try:
+        game = parse_game(str(run.config.get("game", "")))
+        find_agent(f"{run.path.as_posix()}@{iteration}", game, folders)
+        run.load_weights(iteration)
+    except UserError:
+        return False
+    return True
 
 
 def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
@@ -170,8 +174,8 @@ def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
             if header.game == game:
                 label = f"{header.origin.run} {path.stem[:8]}, iteration {header.origin.iteration}"
                 yield SuggestedAgent(
-                    spec=path.as_posix(), label=label, group=_UPLOAD_GROUP, run=None,
-                    iteration=header.origin.iteration, elo=None,
+                    spec=path.as_posix(), name=label, label=label, group=_UPLOAD_GROUP, run=None,
+                    iteration=header.origin.iteration,
                 )  # fmt: skip
 
 

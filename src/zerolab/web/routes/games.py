@@ -78,6 +78,8 @@ class GameResponse(BaseModel):
     """True if the game ended because the side to move forfeited."""
     plies: int
     """Number of moves."""
+    given_plies: int
+    """Number of moves at the start that nobody chose in this game, such as a random opening."""
     game: str
     """Game name, such as othello:6x6."""
     moves: list[str]
@@ -224,7 +226,7 @@ def _exported_games(source: GameSource, filter: GameFilter) -> Iterator[Exported
         yield ExportedGame(
             f"{source.path.as_posix()}, iteration {each.iteration}, {each.stage}",
             each.number, each.first, each.second, move_names(source.game, each.actions),
-            each.result, each.forfeit,
+            each.result, each.forfeit, each.given_plies,
         )  # fmt: skip
 
 
@@ -239,6 +241,7 @@ def _game_response(source: GameSource, game: FoundGame) -> GameResponse:
         result=_WINNERS[game.result],
         forfeit=game.forfeit,
         plies=len(game.actions),
+        given_plies=game.given_plies,
         game=game_name(source.game),
         moves=list(move_names(source.game, game.actions)),
     )

@@ -52,6 +52,8 @@ class JudgeRequest(SocketRequest):
 
     do: Literal["judge"]
     position: PositionRequest
+    given_plies: int = Field(default=0, ge=0, le=10_000)
+    """Number of moves at the start that are not judged, because no player chose them."""
     exactly: bool = True
     """True to judge with the solver."""
     seconds: float = Field(default=3.0, gt=0, le=MAX_SECONDS)
@@ -139,14 +141,18 @@ class _Judging:
             raise UserError("the game has no moves yet: expected a game to judge")
         async with asyncio.TaskGroup() as group:
             if request.exactly:
-                verdicts = judge_exactly(self._lab.solver, self._client, end, request.seconds)
+                verdicts = judge_exactly(
+                    self._lab.solver, self._client, end, request.seconds, request.given_plies
+                )
                 group.create_task(self._send("exact", verdicts))
             if request.agent:
                 group.create_task(self._send("agent", self._by_agent(request, end)))
 
     async def _by_agent(self, request: JudgeRequest, end: Position) -> AsyncIterator[JudgedMove]:
         search = SearchRequest(request.agent, end, self._lab.folders, request.simulations)
-        async for each in judge_by_agent(self._lab.search_pool, self._client, search):
+        async for each in judge_by_agent(
+            self._lab.search_pool, self._client, search, request.given_plies
+        ):
             yield each
 
     async def _send(
@@ -163,15 +169,16 @@ class _Judging:
 
 
 async def judge_exactly(
-    solver: SolverProcess, client: Client, end: Position, seconds: float
+    solver: SolverProcess, client: Client, end: Position, seconds: float, given_plies: int = 0
 ) -> AsyncIterator[JudgedMove | UnsolvedPosition]:
-    """Yield exact verdicts on the moves that led to a position, last move first.
+    """Yield exact verdicts on the moves after the given plies of a game, last move first.
 
-    `seconds` is the time limit for each position. Earlier positions take longer to solve, so they
-    are skipped once several consecutive positions have not been solved in time.
+    `end` is the final position, and `seconds` is the time limit for each position. Earlier
+    positions take longer to solve, so they are skipped once several consecutive positions have not
+    been solved in time.
     """
     unsolved = 0
-    for ply, at, move in _moves_backwards(end):
+    for ply, at, move in _moves_backwards(end, given_plies):
         try:
             scores = await solver.solve(client, at, seconds)
         except NotSolvedError as error:
@@ -197,9 +204,9 @@ def exact_verdict(best: int, played: int) -> Verdict:
 
 
 async def judge_by_agent(
-    search_pool: SearchPool, client: Client, search: SearchRequest
+    search_pool: SearchPool, client: Client, search: SearchRequest, given_plies: int = 0
 ) -> AsyncIterator[JudgedMove]:
-    """Yield an agent's verdicts on the moves that led to a position, last move first.
+    """Yield an agent's verdicts on the moves after the given plies of a game, last move first.
 
     The value of a move is the expected outcome according to the agent's search of the position
     after the move. Raise UserError if the agent does not provide expected outcomes.
@@ -209,7 +216,7 @@ async def judge_by_agent(
     after = None if result is None else float(result)
     if after is None:
         after = (await _expected(search_pool, client, search))[0]
-    for ply, at, move in _moves_backwards(end):
+    for ply, at, move in _moves_backwards(end, given_plies):
         value, choice = await _expected(search_pool, client, search._replace(position=at))
         played = -after  # `after` is from the opponent's perspective
         yield JudgedMove(
@@ -236,10 +243,10 @@ def _agent_verdict(loss: float) -> Verdict:
     return "mistake" if loss >= MISTAKE else "slip" if loss >= SLIP else "good"
 
 
-def _moves_backwards(end: Position) -> Iterator[tuple[int, Position, str]]:
-    """Yield each ply with the position before it and the name of its move, last ply first."""
+def _moves_backwards(end: Position, given_plies: int) -> Iterator[tuple[int, Position, str]]:
+    """Yield each later ply with the position before it and the name of its move, last ply first."""
     line = end.line()
-    for ply in reversed(range(len(end.history))):
+    for ply in reversed(range(given_plies, len(end.history))):
         yield ply, line[ply], line[ply].name(end.history[ply])
 
 

@@ -15,7 +15,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
 from zerolab.training.panels import Panel, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
-from zerolab.web.folders import list_runs, open_run, records_of, run_summary
+from zerolab.web.folders import latest_progress, list_runs, open_run, records_of, run_summary
 from zerolab.web.laboratory import Lab
 
 router = APIRouter(tags=["runs"], prefix="/runs")
@@ -47,10 +47,16 @@ class RunResponse(BaseModel):
     status: RunStatus
     problem: str
     """Description of the damage if the run is damaged; otherwise empty."""
-    elo: float
-    """Training Elo of the best network, relative to the untrained network."""
+    training_elo: float
+    """Sum of the Elo gains of each network over its predecessor; not comparable between runs."""
+    scores: dict[str, float]
+    """Points per game in the final evaluation against each opponent, such as mcts:100."""
+    accuracy: float | None
+    """Latest share of solved positions where the search chose a best move; None if unmeasured."""
     source: str
     """Network from which the run started; empty if it started from an untrained network."""
+    latest_progress: float
+    """Time of the most recent progress, in seconds since 1970."""
 
 
 class NetworkResponse(BaseModel):
@@ -58,7 +64,7 @@ class NetworkResponse(BaseModel):
 
     iteration: int
     """Iteration that trained the network; 0 is the untrained network."""
-    elo: float | None
+    training_elo: float | None
     """Training Elo; None if no gate has measured it."""
     is_best: bool
     agent: str
@@ -183,7 +189,8 @@ def run_response(run: RunSummary) -> RunResponse:
     return RunResponse(
         run=run.path, game=run.game, preset=run.preset, iteration=run.iteration,
         iterations=run.iterations, stage=run.stage, status=status, problem=problem,
-        elo=run.training_elo, source=run.source,
+        training_elo=run.training_elo, scores=dict(run.scores), accuracy=run.accuracy,
+        source=run.source, latest_progress=latest_progress(run),
     )  # fmt: skip
 
 
@@ -197,7 +204,7 @@ def saved_networks(run: RunFolder) -> list[NetworkResponse]:
     return [
         NetworkResponse(
             iteration=each,
-            elo=elo.get(each),
+            training_elo=elo.get(each),
             is_best=each == run.progress.best,
             agent=network_name(run.path, each),
         )

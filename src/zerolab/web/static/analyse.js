@@ -3,7 +3,7 @@
 import { Socket, post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
-import { AgentChooser, GameChooser, agentsOf } from "./lib/choosers.js";
+import { AgentChooser, GameChooser, agentsOf, defaultAgent } from "./lib/choosers.js";
 import { announce, byId, drawsSoon, el, guarded, hashParams, replaceContent, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
 import { moveList, movesIn } from "./lib/moves.js";
@@ -39,12 +39,10 @@ async function begin() {
   const options = [...byId("simulations").options].map((each) => each.value);
   if (options.includes(params.simulations)) byId("simulations").value = params.simulations;
   state.known = await agentsOf(state.game);
-  if (!state.agents.length) state.agents = [firstAgent()];
+  if (!state.agents.length) state.agents = [defaultAgent(state.known)];
   showAgents();
   await show();
 }
-
-const firstAgent = () => (state.known.find((each) => each.run) ?? state.known.find((each) => each.spec === "mcts:1000") ?? state.known[0]).spec;
 
 const positionRequest = (ply = state.ply) => ({
   game: state.game, moves: state.line.slice(0, ply), ...(state.setUp ? { set_up: state.setUp } : {}),
@@ -53,7 +51,7 @@ const positionRequest = (ply = state.ply) => ({
 async function changeGame(game, agent = null) {
   Object.assign(state, { game, setUp: null, line: [], ply: 0, values: new Map() });
   state.known = await agentsOf(game);
-  state.agents = [agent ?? firstAgent()];
+  state.agents = [agent ?? defaultAgent(state.known)];
   showAgents();
   await show();
 }

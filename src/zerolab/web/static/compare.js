@@ -55,7 +55,10 @@ const queryOf = (runs) => new URLSearchParams(runs.map((run) => ["run", run]));
 
 async function showCurves(runs) {
   const x = byId("axis").value;
-  drawPanels(byId("curves"), await get(`/runs/curves?${queryOf(runs)}&x=${x}`), x);
+  const curves = Object.entries(await get(`/runs/curves?${queryOf(runs)}&x=${x}`));
+  // Training Elo is relative to earlier networks of the same run, so it cannot compare runs.
+  const isComparable = (panel) => runs.length === 1 || panel.key !== "elo";
+  drawPanels(byId("curves"), Object.fromEntries(curves.map(([run, panels]) => [run, panels.filter(isComparable)])), x);
 }
 
 async function showDifferences(runs) {

@@ -1,21 +1,25 @@
 // Learn page: games against an opponent that adapts to your strength, with hints and warnings.
 
-import { get, post } from "./lib/api.js";
+import { post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
-import { GameChooser, agentsOf } from "./lib/choosers.js";
+import { GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { showPlayers, turnOf } from "./lib/players.js";
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 
 const TEACHER = "mcts:2000"; // gives hints if the solver is too slow
 const DROP = 0.35; // drop of the teacher's value that counts as a mistake
 const SECONDS = 1.5;
-const SIMULATIONS = [4, 25, 100, 400];
+const LEVELS = 7;
+const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if the game has no run
+const FEWEST_SIMULATIONS = 25; // of a run's networks, from early iterations to the best
+const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
 const state = {
-  game: "", moves: [], ladder: [], position: null, notes: {}, waiting: null, isBusy: false, request: 0, seed: 0,
+  game: "", moves: [], agents: [], ladder: [], position: null, notes: {}, waiting: null, isBusy: false, request: 0, seed: 0,
   isCounted: false,
 };
 
@@ -26,8 +30,8 @@ async function begin() {
 }
 
 async function change(game) {
-  const ladder = await ladderOf(game);
-  Object.assign(state, { game, ladder });
+  const agents = await agentsOf(game);
+  Object.assign(state, { game, agents, ladder: ladderOf(agents) });
   const strength = byId("strength");
   strength.max = state.ladder.length - 1;
   strength.value = records()[game]?.strength ?? 0;
@@ -35,30 +39,20 @@ async function change(game) {
   await start();
 }
 
-/** Opponents from weak to strong, by tournament Elo if available and otherwise by iteration. */
-async function ladderOf(game) {
-  const agents = await agentsOf(game);
-  const runs = agents.filter((each) => each.run);
-  const rated = await ratedAgents(game);
-  if (rated.length >= 3) return [{ spec: "random", elo: null }, ...rated.map((each) => ({ ...each, scale: "Elo" }))];
-  if (!runs.length) return [{ spec: "random" }, ...[5, 20, 100, 500, 3000].map((count) => ({ spec: `mcts:${count}` }))];
-  const iterations = runs.filter((each) => each.iteration !== null && each.run === runs[0].run);
-  const steps = [...new Set([0, 1, 2, 3].map((part) => Math.floor((part * (iterations.length - 1)) / 3)))];
-  const selected = steps.map((step) => iterations.sort((a, b) => a.iteration - b.iteration)[step]);
-  const weak = selected.map((each) => ({ spec: `${each.spec}?simulations=${SIMULATIONS[1]}`, elo: each.elo, scale: "training Elo" }));
-  const last = selected.at(-1);
-  const strong = SIMULATIONS.slice(2).map((count) => ({ spec: `${last.spec}?simulations=${count}`, elo: null }));
-  return [{ spec: "random", elo: null }, ...weak, ...strong];
-}
-
-/** Players of the game's latest tournament with their ratings, weakest first. */
-async function ratedAgents(game) {
-  try {
-    const rated = await get("/ratings", { game });
-    return rated.filter((each) => each.spec !== "random").sort((a, b) => a.elo - b.elo);
-  } catch {
-    return []; // without a tournament, the ladder uses iterations
-  }
+/**
+ * Specs of seven opponents from weak to strong. Their number is always the same, so that a level
+ * keeps its meaning: random moves, then the default run with ever more training and simulations.
+ */
+function ladderOf(agents) {
+  const best = agents.find((each) => each.spec === defaultAgent(agents));
+  if (!best.run) return ["random", ...PLAYOUTS.map((count) => `mcts:${count}`)];
+  const trained = agents
+    .filter((each) => each.run === best.run && each.spec !== best.spec && each.iteration <= best.iteration)
+    .sort((a, b) => a.iteration - b.iteration);
+  const steps = new Set([0, 1, 2, 3].map((part) => trained[Math.floor((part * (trained.length - 1)) / 3)].spec));
+  const weak = [...steps].map((spec) => `${spec}?simulations=${FEWEST_SIMULATIONS}`);
+  const strong = MORE_SIMULATIONS.map((count) => `${best.spec}?simulations=${count}`);
+  return ["random", ...weak, ...strong].slice(0, LEVELS);
 }
 
 const records = () => JSON.parse(localStorage.getItem("zerolab-learn") ?? "{}");
@@ -112,7 +106,7 @@ async function letOpponentMove() {
   draw();
   let answer;
   try {
-    const request = { position: positionRequest(), agent: opponent().spec, seed: state.seed + state.moves.length };
+    const request = { position: positionRequest(), agent: opponent(), seed: state.seed + state.moves.length };
     answer = await post("/move", request, waiting.signal);
   } catch (error) {
     if (error.status !== 0) throw error;
@@ -221,7 +215,12 @@ function draw() {
   if (!state.position) return;
   const isActive = !state.isBusy && !state.waiting && state.position.outcome === null && isMine();
   board.show(state.position, { isActive, ...state.notes });
-  byId("status").textContent = `${status(state.position)} ${state.position.note}${state.waiting ? " Your opponent is thinking …" : ""}`;
+  const { first_to_move: firstToMove, outcome } = state.position;
+  const name = agentName(opponent(), state.agents);
+  const names = byId("second").checked ? [name, "You"] : ["You", name];
+  showPlayers(byId("game-title"), names, { firstToMove, isOver: outcome !== null });
+  const turn = outcome === null ? turnOf(names[firstToMove ? 0 : 1], state.waiting !== null) : "";
+  byId("status").textContent = [status(state.position), turn, state.position.note].filter(Boolean).join(" ");
   byId("hint").disabled = !isActive;
   byId("undo").disabled = state.isBusy || state.waiting !== null || state.moves.length === 0;
   drawOpponent();
@@ -230,10 +229,8 @@ function draw() {
 }
 
 function drawOpponent() {
-  const { spec, elo, scale } = opponent();
   const number = Number(byId("strength").value);
-  const rating = elo === null || elo === undefined ? "" : `, ${scale} ${Math.round(elo)}`;
-  byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${spec}${rating}`;
+  byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${agentName(opponent(), state.agents)}`;
   byId("strength").setAttribute("aria-valuetext", byId("opponent").textContent);
 }
 

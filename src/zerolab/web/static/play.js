@@ -3,9 +3,10 @@
 
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
-import { AgentChooser, GameChooser, agentsOf, checkAgent } from "./lib/choosers.js";
+import { AgentChooser, GameChooser, agentsOf, checkAgent, defaultAgent } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
+import { playerNames, showPlayers, turnOf } from "./lib/players.js";
 import { acceptAgents } from "./lib/sharing.js";
 import { thoughtTable } from "./lib/thoughts.js";
 
@@ -20,30 +21,36 @@ const sides = {
 
 /** Current game. `line` includes moves that were taken back. */
 const state = {
-  game: "", first: "person", second: "mcts:100", thinking: "", line: [], ply: 0, resigned: null,
+  game: "", first: "person", second: "", agents: [], thinking: "", line: [], ply: 0, resigned: null,
   seed: 0, position: null, thought: null, waiting: null, request: 0, isBusy: false,
 };
 
 async function begin() {
   const params = hashParams();
   await chooser.load(params.game);
+  const game = params.game ?? chooser.value;
+  const agents = await agentsOf(game);
   Object.assign(state, {
-    game: params.game ?? chooser.value, first: params.x ?? "person", second: params.o ?? "mcts:100",
+    game, agents, first: params.x ?? "person", second: params.o ?? defaultAgent(agents),
     thinking: params.thinking ?? "", line: params.moves ? params.moves.split(",") : [],
     resigned: params.resigned ?? null, seed: Number(params.seed) || newSeed(),
   });
   state.ply = state.line.length;
   byId("thinking").value = state.thinking;
-  await offerAgents(state.game, state.first, state.second);
+  sides.first.show(agents, state.first);
+  sides.second.show(agents, state.second);
   await show();
 }
 
 const newSeed = () => Math.floor(Math.random() * 2 ** 31);
 
-async function offerAgents(game, first = sides.first.value, second = sides.second.value) {
+/** Offer the agents of a newly chosen game; agents that do not play it give way to the default. */
+async function offerAgents(game, second = sides.second.value) {
   const agents = await agentsOf(game);
-  sides.first.show(agents, first);
-  sides.second.show(agents, second);
+  const isOffered = (spec) => spec === "person" || agents.some((each) => each.spec === spec);
+  for (const [side, spec] of [[sides.first, sides.first.value], [sides.second, second]]) {
+    side.show(agents, isOffered(spec) ? spec : undefined);
+  }
 }
 
 byId("settings").addEventListener("submit", async (event) => {
@@ -54,11 +61,12 @@ byId("settings").addEventListener("submit", async (event) => {
     for (const agent of [first, second]) if (agent !== "person") await checkAgent(agent, game);
     const seed = newSeed();
     const opening = await post("/opening", { game, plies: Number(byId("plies").value), seed });
+    const agents = await agentsOf(game);
     stop();
     board.isFlipped = first !== "person" && second === "person";
     announce("New game.");
     await show({
-      game, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
+      game, agents, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
       ply: opening.ply, resigned: null, thought: null,
     });
   });
@@ -66,7 +74,7 @@ byId("settings").addEventListener("submit", async (event) => {
 
 acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
   await chooser.load(game);
-  await offerAgents(game, sides.first.value, spec);
+  await offerAgents(game, spec);
 });
 
 byId("undo").addEventListener("click", () => goTo(plyToReturnTo()));
@@ -187,8 +195,11 @@ function draw() {
   if (!state.position) return;
   const isActive = !isOver() && !state.isBusy && state.waiting === null && personMoves(state.ply);
   board.show(state.position, { isActive, showLegal: byId("show-legal").checked });
-  const waiting = state.waiting ? " The agent is thinking …" : "";
-  byId("status").textContent = `${resultLine()} ${state.position.note}${waiting}`;
+  const { first_to_move: firstToMove } = state.position;
+  const names = playerNames([state.first, state.second], state.agents);
+  showPlayers(byId("game-title"), names, { firstToMove, isOver: isOver() });
+  const turn = isOver() ? "" : turnOf(names[firstToMove ? 0 : 1], state.waiting !== null);
+  byId("status").textContent = [resultLine(), turn, state.position.note].filter(Boolean).join(" ");
   byId("undo").disabled = state.ply === 0;
   byId("redo").disabled = state.ply >= state.line.length;
   byId("resign").disabled = isOver() || !personMoves(state.ply);

@@ -27,8 +27,9 @@ const socket = new Socket("/judge", { onMessage: receive, onOpen: () => askJudge
 
 async function begin() {
   const [runs, tournaments] = await Promise.all([get("/runs"), get("/tournaments")]);
+  const readable = runs.filter((each) => each.status !== "damaged");
   const sources = [
-    ["Runs", runs.filter((each) => each.status !== "damaged").map((each) => each.run)],
+    ["Runs", readable.map((each) => each.run)],
     ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
   ];
   const params = hashParams();
@@ -41,6 +42,8 @@ async function begin() {
   byId("source").replaceChildren(
     ...groups.map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", {}, name)))),
   );
+  const [latest] = readable.sort((a, b) => b.latest_progress - a.latest_progress);
+  if (latest) byId("source").value = latest.run;
   byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
   await follow();
   addEventListener("hashchange", () => guarded(follow));
@@ -69,7 +72,7 @@ async function choose(source) {
   if (state.source !== source) {
     state.facets = await get("/played/facets", { source });
     state.source = source;
-    judge.show(await agentsOf(state.facets.game), undefined);
+    judge.show(await agentsOf(state.facets.game));
   }
   const { stages, players } = state.facets;
   fill("stage", stages.map((each) => [each.stage, `${each.stage} (${count(each.games)})`]));
@@ -88,6 +91,7 @@ async function list() {
   byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No matching games.";
   byId("earlier").disabled = state.offset === 0;
   byId("later").disabled = last >= total;
+  if (total) byId("opening").placeholder = games[0].moves.slice(0, 2).join(","); // moves of this game, as an example
   byId("games").replaceChildren(total ? gameTable(games) : "");
 }
 
@@ -140,13 +144,20 @@ function draw() {
   byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
   byId("next").disabled = !verdicts.errors.length;
   byId("analyse").href = linkTo("analyse", { game: game.game, moves: game.moves.slice(0, ply).join(",") }, "").href;
-  moveList(byId("moves"), game.moves, ply, go, verdicts.marks(game.moves));
-  const judged = ply ? verdicts.of(ply - 1) : null;
-  byId("verdict").textContent = judged ? explain(judged) : "";
+  moveList(byId("moves"), game.moves, ply, go, verdicts.marks(game.moves), game.given_plies);
+  byId("verdict").textContent = verdictText();
   byId("mistakes").replaceChildren(mistakeList(verdicts, (mistake) => go(mistake + 1)) ?? "");
   const sides = line.map((each) => (each.first_to_move ? 1 : -1));
   const options = { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: ply, onPick: go };
   lineChart(byId("values"), verdicts.series(sides), options);
+}
+
+/** Sentence about the last move before the displayed position. */
+function verdictText() {
+  const { game, ply, verdicts } = state;
+  if (ply > 0 && ply <= game.given_plies) return `${ply}. ${game.moves[ply - 1]} was given, as part of an opening: no player chose it.`;
+  const judged = ply ? verdicts.of(ply - 1) : null;
+  return judged ? explain(judged) : "";
 }
 
 /** Request verdicts from the solver and the selected agent, cancelling earlier requests. */
@@ -158,6 +169,7 @@ function askJudges() {
   const agent = judge.value;
   const request = {
     id: state.request, do: "judge", position: { game: state.game.game, moves: state.game.moves },
+    given_plies: state.game.given_plies,
     exactly: byId("exactly").checked, seconds: Number(byId("seconds").value),
   };
   const search = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
@@ -176,14 +188,16 @@ function receive(message) {
 
 function finished() {
   const { exact, agent, errors } = state.verdicts;
-  const solved = `${exact.size} of ${state.game.moves.length} positions are solved`;
+  const given = state.game.given_plies;
+  const solved = `${exact.size} of ${state.game.moves.length - given} positions are solved`;
   const judged = agent.size ? `, ${agent.size} are judged by the agent` : "";
   const mistakes = errors.filter((ply) => state.verdicts.of(ply).verdict === "mistake").length;
   const counts = `${plural(mistakes, "mistake")}, ${plural(errors.length - mistakes, "slip")}`;
-  byId("judging").textContent = `${solved}${judged}: ${counts}.${state.problem}`;
+  const opening = given ? ` The ${plural(given, "given ply", "given plies")} at the start, in grey, ${given === 1 ? "is" : "are"} not judged.` : "";
+  byId("judging").textContent = `${solved}${judged}: ${counts}.${opening}${state.problem}`;
 }
 
-const plural = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
+const plural = (number, name, names = `${name}s`) => `${number} ${number === 1 ? name : names}`;
 
 function nextMistake() {
   const plies = state.verdicts.errors.map((ply) => ply + 1);

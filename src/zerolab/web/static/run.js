@@ -2,7 +2,7 @@
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, drawPanels, duration, elo, goTo, interval, linkTo, setting, statusOf } from "./lib/archive.js";
-import { byId, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { byId, el, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
 import { fileOf } from "./lib/sharing.js";
 
 const OUTPUT_SECONDS = 2;
@@ -32,10 +32,12 @@ async function waitForFolder() {
   for (;;) {
     try {
       details = await get("/runs/one", { run });
+      byId("content").hidden = false;
       return;
     } catch (error) {
       const isStarting = error.status === 404 && isAllowed && (await showTraining());
       if (!isStarting) throw error;
+      byId("content").hidden = false;
       await new Promise((done) => setTimeout(done, 1000));
     }
   }
@@ -64,7 +66,9 @@ function showSummary(summary) {
     ["Status", statusOf(summary)], ["Game", summary.game], ["Preset", summary.preset || "–"],
     ["Iteration", `${summary.iteration} of ${iterations}`],
     ["Next stage", summary.status === "finished" ? "–" : summary.stage.replaceAll("_", " ")],
-    ["Training Elo", elo(summary.elo)], ["Started from", summary.source || "an untrained network"],
+    ...Object.entries(summary.scores).map(([name, score]) => [`Score against ${name}`, percent(score, 1)]),
+    ...(summary.accuracy === null ? [] : [["Accuracy on solved positions", percent(summary.accuracy, 1)]]),
+    ["Training Elo", elo(summary.training_elo)], ["Started from", summary.source || "an untrained network"],
     ["Training time", duration(details.seconds)], ["Games", count(details.games)],
   ];
   byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
@@ -79,7 +83,7 @@ function showSummary(summary) {
 function showNetworks() {
   const { game } = details.summary;
   const rows = [...details.networks].reverse().map((each) => [
-    each.iteration + (each.is_best ? " (best)" : ""), elo(each.elo),
+    each.iteration + (each.is_best ? " (best)" : ""), elo(each.training_elo),
     linkTo("play", { game, o: each.agent }, "Play", { "aria-label": `Play against iteration ${each.iteration}` }),
     linkTo("analyse", { game, agents: each.agent }, "Analyse", { "aria-label": `Analyse with iteration ${each.iteration}` }),
     linkTo("replay", { source: run, player: each.agent }, "Games", { "aria-label": `Games of iteration ${each.iteration}` }),

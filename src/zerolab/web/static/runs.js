@@ -1,9 +1,9 @@
 // Runs page: a list of runs, and a form for starting a run.
 
 import { get, post } from "./lib/api.js";
-import { elo, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
+import { goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
-import { byId, el, showError, table } from "./lib/dom.js";
+import { byId, el, percent, showError, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 4;
 const selected = new Set();
@@ -14,16 +14,25 @@ function show(runs) {
   const focused = document.activeElement?.id;
   const names = new Set(runs.map((each) => each.run));
   for (const name of selected) if (!names.has(name)) selected.delete(name);
+  const opponents = [...new Set(runs.flatMap((run) => Object.keys(run.scores)))];
+  const hasAccuracy = runs.some((run) => run.accuracy !== null);
   const rows = runs.map((run, number) => [
     box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), run.game, run.preset,
-    run.iterations ? `${run.iteration}/${run.iterations}` : "", statusOf(run), elo(run.status === "damaged" ? null : run.elo), run.source,
+    run.iterations ? `${run.iteration}/${run.iterations}` : "", statusOf(run), run.source,
+    ...(hasAccuracy ? [share(run.accuracy)] : []), ...opponents.map((name) => share(run.scores[name])),
   ]);
-  const headings = ["selected", "run", "game", "preset", "iteration", "status", "training Elo", "started from"];
-  byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers: [4, 6], caption: "Runs" }) : "");
+  const headings = [
+    "selected", "run", "game", "preset", "iteration", "status", "started from",
+    ...(hasAccuracy ? ["accuracy on solved positions"] : []), ...opponents.map((name) => `against ${name}`),
+  ];
+  const numbers = [...headings.keys()].filter((column) => column === 4 || column > 6);
+  byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers, caption: "Runs" }) : "");
   byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
   if (focused) byId(focused)?.focus();
   count();
 }
+
+const share = (value) => (value === null || value === undefined ? "" : percent(value, 1));
 
 function box(run, number) {
   const change = (event) => {
@@ -40,6 +49,17 @@ function count() {
 }
 
 byId("compare").addEventListener("click", () => goTo("compare", { run: [...selected] }));
+
+/** Say what a name must look like; the browser only says that it does not match. */
+function checkName() {
+  const name = byId("name");
+  name.setCustomValidity("");
+  if (name.validity.patternMismatch) {
+    name.setCustomValidity(`"${name.value}": expected letters, digits, dots, hyphens and underscores, beginning with a letter or digit`);
+  }
+}
+
+byId("name").addEventListener("input", checkName);
 
 async function prepareForm() {
   const { allow_training: isAllowed } = await get("/server");

@@ -14,6 +14,7 @@ function load() {
 }
 
 function show(study) {
+  byId("content").hidden = false;
   document.title = `${study.name} · zerolab`;
   byId("study-title").textContent = study.name;
   byId("help").textContent = study.help;

@@ -16,6 +16,7 @@ function load() {
 }
 
 function show(details) {
+  byId("content").hidden = false;
   const { summary, ratings } = details;
   const isComplete = summary.games >= summary.games_planned;
   const facts = [

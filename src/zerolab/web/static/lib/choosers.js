@@ -68,8 +68,19 @@ export async function agentsOf(game) {
   try {
     return await get("/agents", { game });
   } catch {
-    return FALLBACK.map((spec) => ({ spec, label: spec, group: "built in", elo: null }));
+    return FALLBACK.map((spec) => ({ spec, name: spec, label: spec, group: "built in", is_default: spec === "mcts:1000" }));
   }
+}
+
+/** Spec of the agent that pages select by default: the latest usable run of the game, or MCTS. */
+export const defaultAgent = (agents) => agents.find((each) => each.is_default).spec;
+
+/** Name of an agent for people, such as "demo, iteration 8"; options of its spec follow the name. */
+export function agentName(spec, agents) {
+  const [head, ...options] = spec.split("?");
+  const known = agents.find((each) => each.spec === spec) ?? agents.find((each) => each.spec === head);
+  if (!known) return spec;
+  return known.spec === spec ? known.name : `${known.name}, ${options.join("?").replaceAll("&", ", ")}`;
 }
 
 /** Menu of agents with a text field for any other spec. */
@@ -81,8 +92,8 @@ export class AgentChooser {
     this.onChange = onChange;
   }
 
-  /** Show agents and select one by its spec; by default, select a person or the first agent. */
-  show(agents, selected) {
+  /** Show agents and select one by its spec; by default, select the default agent. */
+  show(agents, selected = defaultAgent(agents)) {
     const groups = Map.groupBy(agents, (each) => each.group);
     const isListed = selected === "person" || agents.some((each) => each.spec === selected);
     this.menu = el(
@@ -90,7 +101,7 @@ export class AgentChooser {
       { onchange: () => this.#pick() },
       this.withPerson ? el("option", { value: "person" }, "A person") : null,
       [...groups].map(([group, members]) =>
-        el("optgroup", { label: group }, members.map((each) => el("option", { value: each.spec }, named(each)))),
+        el("optgroup", { label: group }, members.map((each) => el("option", { value: each.spec }, each.label))),
       ),
       el("option", { value: "" }, "Other …"),
     );
@@ -99,7 +110,7 @@ export class AgentChooser {
       type: "text", value: typed, placeholder: "runs/demo@12?simulations=400", "aria-label": `${this.label}, by name`,
       spellcheck: "false", autocapitalize: "off", onchange: () => this.onChange(this.value),
     });
-    if (selected !== undefined) this.menu.value = isListed ? selected : "";
+    this.menu.value = isListed ? selected : "";
     this.text.hidden = this.menu.value !== "";
     this.host.replaceChildren(el("label", {}, el("span", {}, this.label), this.menu), this.text);
   }
@@ -113,10 +124,6 @@ export class AgentChooser {
   get value() {
     return this.menu.value || this.text.value.trim();
   }
-}
-
-function named(agent) {
-  return agent.elo === null || agent.elo === undefined ? agent.label : `${agent.label} (training Elo ${Math.round(agent.elo)})`;
 }
 
 /** Check an agent spec; throw an error if it is invalid. */

@@ -2,19 +2,25 @@
 
 import { el, replaceContent } from "./dom.js";
 
-/** Show the moves. `current` is the ply of the displayed position; `onPick(ply)` handles clicks. */
-export function moveList(host, moves, current, onPick, marks = {}) {
+/**
+ * Show the moves. `current` is the ply of the displayed position; `onPick(ply)` handles clicks. The
+ * first `given` moves are grey, because nobody chose them.
+ */
+export function moveList(host, moves, current, onPick, marks = {}, given = 0) {
   const start = button("start", 0, current, onPick);
-  const buttons = moves.map((move, index) => button(move, index + 1, current, onPick, marks[index]));
+  const buttons = moves.map((move, index) => button(move, index + 1, current, onPick, marks[index], index < given));
   replaceContent(host, el("div", { class: "chips moves", role: "group", "aria-label": "Moves" }, start, buttons));
 }
 
-function button(text, ply, current, onPick, mark = "") {
-  const number = ply ? `${ply}. ` : "";
+function button(text, ply, current, onPick, mark = "", isGiven = false) {
+  const name = `${ply ? `${ply}. ` : ""}${text}${mark}`;
   return el(
     "button",
-    { type: "button", "aria-current": String(ply === current), onclick: () => onPick(ply), class: mark ? "marked" : null },
-    `${number}${text}${mark}`,
+    {
+      type: "button", "aria-current": String(ply === current), onclick: () => onPick(ply),
+      class: isGiven ? "given" : mark ? "marked" : null, "aria-label": isGiven ? `${name}, given` : null,
+    },
+    name,
   );
 }
 
