@@ -14,6 +14,7 @@ from zerolab.core.compiled import inlined
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import CellEncoding, CellNotation, CellRules, CellSolverRules
+from zerolab.rules.drawing import Drawing
 from zerolab.rules.rules import LOSS, ONGOING
 
 
@@ -116,4 +117,5 @@ class HexNotation(CellNotation):
         return [" " * n + line for n, line in enumerate(super().draw_board(game, board, symbols))]
 
 
-register_game("hex", Hex, HexRules, HexEncoding, HexNotation, CellSolverRules)
+drawing = Drawing(cells="hexagons", edges=("first", "second", "first", "second"))
+register_game("hex", Hex, HexRules, HexEncoding, HexNotation, CellSolverRules, drawing)

@@ -20,6 +20,7 @@ from zerolab.rules.cells import (
     require_alternating_counts,
     require_mover_not_won,
 )
+from zerolab.rules.drawing import Drawing
 from zerolab.rules.encoding import Encoding
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, Rules, State
 
@@ -288,4 +289,5 @@ register_game(
     ConnectFourEncoding,
     ConnectFourNotation,
     ConnectFourSolverRules,
+    Drawing(cells="holes", surface="frame", pieces="red_and_yellow"),
 )

@@ -15,6 +15,7 @@ from zerolab.rules.cells import (
     CellRules,
     CellSolverRules,
 )
+from zerolab.rules.drawing import Drawing
 from zerolab.rules.rules import DRAW, LOSS, ONGOING
 
 
@@ -106,4 +107,12 @@ class GobangSolverRules(CellSolverRules):
         return cells.line_ordering_score(state, game.rows, game.columns, game.length)
 
 
-register_game("gobang", Gobang, GobangRules, CellEncoding, AlternatingNotation, GobangSolverRules)
+register_game(
+    "gobang",
+    Gobang,
+    GobangRules,
+    CellEncoding,
+    AlternatingNotation,
+    GobangSolverRules,
+    Drawing(cells="points", surface="wood", pieces="black_and_white"),
+)

@@ -33,6 +33,7 @@ from zerolab.rules.cells import (
     CellSolverRules,
     pack_board,
 )
+from zerolab.rules.drawing import Drawing
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN, State
 
 
@@ -302,4 +303,12 @@ class OthelloSolverRules(CellSolverRules):
         return -2 * mobility - boards.popcount(frontier)
 
 
-register_game("othello", Othello, OthelloRules, CellEncoding, OthelloNotation, OthelloSolverRules)
+register_game(
+    "othello",
+    Othello,
+    OthelloRules,
+    CellEncoding,
+    OthelloNotation,
+    OthelloSolverRules,
+    Drawing(surface="felt", pieces="black_and_white", counts_decide=True),
+)

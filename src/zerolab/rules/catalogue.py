@@ -20,6 +20,7 @@ from zerolab.core.config import validate, variant_settings_class
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.registry import Registry, import_modules, load_plugins
 from zerolab.rules import compiled_rules, rules
+from zerolab.rules.drawing import Drawing
 from zerolab.rules.encoding import ENCODINGS, Encoding
 from zerolab.rules.rules import GAMES, Game, Rules, State
 from zerolab.rules.solver_rules import SOLVER_RULES, SolverRules
@@ -90,13 +91,14 @@ class Notation:
 
 
 class GameRegistration(NamedTuple):
-    """Type of a registered game, its parts, and a class of settings that validate its fields."""
+    """Type of a registered game, its parts, its drawing, and a class that validates its fields."""
 
     game_type: Any
     rules: type[Rules]
     encoding: type[Encoding]
     notation: type[Notation]
     solver_rules: type[SolverRules]
+    drawing: Drawing
     settings_class: type[Any]
 
     def field_bounds(self) -> dict[str, tuple[int, int]]:
@@ -114,20 +116,22 @@ def register_game(
     encoding: type[Encoding],
     notation: type[Notation] = Notation,
     solver_rules: type[SolverRules] = SolverRules,
+    drawing: Drawing = Drawing(),  # noqa: B008 -- it is immutable
 ) -> None:
     """Register `game_type`, a NamedTuple, under `name`.
 
-    `rules.rules` describes the other arguments, the parts of a game. The fields of `game_type` are
-    integers with bounds, and the first two are `rows` and `columns`. Users write the values of the
-    fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError, naming the missing
-    functions, if a part lacks required functions, and ValueError if the name is already registered.
+    `rules.rules` describes the parts of a game, and `drawing` is its board on web pages. The fields
+    of `game_type` are integers with bounds, and the first two are `rows` and `columns`. Users write
+    the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError,
+    naming the missing functions, if a part lacks required functions, and ValueError if the name is
+    already registered.
     """
     GAMES.implement(game_type, rules)
     ENCODINGS.implement(game_type, encoding)
     SOLVER_RULES.implement(game_type, solver_rules)
     settings_class = variant_settings_class(game_type, name)
     registration = GameRegistration(
-        game_type, rules, encoding, notation, solver_rules, settings_class
+        game_type, rules, encoding, notation, solver_rules, drawing, settings_class
     )
     _REGISTRY.add(name, registration)
 
@@ -198,6 +202,11 @@ def is_game(value: object) -> bool:
 def notation_of(game: Game) -> type[Notation]:
     """Return the notation of a game."""
     return _registered(game)[1].notation
+
+
+def drawing_of(game: Game) -> Drawing:
+    """Return the drawing of a game's board."""
+    return _registered(game)[1].drawing
 
 
 def _registered(game: Game) -> tuple[str, GameRegistration]:

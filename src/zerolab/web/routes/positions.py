@@ -17,7 +17,14 @@ from pydantic import BaseModel, Field
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.play.pairings import random_openings
-from zerolab.rules.catalogue import game_name, notation_of, parse_game, registered_games
+from zerolab.rules.catalogue import (
+    drawing_of,
+    game_name,
+    notation_of,
+    parse_game,
+    registered_games,
+)
+from zerolab.rules.drawing import Drawing, winning_cells
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
@@ -104,6 +111,9 @@ class PositionResponse(BaseModel):
     """Last move; None if no move has been played."""
     last_cell: int | None
     """Cell of the last placed piece."""
+    winning_cells: list[int]
+    """Cells of the line or chain that won; empty if there is none."""
+    drawing: Drawing
     note: str
     """Explanation of a pass, or empty."""
 
@@ -162,7 +172,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
     game, board = position.game, position.board()
     if before is None and position.history:
         before = position.line()[-2]
-    labels = notation_of(game)
+    labels, drawing = notation_of(game), drawing_of(game)
     return PositionResponse(
         game=game_name(game),
         rows=game[0],
@@ -176,6 +186,8 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         legal=_legal_moves(position),
         last=position.name(position.history[-1]) if position.history else None,
         last_cell=None if before is None else _new_piece(before.board(), board),
+        winning_cells=[] if drawing.counts_decide else winning_cells(game, position.state),
+        drawing=drawing,
         note=_note(position),
     )
 

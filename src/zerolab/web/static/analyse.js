@@ -74,6 +74,13 @@ function showAgents() {
   byId("add").disabled = state.agents.length >= MOST_AGENTS;
 }
 
+/** Spec of the first agent in the menu that is not shown, not even as the best network of its run. */
+function nextAgent() {
+  const networkOf = ({ spec, run, iteration }) => (run ? `${run}@${iteration}` : spec);
+  const shown = state.known.filter((each) => state.agents.includes(each.spec)).map(networkOf);
+  return (state.known.find((each) => !shown.includes(networkOf(each))) ?? state.known[0]).spec;
+}
+
 function removal(number) {
   const remove = () => {
     state.agents.splice(number, 1);
@@ -98,8 +105,7 @@ acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
 });
 
 byId("add").addEventListener("click", () => {
-  const unused = state.known.find((each) => !state.agents.includes(each.spec));
-  state.agents.push((unused ?? state.known[0]).spec);
+  state.agents.push(nextAgent());
   showAgents();
   ask();
 });

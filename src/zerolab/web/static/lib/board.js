@@ -1,10 +1,13 @@
-// Board with mouse, keyboard and screen-reader support.
+// Board with mouse, keyboard and screen-reader support. Its elements stay while positions change, so
+// that pieces can move; drawing.js has the geometry.
 
 import { el, svg, percent, signed } from "./dom.js";
+import { Drawing } from "./drawing.js";
 
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
-const MARGIN = 0.6;
+const RADIUS = 0.4; // of a piece, in units of a cell
+const LEAST_SHARE = 0.005; // that is shown, as 1 %
 
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
@@ -17,6 +20,7 @@ export class Board {
     this.onCell = onCell;
     this.isFlipped = false;
     this.focus = 0;
+    this.built = "";
     host.classList.add("board");
   }
 
@@ -25,27 +29,19 @@ export class Board {
    * moves to shares in [0, 1], and `notes` maps them to short texts on the board.
    */
   show(position, { isActive = true, heat = {}, notes = {}, showLegal = true } = {}) {
-    const hadFocus = this.host.contains(document.activeElement);
+    const before = this.position;
     this.position = position;
     this.isActive = isActive && position.outcome === null;
-    const { rows, columns } = position;
-    const size = `${-MARGIN} ${-MARGIN} ${columns + 1.2 * MARGIN} ${rows + 1.2 * MARGIN}`;
-    const game = position.game.split(":")[0];
     this.byCell = this.#legalByCell();
-    const drawing = svg(
-      "svg",
-      { viewBox: size, role: "group", "aria-label": this.summary() },
-      this.#labels(),
-      svg("g", {}, this.#each((cell) => this.#square(cell))),
-      svg("g", {}, this.#each((cell) => this.#heat(cell, heat))),
-      svg("g", { class: game === "othello" ? "discs" : null }, this.#each((cell) => this.#piece(cell))),
-      svg("g", {}, this.#each((cell) => (showLegal ? this.#dot(cell, heat, notes) : null))),
-      svg("g", {}, this.#each((cell) => this.#note(cell, notes))),
-      this.#last(),
-      svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
-    );
-    this.host.replaceChildren(drawing, this.#others());
-    if (hadFocus) this.#focusOn(this.focus);
+    const isNew = this.#build();
+    this.svg.setAttribute("aria-label", this.summary());
+    this.svg.classList.toggle("won", position.winning_cells.length > 0);
+    this.#showPieces(isNew ? undefined : before);
+    this.#showHints(heat, notes, showLegal);
+    for (const cell of this.cells.keys()) this.#updateTarget(cell);
+    this.#preview(null);
+    this.sides.replaceChildren(...[1, -1].map((side) => this.#side(side)));
+    this.others.replaceChildren(...this.#others());
   }
 
   flip() {
@@ -55,22 +51,45 @@ export class Board {
   /** Description of the position in words. */
   summary() {
     const { position } = this;
-    const count = (side) => position.board.flat().filter((piece) => piece === side).length;
-    const pieces = `X has ${count(1)} pieces, O has ${count(-1)}.`;
+    const pieces = `X has ${this.#count(1)} pieces, O has ${this.#count(-1)}.`;
     return `${status(position)} ${pieces} ${position.note}`.trim();
   }
 
-  #each(make) {
-    const cells = this.position.rows * this.position.columns;
-    return Array.from({ length: cells }, (_, cell) => make(cell));
+  #count(side) {
+    return this.position.board.flat().filter((piece) => piece === side).length;
   }
 
-  /** Row and column in which a cell is drawn. */
-  #place(cell) {
-    const { rows, columns } = this.position;
-    const [row, column] = [Math.floor(cell / columns), cell % columns];
-    if (!this.isFlipped) return [row, column];
-    return isUpright(this.position) ? [row, columns - 1 - column] : [rows - 1 - row, columns - 1 - column];
+  /** Build the elements of a board unless they are there, and return true if they are new. */
+  #build() {
+    const { game } = this.position;
+    const wanted = `${game} ${this.isFlipped}`;
+    if (this.built === wanted) return false;
+    const hadFocus = this.host.contains(document.activeElement);
+    this.built = wanted;
+    this.drawing = new Drawing(this.position, this.isFlipped);
+    const { rows, columns, surface, pieces } = this.drawing;
+    this.focus = Math.min(this.focus, rows * columns - 1);
+    this.cells = new Map(Array.from({ length: rows * columns }, (_, cell) => [cell, this.#newCell(cell)]));
+    const layer = (name) => svg("g", {}, [...this.cells.values()].map((each) => each[name]));
+    this.ghost = svg("g", { class: "ghost", "aria-hidden": "true" });
+    this.svg = svg(
+      "svg",
+      { viewBox: this.drawing.viewBox, role: "group", class: `on-${surface} ${pieces}` },
+      this.drawing.ground(), this.drawing.names(), layer("place"), this.drawing.front(),
+      layer("mark"), layer("hint"), this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
+    );
+    this.sides = el("p", { class: "sides", "aria-hidden": "true" });
+    this.others = el("div", { class: "row" });
+    this.host.replaceChildren(this.sides, this.svg, this.others);
+    if (hadFocus) this.#focusOn(this.focus);
+    return true;
+  }
+
+  /** Elements of a cell: places for its piece, its mark and its hint, and the target to click. */
+  #newCell(cell) {
+    const [x, y] = this.drawing.middle(cell);
+    const place = () => svg("g", { transform: `translate(${x} ${y})`, "aria-hidden": "true" });
+    return { place: place(), mark: place(), hint: place(), target: this.#newTarget(cell), piece: 0 };
   }
 
   #legalByCell() {
@@ -90,49 +109,8 @@ export class Board {
   #shownMove(cell) {
     const name = this.byCell.get(cell);
     if (name === undefined) return null;
-    const { columns, rows } = this.position;
-    const below = cell + columns;
-    const falls = this.position.legal.some((move) => move.name === name && move.column !== null);
-    return falls && below < rows * columns && this.byCell.get(below) === name ? null : name;
-  }
-
-  #labels() {
-    const { rows, columns, column_labels: labels } = this.position;
-    const texts = [];
-    for (let column = 0; column < columns; column++) {
-      const x = (this.isFlipped ? columns - 1 - column : column) + 0.5;
-      texts.push(svg("text", { class: "label", x, y: -0.28, "aria-hidden": "true" }, labels[column]));
-    }
-    if (isUpright(this.position)) return texts;
-    for (let row = 0; row < rows; row++) {
-      const y = (this.isFlipped ? rows - 1 - row : row) + 0.5;
-      texts.push(svg("text", { class: "label", x: -0.28, y, "aria-hidden": "true" }, `${row + 1}`));
-    }
-    return texts;
-  }
-
-  #square(cell) {
-    const [row, column] = this.#place(cell);
-    return svg("rect", { class: "cell", x: column, y: row, width: 1, height: 1 });
-  }
-
-  #heat(cell, heat) {
-    const share = heat[this.#shownMove(cell)];
-    if (!share) return null;
-    const [row, column] = this.#place(cell);
-    const opacity = 0.12 + 0.75 * Math.sqrt(share);
-    return svg("rect", { class: "heat", x: column, y: row, width: 1, height: 1, opacity });
-  }
-
-  #piece(cell) {
-    const piece = this.#pieceAt(cell);
-    if (piece === 0) return null;
-    const [row, column] = this.#place(cell);
-    const [cx, cy] = [column + 0.5, row + 0.5];
-    const disc = svg("circle", { class: `piece ${PIECES[piece]}`, cx, cy, r: 0.4 });
-    // Letters in addition to colours, for users who cannot distinguish the colours.
-    const mark = svg("text", { class: `mark of-${PIECES[piece]}`, x: cx, y: cy + 0.02 }, SIDES[piece]);
-    return svg("g", {}, disc, mark);
+    const { columns } = this.position;
+    return this.drawing.isUpright && this.byCell.get(cell + columns) === name ? null : name;
   }
 
   #pieceAt(cell) {
@@ -140,59 +118,105 @@ export class Board {
     return board[Math.floor(cell / columns)][cell % columns];
   }
 
-  #dot(cell, heat, notes) {
-    const name = this.#shownMove(cell);
-    if (name === null || !this.isActive || heat[name] || notes[name]) return null;
-    const [row, column] = this.#place(cell);
-    return svg("circle", { class: "legal", cx: column + 0.5, cy: row + 0.5, r: 0.1 });
+  /** Show the pieces; those of a single new move fall, appear or turn if `before` is known. */
+  #showPieces(before) {
+    const { last_cell: last, winning_cells: winning, moves } = this.position;
+    const isNext = before?.moves.join() === moves.slice(0, -1).join() && moves.length > 0;
+    for (const [cell, parts] of this.cells) {
+      const piece = this.#pieceAt(cell);
+      if (piece !== parts.piece) this.#changePiece(cell, piece, isNext);
+      parts.piece = piece;
+      parts.place.classList.toggle("winning", winning.includes(cell));
+      const marks = [];
+      if (winning.includes(cell)) marks.push(...["win-edge", "win"].map((name) => svg("circle", { class: name, r: RADIUS - 0.02 })));
+      if (cell === last) marks.push(svg("circle", { class: `last of-${PIECES[piece]}`, r: 0.27 }));
+      parts.mark.replaceChildren(...marks);
+    }
   }
 
-  #note(cell, notes) {
-    const text = notes[this.#shownMove(cell)];
-    if (!text) return null;
-    const [row, column] = this.#place(cell);
-    const lines = String(text).split("\n");
-    return lines.map((line, number) => {
-      const y = row + 0.5 + 0.28 * (number - (lines.length - 1) / 2);
-      return svg("text", { class: "note", x: column + 0.5, y }, line);
-    });
+  #changePiece(cell, piece, isNext) {
+    const { place, piece: old } = this.cells.get(cell);
+    if (piece === 0) {
+      place.replaceChildren();
+      return;
+    }
+    const shown = disc(piece, "piece");
+    if (isNext && old !== 0) shown.classList.add("turns");
+    else if (isNext && this.drawing.isUpright) {
+      const height = this.drawing.place(cell)[0] + 1;
+      shown.classList.add("falls");
+      shown.style.setProperty("--height", `${-height}px`);
+      shown.style.setProperty("--seconds", `${0.2 * Math.sqrt(height)}s`);
+    } else if (isNext) shown.classList.add("appears");
+    place.replaceChildren(shown);
   }
 
-  #last() {
-    const cell = this.position.last_cell;
-    if (cell === null) return null;
-    const [row, column] = this.#place(cell);
-    return svg("circle", { class: "last", cx: column + 0.5, cy: row + 0.5, r: 0.44 });
+  /** Show dots on legal moves, or discs with the share and the note of a move. */
+  #showHints(heat, notes, showLegal) {
+    const best = Math.max(0, ...Object.values(heat));
+    for (const [cell, { hint }] of this.cells) {
+      const name = this.#shownMove(cell);
+      const [share, note] = [heat[name] ?? 0, notes[name] ?? ""];
+      const isHint = name !== null && (share >= LEAST_SHARE || note);
+      if (isHint) hint.replaceChildren(...this.#hint(share, note, share > 0 && share === best));
+      else if (name !== null && showLegal && this.isActive) hint.replaceChildren(svg("circle", { class: "legal", r: 0.1 }));
+      else hint.replaceChildren();
+    }
+  }
+
+  /** Disc in the colour of a share, and the lines of a note. */
+  #hint(share, note, isBest) {
+    const r = this.drawing.isUpright ? 0.43 : 0.46;
+    const plate = svg("circle", { class: isBest ? "heat best" : "heat", r });
+    plate.style.setProperty("--share", `${100 * Math.sqrt(share)}%`);
+    const lines = String(note).split("\n").filter(Boolean);
+    const texts = lines.map((line, number) => svg("text", { class: "note", y: 0.24 * (number - (lines.length - 1) / 2) }, line));
+    return [plate, ...texts];
+  }
+
+  /** Show the piece that a click on `cell` would place: in the cell, or above its column. */
+  #preview(cell) {
+    this.ghost.replaceChildren();
+    if (cell === null || !this.isActive || this.onCell !== null || !this.byCell.has(cell)) return;
+    const hasHint = this.cells.get(cell).hint.querySelector(".heat") !== null;
+    if (hasHint && !this.drawing.isUpright) return; // the hint stays legible
+    const [x, y] = this.drawing.middle(cell);
+    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.isUpright ? -0.52 : y})`);
+    this.ghost.append(disc(this.position.first_to_move ? 1 : -1, "shape"));
   }
 
   /** Cells to click and focus. One cell is in the tab order, and arrow keys move between cells. */
   #targetRows() {
-    const { rows, columns } = this.position;
-    const cells = this.#each((cell) => [cell, ...this.#place(cell)]);
-    return Array.from({ length: rows }, (_, row) => {
+    const cells = [...this.cells].map(([cell, parts]) => [parts.target, ...this.drawing.place(cell)]);
+    return Array.from({ length: this.drawing.rows }, (_, row) => {
       const inRow = cells.filter((each) => each[1] === row).sort((a, b) => a[2] - b[2]);
-      return svg("g", { role: "row" }, inRow.map(([cell]) => this.#target(cell, columns)));
+      return svg("g", { role: "row" }, inRow.map(([target]) => target));
     });
   }
 
-  #target(cell, columns) {
-    const [row, column] = this.#place(cell);
-    const canMove = this.onCell !== null || (this.isActive && this.byCell.has(cell));
-    return svg("rect", {
+  #newTarget(cell) {
+    return this.drawing.area(cell, {
       class: "target",
       role: "gridcell",
-      x: column,
-      y: row,
-      width: 1,
-      height: 1,
       "data-cell": cell,
-      "data-move": this.byCell.get(cell) ?? null,
-      tabindex: cell === Math.min(this.focus, this.position.rows * columns - 1) ? 0 : -1,
-      "aria-label": this.#cellName(cell),
-      "aria-disabled": String(!canMove),
+      tabindex: cell === this.focus ? 0 : -1,
       onclick: () => this.#choose(cell),
       onkeydown: (event) => this.#key(event, cell),
+      onpointerenter: (event) => this.#preview(event.pointerType === "mouse" ? cell : null),
+      onpointerleave: () => this.#preview(null),
+      onfocus: (event) => this.#preview(event.target.matches(":focus-visible") ? cell : null),
+      onblur: () => this.#preview(null),
     });
+  }
+
+  #updateTarget(cell) {
+    const { target } = this.cells.get(cell);
+    const move = this.byCell.get(cell);
+    const canMove = this.onCell !== null || (this.isActive && move !== undefined);
+    if (move === undefined) target.removeAttribute("data-move");
+    else target.setAttribute("data-move", move);
+    target.setAttribute("aria-label", this.#cellName(cell));
+    target.setAttribute("aria-disabled", String(!canMove));
   }
 
   #cellName(cell) {
@@ -221,37 +245,49 @@ export class Board {
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
-    const [row, column] = this.#place(cell);
+    const [row, column] = this.drawing.place(cell);
     const destination = [row + step[0], column + step[1]].join();
-    const next = this.#each((each) => each).find((each) => this.#place(each).join() === destination);
+    const next = [...this.cells.keys()].find((each) => this.drawing.place(each).join() === destination);
     if (next !== undefined) this.#focusOn(next);
   }
 
   #focusOn(cell) {
     this.focus = cell;
-    for (const target of this.host.querySelectorAll(".target")) {
-      const hasFocus = Number(target.dataset.cell) === cell;
-      target.setAttribute("tabindex", hasFocus ? 0 : -1);
-      if (hasFocus) target.focus();
-    }
+    for (const [each, { target }] of this.cells) target.setAttribute("tabindex", each === cell ? 0 : -1);
+    this.cells.get(cell).target.focus();
+  }
+
+  /** Colour of a side, and the number of its pieces in games in which it decides. */
+  #side(side) {
+    const { first_to_move: firstToMove, outcome, drawing } = this.position;
+    const isToMove = outcome === null && firstToMove === (side === 1);
+    const swatch = svg("svg", { viewBox: "-0.5 -0.5 1 1", class: drawing.pieces }, svg("g", { class: PIECES[side] }, svg("circle", { class: "body", r: 0.45 })));
+    return el("span", { class: isToMove ? "to-move" : null }, swatch, `${SIDES[side]}${drawing.counts_decide ? ` ${this.#count(side)}` : ""}`);
   }
 
   /** Buttons for moves without a cell, such as a pass. */
   #others() {
     const moves = this.position.legal.filter((move) => move.cell === null && move.column === null);
-    const buttons = moves.map(({ name }) =>
+    return moves.map(({ name }) =>
       el(
         "button",
         { type: "button", "data-move": name, disabled: !this.isActive, onclick: () => this.onMove(name) },
         name,
       ),
     );
-    return el("div", { class: "row" }, buttons);
   }
 }
 
-/** True if pieces fall, so that a move is a column. */
-const isUpright = (position) => position.game.startsWith("connect_four");
+/** Disc of a player, with the player's letter for people who cannot distinguish the colours. */
+function disc(side, name) {
+  return svg(
+    "g",
+    { class: `${name} ${PIECES[side]}` },
+    svg("circle", { class: "body", r: RADIUS }),
+    svg("circle", { class: "ridge", r: 0.7 * RADIUS }),
+    svg("text", { class: "letter", y: 0.01 }, SIDES[side]),
+  );
+}
 
 /** Side to move, or the result. */
 export function status(position) {
@@ -267,8 +303,8 @@ export function notesOf(analysis, solution = null) {
   for (const move of analysis?.moves ?? []) {
     const share = total ? move.visits / total : (move.prior ?? 0);
     heat[move.name] = share;
-    if (share >= 0.005 || move.value === null) notes[move.name] = share ? percent(share) : "";
-    if (move.value !== null && share >= 0.005) notes[move.name] += `\n${signed(move.value)}`;
+    if (share >= LEAST_SHARE || move.value === null) notes[move.name] = share ? percent(share) : "";
+    if (move.value !== null && share >= LEAST_SHARE) notes[move.name] += `\n${signed(move.value)}`;
   }
   for (const [name, score] of Object.entries(solution?.scores ?? {})) {
     const exact = score > 0 ? `+${score}` : `${score}`.replace("-", "−");

@@ -13,7 +13,9 @@ export class Editor {
 
   start(position) {
     this.isOn = true;
-    this.position = { ...position, legal: [], last_cell: null, outcome: null, board: position.board.map((row) => [...row]) };
+    this.position = {
+      ...position, legal: [], last_cell: null, winning_cells: [], outcome: null, board: position.board.map((row) => [...row]),
+    };
     this.board.onCell = (cell) => this.#advance(cell);
     this.#show();
   }
