@@ -112,20 +112,20 @@ def test_winning_line_stands_out(page: Page) -> None:
 
 @pytest.mark.parametrize("game", [GAME, "othello:4x4", "gobang:3x3:3", "hex:3x3"])
 def test_hints_are_legible(page: Page, game: str) -> None:
-    """The text of every hint contrasts with its own disc, which hides the board."""
+    """The text of every hint contrasts with its own plate, which hides the board."""
     page.goto(f"/analyse#game={game}&agents=mcts:200&simulations=200")
     page.uncheck("#solve")
     expect(page.locator("#board .best")).not_to_have_count(0)
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
-        discs = page.locator("#board .heat").evaluate_all(
+        plates = page.locator("#board .heat").evaluate_all(
             "all => all.map((each) => [getComputedStyle(each).fill,"
             " getComputedStyle(each.nextElementSibling).fill])"
         )
-        assert discs
-        for disc, text in discs:
-            assert _contrast(disc, text) >= 4.5, (theme, disc, text)
+        assert plates
+        for plate, text in plates:
+            assert _contrast(plate, text) >= 4.5, (theme, plate, text)
 
 
 def _contrast(one: str, other: str) -> float:

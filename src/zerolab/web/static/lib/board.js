@@ -6,7 +6,6 @@ import { Drawing } from "./drawing.js";
 
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
-const RADIUS = 0.4; // of a piece, in units of a cell
 const LEAST_SHARE = 0.005; // that is shown, as 1 %
 
 /**
@@ -120,16 +119,27 @@ export class Board {
 
   /** Show the pieces; those of a single new move fall, appear or turn if `before` is known. */
   #showPieces(before) {
-    const { last_cell: last, winning_cells: winning, moves } = this.position;
+    const { moves, last_cell: last } = this.position;
     const isNext = before?.moves.join() === moves.slice(0, -1).join() && moves.length > 0;
     for (const [cell, parts] of this.cells) {
       const piece = this.#pieceAt(cell);
       if (piece !== parts.piece) this.#changePiece(cell, piece, isNext);
       parts.piece = piece;
+    }
+    if (this.position === before) return; // marks that wait for a falling piece are left alone
+    this.svg.classList.toggle("falling", isNext && this.drawing.isUpright);
+    if (last !== null) this.svg.style.setProperty("--height", this.drawing.place(last)[0] + 1);
+    this.#showMarks();
+  }
+
+  /** Mark the last move and the pieces that won. */
+  #showMarks() {
+    const { last_cell: last, winning_cells: winning } = this.position;
+    for (const [cell, parts] of this.cells) {
       parts.place.classList.toggle("winning", winning.includes(cell));
       const marks = [];
-      if (winning.includes(cell)) marks.push(...["win-edge", "win"].map((name) => svg("circle", { class: name, r: RADIUS - 0.02 })));
-      if (cell === last) marks.push(svg("circle", { class: `last of-${PIECES[piece]}`, r: 0.27 }));
+      if (winning.includes(cell)) marks.push(...["win-edge", "win"].map((name) => svg("circle", { class: name, r: this.drawing.radius - 0.02 })));
+      if (cell === last) marks.push(svg("circle", { class: `last of-${PIECES[parts.piece]}`, r: 0.27 }));
       parts.mark.replaceChildren(...marks);
     }
   }
@@ -140,18 +150,12 @@ export class Board {
       place.replaceChildren();
       return;
     }
-    const shown = disc(piece, "piece");
-    if (isNext && old !== 0) shown.classList.add("turns");
-    else if (isNext && this.drawing.isUpright) {
-      const height = this.drawing.place(cell)[0] + 1;
-      shown.classList.add("falls");
-      shown.style.setProperty("--height", `${-height}px`);
-      shown.style.setProperty("--seconds", `${0.2 * Math.sqrt(height)}s`);
-    } else if (isNext) shown.classList.add("appears");
+    const shown = disc(piece, "piece", this.drawing.radius);
+    if (isNext) shown.classList.add(old !== 0 ? "turns" : this.drawing.isUpright ? "falls" : "appears");
     place.replaceChildren(shown);
   }
 
-  /** Show dots on legal moves, or discs with the share and the note of a move. */
+  /** Show dots on legal moves, or plates with the share and the note of a move. */
   #showHints(heat, notes, showLegal) {
     const best = Math.max(0, ...Object.values(heat));
     for (const [cell, { hint }] of this.cells) {
@@ -164,10 +168,11 @@ export class Board {
     }
   }
 
-  /** Disc in the colour of a share, and the lines of a note. */
+  /** Plate in the colour of a share, and the lines of a note. Plates fill holes but differ from pieces. */
   #hint(share, note, isBest) {
-    const r = this.drawing.isUpright ? 0.43 : 0.46;
-    const plate = svg("circle", { class: isBest ? "heat best" : "heat", r });
+    const kind = { class: isBest ? "heat best" : "heat" };
+    const square = { x: -0.42, y: -0.36, width: 0.84, height: 0.72, rx: 0.16 };
+    const plate = this.drawing.isUpright ? svg("circle", { r: 0.43, ...kind }) : svg("rect", { ...square, ...kind });
     plate.style.setProperty("--share", `${100 * Math.sqrt(share)}%`);
     const lines = String(note).split("\n").filter(Boolean);
     const texts = lines.map((line, number) => svg("text", { class: "note", y: 0.24 * (number - (lines.length - 1) / 2) }, line));
@@ -182,7 +187,7 @@ export class Board {
     if (hasHint && !this.drawing.isUpright) return; // the hint stays legible
     const [x, y] = this.drawing.middle(cell);
     this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.isUpright ? -0.52 : y})`);
-    this.ghost.append(disc(this.position.first_to_move ? 1 : -1, "shape"));
+    this.ghost.append(disc(this.position.first_to_move ? 1 : -1, "shape", this.drawing.radius));
   }
 
   /** Cells to click and focus. One cell is in the tab order, and arrow keys move between cells. */
@@ -279,12 +284,12 @@ export class Board {
 }
 
 /** Disc of a player, with the player's letter for people who cannot distinguish the colours. */
-function disc(side, name) {
+function disc(side, name, r) {
   return svg(
     "g",
     { class: `${name} ${PIECES[side]}` },
-    svg("circle", { class: "body", r: RADIUS }),
-    svg("circle", { class: "ridge", r: 0.7 * RADIUS }),
+    svg("circle", { class: "body", r }),
+    svg("circle", { class: "ridge", r: 0.7 * r }),
     svg("text", { class: "letter", y: 0.01 }, SIDES[side]),
   );
 }

@@ -6,6 +6,7 @@ import { svg } from "./dom.js";
 const HEX_STEP = Math.sqrt(3) / 2; // distance of two rows of hexagons whose width is 1
 const HEX_RADIUS = 1 / Math.sqrt(3);
 const HOLE = 0.41;
+const RADII = { squares: 0.41, points: 0.45, holes: HOLE, hexagons: 0.37 }; // of pieces
 const MARGIN = 0.55; // for the labels of rows and columns
 const RIM = 0.14; // of a board beyond its cells
 
@@ -15,6 +16,7 @@ export class Drawing {
     Object.assign(this, { rows, columns, labels, isFlipped, ...drawing });
     this.isUpright = this.cells === "holes";
     this.isHexagonal = this.cells === "hexagons";
+    this.radius = RADII[this.cells];
     this.width = this.isHexagonal ? columns + (rows - 1) / 2 : columns;
     this.height = this.isHexagonal ? (rows - 1) * HEX_STEP + 2 * HEX_RADIUS : rows;
   }
@@ -65,10 +67,10 @@ export class Drawing {
   /** Frame before the pieces, with holes. */
   front() {
     if (!this.isUpright) return [];
-    const [width, height] = [this.width + 2 * RIM, this.height + 2 * RIM];
     const middles = this.#all((cell) => this.middle(cell));
     const holes = middles.map(([x, y]) => `M${x - HOLE} ${y}a${HOLE} ${HOLE} 0 1 0 ${2 * HOLE} 0a${HOLE} ${HOLE} 0 1 0 ${-2 * HOLE} 0`);
-    const sheet = `M${-RIM} ${RIM}q0 ${-2 * RIM} ${2 * RIM} ${-2 * RIM}h${width - 4 * RIM}q${2 * RIM} 0 ${2 * RIM} ${2 * RIM}v${height - 2 * RIM}h${-width}z`;
+    const turn = (x, y) => `a${RIM} ${RIM} 0 0 1 ${x * RIM} ${y * RIM}`;
+    const sheet = `M0 ${-RIM}h${this.width}${turn(1, 1)}v${this.height}${turn(-1, 1)}h${-this.width}${turn(-1, -1)}v${-this.height}${turn(1, -1)}z`;
     const rims = middles.map(([cx, cy]) => svg("circle", { class: "rim", cx, cy, r: HOLE + 0.02 }));
     return [svg("path", { class: "sheet", "fill-rule": "evenodd", d: sheet + holes.join("") }), rims];
   }
