@@ -29,7 +29,7 @@ def _finish_game(page: Page) -> None:
         if re.search("won|drawn", page.locator("#status").inner_text()):
             return
         with suppress(TimeoutError):  # the opponent may be to move, or the board may change
-            page.locator(legal).first.click(timeout=500)
+            page.locator(legal).first.click(timeout=2000)
     pytest.fail("the game does not end")
 
 
