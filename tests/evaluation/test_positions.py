@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -159,6 +160,17 @@ def lowered(values):
 
 def test_inconsistent_plies_are_refused(path):
     assert "plies" in error_message(rewritten(path, ply=[0] * len(POSITIONS)))
+
+
+def test_damaged_statistics_do_not_abort_the_process(path):
+    """Access to the metadata of a column through pyarrow aborts on some of these files."""
+    content = path.read_bytes()
+    for index in range(len(content) // 3, len(content)):
+        damaged = bytearray(content)
+        damaged[index] ^= 1 << 4
+        path.write_bytes(damaged)
+        with suppress(UserError):
+            read_positions(path)
 
 
 @settings(max_examples=150)

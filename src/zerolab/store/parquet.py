@@ -18,6 +18,7 @@ from zerolab.store.checks import (
     guarded_read,
     read_bytes,
 )
+from zerolab.store.parquet_footer import declared_sizes
 
 _METADATA = b"zerolab"
 _MAX_BYTES = 1 << 30
@@ -67,9 +68,10 @@ def read_table(
                 header = _checked_header(path, file, kind, schema_version, written_by)
                 if not file.schema_arrow.equals(columns):
                     raise damaged_file_error(path, f"its columns are not those of {kind}")
-                if _value_count(file.metadata) > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
-                    raise damaged_file_error(path, f"it has {_value_count(file.metadata):,} values")
-                if _stored_bytes(file.metadata) > max_bytes:
+                sizes = declared_sizes(memoryview(content))
+                if sizes.value_count > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
+                    raise damaged_file_error(path, f"it has {sizes.value_count:,} values")
+                if sizes.uncompressed_bytes > max_bytes:
                     raise damaged_file_error(path, _too_large(max_bytes))
                 table = _read_columns(path, file, rows_at_once, max_bytes)
         except (pa.ArrowException, OSError) as error:  # not from the disk: content is in memory
@@ -105,17 +107,3 @@ def _read_columns(path: Path, file: Any, rows_at_once: int, max_bytes: int) -> p
 
 def _too_large(max_bytes: int) -> str:
     return f"it takes more than {max_bytes >> 20} MiB of memory"
-
-
-def _stored_bytes(metadata: Any) -> int:
-    """Return the size of all columns before compression, with repeated strings stored once."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return sum(
-        each.column(j).total_uncompressed_size for each in groups for j in range(each.num_columns)
-    )
-
-
-def _value_count(metadata: Any) -> int:
-    """Return the number of values declared by a Parquet file, over all columns."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return sum(each.column(j).num_values for each in groups for j in range(each.num_columns))
