@@ -18,7 +18,7 @@ from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.queues import RunQueue
-from zerolab.studies.results import provenance
+from zerolab.studies.results import provenance, times_caveat
 from zerolab.studies.tasks import TaskOutcome, TrainTask
 from zerolab.training.context import processor_model
 
@@ -77,15 +77,29 @@ def test_times_and_losses_agree_with_records(undisturbed):
     assert run.seconds_by_stage["selfplay"] == pytest.approx(
         sum(line["wall_processor_seconds"] for line in selfplay)
     )
+    durations = sum(line["wall_seconds"] for line in selfplay)
     earlier_version = [
         record.model_copy(update={"wall_processor_seconds": None}) for record in run.records
     ]
-    assert replace(run, records=earlier_version).seconds_by_stage["selfplay"] == pytest.approx(
-        sum(line["wall_seconds"] for line in selfplay)
-    )
+    resumed = [*earlier_version[:1], *run.records[1:]]
+    for records in (earlier_version, resumed):
+        former = replace(run, records=records)
+        assert former.seconds_by_stage["selfplay"] == pytest.approx(durations)
     assert len(run.epoch_losses) == len(run.last_epoch_losses) == 2
     assert [epochs[-1] for epochs in run.epoch_losses] == run.last_epoch_losses
     assert run.training_elos[-1] == finished_run(undisturbed, run).progress.elo
+
+
+def test_report_says_which_times_it_has(undisturbed):
+    results = undisturbed.results()
+    first = results.runs[0]
+    records = [each.model_copy(update={"wall_processor_seconds": None}) for each in first.records]
+    mixed = replace(results, runs=[replace(first, records=records), *results.runs[1:]])
+    count = len(results.runs)
+    assert times_caveat(results).startswith("Times are processor times")
+    assert times_caveat(mixed).startswith(f"Times of {count - 1} of {count} runs are processor")
+    only_first = replace(mixed, runs=mixed.runs[:1])
+    assert times_caveat(only_first).startswith("Times are durations")
 
 
 def test_studies_share_runs(undisturbed):

@@ -62,15 +62,32 @@ class TrainedRun:
         return [record.elo for record in self.records_of(GateRecord)]
 
     @cached_property
-    def seconds_by_stage(self) -> dict[str, float]:
-        """Seconds of self-play, learning and gates, by stage.
+    def has_processor_times(self) -> bool:
+        """True if the processor time of every stage of `STAGES` is recorded."""
+        return all(
+            record.wall_processor_seconds is not None
+            for record in self.records
+            if record.stage in STAGES
+        )
 
-        These are processor times, or durations in runs of earlier versions.
+    def seconds_of(self, record: Record) -> float:
+        """Return the processor time of a record of `STAGES`; without processor times, durations.
+
+        A run that was begun by an earlier version has durations, so that two kinds of time are
+        never added.
         """
+        recorded = record.wall_processor_seconds
+        if recorded is None or not self.has_processor_times:
+            return record.wall_seconds
+        return recorded
+
+    @cached_property
+    def seconds_by_stage(self) -> dict[str, float]:
+        """Seconds of self-play, learning and gates, by stage; see `seconds_of`."""
         totals = dict.fromkeys(STAGES, 0.0)
         for record in self.records:
             if record.stage in totals:
-                totals[record.stage] += record.busy_seconds
+                totals[record.stage] += self.seconds_of(record)
         return totals
 
     @property

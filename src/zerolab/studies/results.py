@@ -215,3 +215,22 @@ def provenance(results: Results) -> Provenance:
         machine=machine or describe_this_machine(gpu_name()),
         training_hours=results.training_seconds / 3600,
     )
+
+
+def times_caveat(results: Results) -> str:
+    """Return the limits of the times of runs, as an addition to the caveats of a report."""
+    count = sum(run.has_processor_times for run in results.runs)
+    if count == len(results.runs):
+        kind = "Times are processor times on the machine named in the last line"
+    elif count:
+        kind = (
+            f"Times of {count} of {len(results.runs)} runs are processor times on the machine named"
+            " in the last line, and those of the others are durations, which are longer if several"
+            " workers trained runs in parallel"
+        )
+    else:
+        kind = (
+            "Times are durations on the machine named in the last line, where several workers may"
+            " have trained runs in parallel"
+        )
+    return f"{kind}, so only ratios of times are comparable with published times."

@@ -143,12 +143,6 @@ def registered_studies() -> Registry[Study]:
     return _STUDIES
 
 
-TIMES_CAVEAT = (
-    "Times are processor times on the machine named in the last line, or durations in runs of"
-    " earlier versions, so only ratios of times are comparable with published times."
-)
-"""Addition to `scale_caveats` for studies that report times."""
-
 _ONE_SYMMETRY = ", training on each example under one symmetry instead of all"
 
 _RUNS = {

@@ -47,9 +47,8 @@ class Record(BaseModel):
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time of the process during the stage, over all threads. Unlike the duration, it
-    hardly depends on other programs. Absent if the stage has several records, and from runs of
-    earlier versions."""
+    """Processor time of the process during the stage, over all threads, which other programs hardly
+    change. Absent if the stage has several records, and from runs of earlier versions."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
     """Peak memory of the process since it began or resumed the run. Like durations, peak memory
     varies between identical runs. Absent from runs of earlier versions."""
@@ -71,12 +70,6 @@ class Record(BaseModel):
                 yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
             elif isinstance(value, int | float) and name != "iteration":
                 yield name, float(value)
-
-    @property
-    def busy_seconds(self) -> float:
-        """Processor time of the stage, or its duration if the former is not recorded."""
-        recorded = self.wall_processor_seconds
-        return self.wall_seconds if recorded is None else recorded
 
     @property
     def tag(self) -> str:

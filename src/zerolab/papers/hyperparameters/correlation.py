@@ -38,8 +38,8 @@ from zerolab.report.xy_plots import (
     draw_scatter,
 )
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
+from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
+from zerolab.studies.study import scale_caveats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -228,7 +228,7 @@ def correlation_report(results: Results) -> Document:
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(grid)]
     scale = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
-    caveats = f"{scale} {search_settings_note(grid)} {TIMES_CAVEAT}"
+    caveats = f"{scale} {search_settings_note(grid)} {times_caveat(results)}"
     title = "Iterations, games, simulations and epochs together"
     return Document(title, caveats, blocks, provenance(results))
 

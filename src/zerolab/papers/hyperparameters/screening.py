@@ -20,9 +20,9 @@ from zerolab.report.interval import P_VALUE_FORMAT, Cell
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.studies.finished_work import STAGES, TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance
+from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
 from zerolab.studies.statistics import StudentEstimate, holm
-from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
+from zerolab.studies.study import scale_caveats
 
 _DEFINITION = (
     "All twelve hyper-parameters change together, in the combinations of a design of [Plackett1946]"
@@ -51,7 +51,7 @@ def screening_report(results: Results) -> Document:
         blocks += [*effect_blocks(results), Heading("All runs"), _runs_table(results)]
     caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, all together"
-    return Document(title, f"{caveats} {TIMES_CAVEAT}", blocks, provenance(results))
+    return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
 
 
 def effect_blocks(results: Results) -> Iterator[Block]:

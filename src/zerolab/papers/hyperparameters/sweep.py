@@ -22,9 +22,9 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.finished_work import STAGES, TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance
+from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
 from zerolab.studies.statistics import SpreadComponents
-from zerolab.studies.study import TIMES_CAVEAT, scale_caveats
+from zerolab.studies.study import scale_caveats
 
 _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
     "training-loss": ("Sum of policy loss and value loss", ("policy", "value")),
@@ -186,7 +186,7 @@ def sweep_report(results: Results) -> Document:
         blocks += [Heading("All runs"), _runs_table(sweep)]
     caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, one at a time"
-    return Document(title, f"{caveats} {TIMES_CAVEAT}", blocks, provenance(results))
+    return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
 
 
 def _runs_table(sweep: Sweep) -> Table:

@@ -24,7 +24,7 @@ from zerolab.papers.transfer.study import (
 from zerolab.ratings.bayes import Rating
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, Level
-from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import StudentEstimate, mean_of
 from zerolab.training.records import AccuracyRecord
@@ -189,8 +189,8 @@ def seconds_until(run: TrainedRun, iterations: float) -> float:
     count = run.planned.settings.iterations
     seconds = [0.0] * count
     for record in run.records:
-        if record.stage != "accuracy" and record.iteration <= count:
-            seconds[record.iteration - 1] += record.busy_seconds
+        if record.stage in STAGES and record.iteration <= count:
+            seconds[record.iteration - 1] += run.seconds_of(record)
     return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
