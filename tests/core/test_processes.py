@@ -52,8 +52,8 @@ def machine(tmp_path, monkeypatch):
         "3:cpuset:/c\n2:cpu,cpuacct:/docker/9\n1:name=systemd:/a:b\n0::/a/b\nnonsense\n"
     )
     (tmp_path / "sys/fs/cgroup/a/b").mkdir(parents=True)
-    quotas = processes._cpu_quotas
-    monkeypatch.setattr(processes, "_cpu_quotas", lambda: quotas(tmp_path))
+    quotas = processes.cpu_quotas
+    monkeypatch.setattr(processes, "cpu_quotas", lambda: quotas(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     return tmp_path / "sys/fs/cgroup"
 

@@ -180,7 +180,7 @@ def test_gpu_agrees_with_cpu(trained, game, states, precision):
 @needs_gpu
 def test_gpu_graphs_repeat_the_first_outputs(trained, game, states):
     on_gpu = NetworkEvaluator(trained, game, torch.device("cuda"))
-    parts = [states[:3], states[3:20], states[5:50]]
+    parts = [states[:3], states[3:6], states[3:20], states[5:50], states[6:51]]  # equal sizes too
     first = [on_gpu.evaluate(part) for part in parts]
 
     def evaluate_again(_):

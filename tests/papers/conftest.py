@@ -9,7 +9,7 @@ from zerolab.papers.loss_functions import analysis as losses
 from zerolab.papers.published_bugs import analysis as bugs
 from zerolab.papers.warm_start import analysis as warm_starts
 from zerolab.report.document import Provenance
-from zerolab.studies.statistics import bootstrap
+from zerolab.studies.bootstrap import bootstrap
 
 
 @pytest.fixture(autouse=True)

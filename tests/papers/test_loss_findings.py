@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
-from zerolab.papers.loss_functions import analysis, findings
+from zerolab.papers.loss_functions import analysis, curve_claims, findings
 from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctionsStudy
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
@@ -63,9 +63,9 @@ def test_candidates_training_elo_can_fall():
         for gate in run.records_of(GateRecord)
     ]
     worse = replace(run, records=gates)
-    assert findings.candidate_elos(worse) == [-10.0 * gate.iteration for gate in gates]
+    assert curve_claims.candidate_elos(worse) == [-10.0 * gate.iteration for gate in gates]
     quarter = len(gates) // 4
-    assert findings._elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
+    assert curve_claims.elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
 
 
 def test_falls_and_margins_of_losses():
@@ -79,10 +79,10 @@ def test_falls_and_margins_of_losses():
         for n, record in enumerate(records)
     ]
     shown = replace(run, records=changed)
-    assert findings._late_fall("value", 0.0, shown) == pytest.approx(-1.0)
-    assert findings._late_fall("value", 1.0, shown) == 0.0
-    assert findings._late_fall("value", 0.5, shown) == pytest.approx(round(last / 2) / last - 1)
-    assert findings._margin(shown) == pytest.approx(0.5 - 2.0)
+    assert curve_claims.late_fall("value", 0.0, shown) == pytest.approx(-1.0)
+    assert curve_claims.late_fall("value", 1.0, shown) == 0.0
+    assert curve_claims.late_fall("value", 0.5, shown) == pytest.approx(round(last / 2) / last - 1)
+    assert curve_claims.margin(shown) == pytest.approx(0.5 - 2.0)
 
 
 def test_weakest_combination_decides_the_learning_claim():
@@ -150,8 +150,8 @@ def test_incomplete_studies_report_missing_data():
     of_losses = {
         findings.PRODUCT_CLAIM,
         findings.ACCURACY_CLAIM,
-        *(each.claim for each in findings.LOSS_CLAIMS),
-        *findings.LOWEST_CLAIMS.values(),
+        *(each.claim for each in curve_claims.CURVE_CLAIMS),
+        *curve_claims.LOWEST_CLAIMS.values(),
     }
     missing = {claim for claim, each in found.items() if isinstance(each, MissingEstimate)}
     assert found.keys() - of_losses <= missing

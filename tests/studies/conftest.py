@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiny_studies import execution_in
 
-from zerolab.studies.statistics import bootstrap
+from zerolab.studies.bootstrap import bootstrap
 from zerolab.studies.workers import LocalWorkers
 
 

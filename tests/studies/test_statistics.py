@@ -11,13 +11,12 @@ import pytest
 import scipy.stats
 
 from zerolab.report.xy_plots import pareto_front_indices
+from zerolab.studies.bootstrap import bootstrap, bootstrap_in_batch
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,
     BootstrapEstimate,
     StudentEstimate,
-    bootstrap,
-    bootstrap_mean,
     difference_of_means,
     holm,
     linear_regression,
@@ -203,14 +202,14 @@ def test_bootstrap_in_one_batch_has_the_same_samples():
         statistic=lambda *each: np.mean([covariances(np.array(group)[None])[0] for group in each]),
         resamples=50,
     )
-    batch = bootstrap_mean(*groups, statistic=covariances, resamples=50)
+    batch = bootstrap_in_batch(*groups, statistic=covariances, resamples=50)
     assert batch.value == pytest.approx(one_by_one.value)
     assert batch.replicates == pytest.approx(one_by_one.replicates)
     assert batch.freedom == one_by_one.freedom == 9 - 3
-    alone = bootstrap_mean(groups[2], statistic=covariances)
+    alone = bootstrap_in_batch(groups[2], statistic=covariances)
     assert (alone.freedom, len(alone.replicates)) == (0, 0)
     with pytest.raises(ValueError, match="at least one run per group"):
-        bootstrap_mean(np.empty((0, 2)), statistic=covariances)
+        bootstrap_in_batch(np.empty((0, 2)), statistic=covariances)
 
 
 def test_bootstrap_ignores_nan():

@@ -87,6 +87,34 @@ def test_adam_state_is_restored(device):
         assert (array == restored.weight_arrays()[name]).all(), name
 
 
+class NeverFull(dict):
+    """Graphs by batch size in which no size seems to recur."""
+
+    def __contains__(self, size):
+        return False
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": {"name": "sgd"}, "schedule": {"name": "cycle", "anneal_iterations": 2}},
+        {"optimizer": {"name": "adamw"}, "clip_norm": 0.5},
+        {"ema_decay": 0.9},
+        {"frozen": "trunk"},
+    ],
+    ids=["sgd", "clipped", "averaged", "frozen"],
+)
+def test_gpu_graphs_change_no_weights(settings):
+    graphs, plain = (new_learner(device="cuda", epochs=4, **settings) for _ in range(2))
+    plain._gradients._graphs = NeverFull()
+    for learner in (graphs, plain):
+        for iteration in (1, 2):
+            learner.learn(small_window(), 0, iteration)
+    for name, array in graphs.weight_arrays().items():
+        assert (array == plain.weight_arrays()[name]).all(), name
+
+
 def test_diverged_learning_is_reported():
     learner = new_learner(epochs=1)
     with torch.no_grad():

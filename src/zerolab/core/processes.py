@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
+from zerolab.core.control_groups import cpu_quotas
 from zerolab.core.errors import MissingExtraWarning, UserError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def available_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    return max(1, min([cores, *(math.ceil(quota) for quota in _cpu_quotas())]))
+    return max(1, min([cores, *(math.ceil(quota) for quota in cpu_quotas())]))
 
 
 @contextmanager
@@ -76,61 +77,6 @@ def pinned_to_one_core() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, cores)
-
-
-@cache  # a study resolves the settings of hundreds of runs
-def _cpu_quotas(root: Path = Path("/")) -> tuple[float, ...]:
-    """Return the limits, in cores, of this process's control groups and their ancestors.
-
-    They are read only once.
-    """
-    return tuple(_read_cpu_quotas(root))
-
-
-def _read_cpu_quotas(root: Path) -> Iterator[float]:
-    """Yield the limits under the system folder `root`.
-
-    With version 2 of control groups, a process has one group; with version 1, it has one for each
-    kind of resource. Some systems have both. In a container, the group of the process may be
-    mounted at the root but listed with its path outside the container. The folders of that path
-    then do not exist, and the limits of the root apply.
-    """
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    mounts = root / "sys/fs/cgroup"
-    for _, resources, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
-        if not resources:
-            yield from _quotas_up(mounts, group, _quota_of_version_2)
-        elif "cpu" in resources.split(","):
-            for name in {resources, "cpu"}:  # often two names of the same folder
-                yield from _quotas_up(mounts / name, group, _quota_of_version_1)
-
-
-def _quotas_up(mount: Path, group: str, read: Callable[[Path], float]) -> Iterator[float]:
-    """Yield the finite quotas of a group and its ancestors, as returned by `read`."""
-    group_folder = mount / group.strip("/")
-    for folder in (group_folder, *group_folder.parents):
-        if not folder.is_relative_to(mount):
-            return
-        with suppress(OSError, ValueError, ZeroDivisionError):
-            quota = read(folder)
-            if 0 < quota < math.inf:
-                yield quota
-
-
-def _quota_of_version_2(folder: Path) -> float:
-    quota, period = (folder / "cpu.max").read_text().split()
-    return float(quota.replace("max", "inf")) / int(period)
-
-
-def _quota_of_version_1(folder: Path) -> float:
-    """Return the limit in cores; negative if there is none."""
-    quota, period = (
-        int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    )
-    return quota / period
 
 
 def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:

@@ -177,7 +177,7 @@ _Compute = Callable[[Tensor, Sequence[SearchOutput]], list[Tensor]]
 
 
 class _GpuBatches:
-    """Computation of one thread's batches on a GPU, in a stream of its own."""
+    """Batches of one thread on a GPU, computed in a separate stream."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -222,7 +222,7 @@ class _GpuGraph:
         self._pinned = torch.empty_like(planes, pin_memory=True)
         self._inputs = torch.zeros_like(planes, device=device)
         self._graph = torch.cuda.CUDAGraph()
-        with _CAPTURE_LOCK:
+        with RECORDING_LOCK:
             self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 self._outputs = compute(self._inputs)
@@ -243,8 +243,8 @@ class _GpuGraph:
         return [copy.clone() for copy in self._copies]
 
 
-_CAPTURE_LOCK = threading.Lock()
-"""Held while a graph is recorded; other threads may compute meanwhile, but not record."""
+RECORDING_LOCK = threading.Lock()
+"""Held while a CUDA graph is recorded; other threads may evaluate meanwhile, but not record."""
 
 
 _FEATURE_BATCH = 1024

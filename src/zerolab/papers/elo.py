@@ -14,17 +14,12 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import Z95, Cell
 from zerolab.report.table import Column, Table
 from zerolab.studies.block_model import GamesModel, fit_games
+from zerolab.studies.bootstrap import bootstrap_in_batch
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import (
-    BootstrapEstimate,
-    bootstrap_mean,
-    mean_of,
-    plot_sample,
-    spread_components,
-)
+from zerolab.studies.statistics import BootstrapEstimate, mean_of, plot_sample, spread_components
 from zerolab.training.records import GateRecord
 
 GAME_TITLES: Mapping[str, str] = {
@@ -209,7 +204,7 @@ def observed_elo_correlation(
     """
     if not all(len(group) > 2 for group in groups):
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
-    return bootstrap_mean(*map(_pairs, groups), statistic=_rank_correlations)
+    return bootstrap_in_batch(*map(_pairs, groups), statistic=_rank_correlations)
 
 
 def rank_correlation(elos: Sequence[RunElos]) -> float:

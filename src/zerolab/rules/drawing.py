@@ -1,4 +1,4 @@
-"""Drawings of boards on web pages, as data: a game needs no script of its own.
+"""Drawings of boards on web pages, which games declare as data.
 
 `web/static/lib/drawing.js` draws them.
 """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 
 from zerolab.networks.head import TargetOptions
+from zerolab.networks.inference import RECORDING_LOCK
 from zerolab.networks.losses import HeadErrors, Loss
 from zerolab.networks.network import Network
 from zerolab.replay.window import Batch
 
 
+@dataclass
 class GradientComputation:
     """Gradients of a network's loss on a batch.
 
@@ -18,43 +22,37 @@ class GradientComputation:
     float32.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        loss: Loss,
-        target_options: TargetOptions,
-        precision: torch.dtype,
-    ) -> None:
-        self.loss_names: list[str] = []
-        """Names of the losses that `compute` returns; empty before the first batch."""
-        self._network = network
-        self._loss = loss
-        self._target_options = target_options
-        self._precision = precision
+    network: Network
+    loss: Loss
+    target_options: TargetOptions
+    precision: torch.dtype
+    loss_names: list[str] = field(default_factory=list, init=False)
+    """Names of the losses that `compute` returns; empty before the first batch."""
 
     def compute(self, batch: Batch) -> Tensor:
         """Set the gradients of the parameters; return the losses, float32[losses]."""
         planes, targets = self._tensors(batch)
-        return self._backward(planes, targets)
+        return self.backward(planes, targets)
 
     def _tensors(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the planes and the targets by head, on the CPU."""
         targets = {
-            name: torch.from_numpy(head.target(batch.facts, self._target_options))
-            for name, head in self._network.head_settings.items()
+            name: torch.from_numpy(head.target(batch.facts, self.target_options))
+            for name, head in self.network.head_settings.items()
         }
         return torch.from_numpy(batch.planes), targets
 
-    def _backward(self, planes: Tensor, targets: dict[str, Tensor]) -> Tensor:
-        heads = self._network.head_settings
-        enabled = self._precision == torch.bfloat16
-        with torch.autocast(planes.device.type, self._precision, enabled=enabled):
-            predictions = self._network(planes.contiguous(memory_format=torch.channels_last))
+    def backward(self, planes: Tensor, targets: dict[str, Tensor]) -> Tensor:
+        """Set the gradients for tensors on the network's device; return the losses."""
+        heads = self.network.head_settings
+        enabled = self.precision == torch.bfloat16
+        with torch.autocast(planes.device.type, self.precision, enabled=enabled):
+            predictions = self.network(planes.contiguous(memory_format=torch.channels_last))
         by_head = {
             name: head.error(predictions[name], targets[name]) for name, head in heads.items()
         }
-        errors = HeadErrors(self._loss, list(heads.values()), by_head)
-        self._network.zero_grad(set_to_none=True)
+        errors = HeadErrors(self.loss, list(heads.values()), by_head)
+        self.network.zero_grad(set_to_none=True)
         errors.total_loss().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             losses = errors.logged_scalars()
@@ -62,6 +60,7 @@ class GradientComputation:
             return torch.stack([loss.float() for loss in losses.values()])
 
 
+@dataclass
 class GpuGradientComputation(GradientComputation):
     """Gradients on a GPU; a batch size that recurs is computed by a CUDA graph.
 
@@ -69,36 +68,24 @@ class GpuGradientComputation(GradientComputation):
     several times as long as running them (docs/decisions/0082).
     """
 
-    def __init__(
-        self,
-        network: Network,
-        loss: Loss,
-        target_options: TargetOptions,
-        precision: torch.dtype,
-        device: torch.device,
-    ) -> None:
-        super().__init__(network, loss, target_options, precision)
-        self._device = device
-        self._graphs: dict[int, _GradientGraph | None] = {}
+    _graphs: dict[int, _GradientGraph | None] = field(default_factory=dict, init=False)
+    """Graph by batch size; None after the first batch of a size."""
 
     def compute(self, batch: Batch) -> Tensor:
         """Set the gradients; the next call overwrites gradients and losses."""
         planes, targets = self._tensors(batch)
         size = len(planes)
-        if size not in self._graphs:  # this call also loads the kernels, as capturing requires
-            self._graphs[size] = None
-            on_device = {name: self._copied(target) for name, target in targets.items()}
-            return self._backward(self._copied(planes), on_device)
-        graph = self._graphs[size]
+        graph = self._graphs.get(size)
         if graph is None:
-            graph = self._graphs[size] = _GradientGraph(
-                self, self._network, self._copied(planes),
-                {name: self._copied(target) for name, target in targets.items()},
-            )  # fmt: skip
+            on_device = {name: self._copied(target) for name, target in targets.items()}
+            if size not in self._graphs:  # this call also loads the kernels, as recording requires
+                self._graphs[size] = None
+                return self.backward(self._copied(planes), on_device)
+            graph = self._graphs[size] = _GradientGraph(self, self._copied(planes), on_device)
         return graph.compute(planes, targets)
 
     def _copied(self, tensor: Tensor) -> Tensor:
-        return tensor.pin_memory().to(self._device, non_blocking=True)
+        return tensor.pin_memory().to("cuda", non_blocking=True)
 
 
 class _GradientGraph:
@@ -111,17 +98,16 @@ class _GradientGraph:
     def __init__(
         self,
         computation: GpuGradientComputation,
-        network: Network,
         planes: Tensor,
         targets: dict[str, Tensor],
     ) -> None:
         self._planes = planes
         self._targets = targets
         self._graph = torch.cuda.CUDAGraph()
-        network.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self._graph):
-            self._losses = computation._backward(planes, targets)
-        self._gradients = [(each, each.grad) for each in network.parameters()]
+        computation.network.zero_grad(set_to_none=True)  # the graph has its own gradients
+        with RECORDING_LOCK, torch.cuda.graph(self._graph):
+            self._losses = computation.backward(planes, targets)
+        self._gradients = [(each, each.grad) for each in computation.network.parameters()]
 
     def compute(self, planes: Tensor, targets: dict[str, Tensor]) -> Tensor:
         """Set the gradients for a batch; return its losses."""

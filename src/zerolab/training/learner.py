@@ -186,9 +186,9 @@ class Learner:
         arguments = self.network, self.settings.loss, self.target_options, self.precision
         if self.device.type != "cuda":
             return GradientComputation(*arguments)
-        # A resumed run repeats the sums of an uninterrupted one.
+        # cuDNN's sums are then the same in a resumed run.
         torch.backends.cudnn.deterministic = True
-        return GpuGradientComputation(*arguments, self.device)
+        return GpuGradientComputation(*arguments)
 
     @property
     def parameter_count(self) -> int:

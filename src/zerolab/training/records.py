@@ -3,7 +3,8 @@
 Each record class describes one kind of line, named by the default of its field `stage`. Fields
 named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
 settings. docs/metrics.md and the TensorBoard events are generated from these classes, so a new
-metric needs only a field here and a value in its stage. training/panels.py draws some fields.
+metric needs only a field here and a value in its stage. training/panels.py draws some fields. The
+file is long because it holds the whole schema.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Record(BaseModel):
     """Processor time of the process during the stage, over all threads, which other programs hardly
     change. Absent if the stage has several records, and from runs of earlier versions."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """Peak memory of the process since it began or resumed the run. Like durations, peak memory
-    varies between identical runs. Absent from runs of earlier versions."""
+    """Peak memory of the process since it began or resumed the run. Absent from runs of earlier
+    versions."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:

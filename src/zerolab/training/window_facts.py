@@ -107,11 +107,9 @@ def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDA
     be missing, because solved positions exclude those without a choice. Rows are missing if the
     game's last position comes earlier.
     """
-    by_game = np.lexsort((positions.plies, positions.game_numbers))
-    games, counts = np.unique(positions.game_numbers, return_counts=True)
-    last_rows = by_game[np.cumsum(counts) - 1][np.searchsorted(games, positions.game_numbers)]
+    last_rows = _last_rows(positions)
+    rows = np.flatnonzero(_has_later_ply(positions, last_rows, ply))
     lengths = positions.plies + ply
-    rows = np.flatnonzero(lengths <= positions.plies[last_rows])
     begins = positions.offsets[last_rows[rows]]
     lines = [
         positions.moves[begin : begin + length]
@@ -122,6 +120,21 @@ def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDA
     states, _, invalid = play_lines(positions.game, moves, offsets)
     assert invalid is None  # the moves lead to a solved position
     return rows, states
+
+
+def _last_rows(positions: Positions) -> NDArray[np.int64]:
+    """Return the row of the last position in the game of each position, int64[N]."""
+    by_game = np.lexsort((positions.plies, positions.game_numbers))
+    games, counts = np.unique(positions.game_numbers, return_counts=True)
+    rows: NDArray[np.int64] = by_game[np.cumsum(counts) - 1]
+    return rows[np.searchsorted(games, positions.game_numbers)]
+
+
+def _has_later_ply(
+    positions: Positions, last_rows: NDArray[np.int64], ply: int
+) -> NDArray[np.bool_]:
+    later: NDArray[np.bool_] = positions.plies + ply <= positions.plies[last_rows]
+    return later
 
 
 _TRAINING_SHARE, _VALIDATION_SHARE = 0.8, 0.1
@@ -244,7 +257,8 @@ def require_solved_targets(network: NetworkSettings, positions: Positions) -> No
 
     def has_target(head: Head) -> bool:
         if isinstance(head, FeaturesHead):
-            return any(len(later_states(positions, ply)[0]) for ply in head.plies)
+            last_rows = _last_rows(positions)
+            return any(_has_later_ply(positions, last_rows, ply).any() for ply in head.plies)
         return not bool(np.isnan(head.target(facts, SOLVED_TARGET_OPTIONS)).all())
 
     if unusable := [head.name for head in network.heads if not has_target(head)]:

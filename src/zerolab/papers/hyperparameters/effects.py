@@ -16,16 +16,10 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
+from zerolab.studies.bootstrap import bootstrap
 from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
-from zerolab.studies.statistics import (
-    LEVEL,
-    BootstrapEstimate,
-    bootstrap,
-    holm,
-    mean_of,
-    plot_sample,
-)
+from zerolab.studies.statistics import LEVEL, BootstrapEstimate, holm, mean_of, plot_sample
 
 
 def training_time_blocks(sweep: Sweep) -> Iterator[Block]:

@@ -14,12 +14,8 @@ from zerolab.papers.elo import (
     rank_correlation,
     training_elo_errors,
 )
-from zerolab.papers.loss_functions.findings import (
-    candidate_elos,
-    elos_by_loss,
-    loss_statistics,
-    part_title,
-)
+from zerolab.papers.loss_functions.curve_claims import candidate_elos, part_title
+from zerolab.papers.loss_functions.findings import elos_by_loss, loss_statistics
 from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
 from zerolab.papers.solved_accuracy import accuracy_blocks
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture

@@ -18,10 +18,11 @@ from zerolab.papers.published_bugs.study import (
 )
 from zerolab.ratings.bayes import Rating
 from zerolab.report.claims import Claim
+from zerolab.studies.bootstrap import bootstrap
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate, bootstrap, mean_of
+from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate, mean_of
 
 CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")
 """Tournaments of the part `CLOSURE`: with each run's own network, and with shared networks."""

@@ -238,13 +238,13 @@ class _ProgressCache:
     """Cache of the recently computed progress of studies."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._locks: dict[tuple[Path, str, Scale], threading.Lock] = {}
         self._cached: dict[tuple[Path, str, Scale], tuple[float, dict[str, object]]] = {}
 
     def of(self, study: Study, scale: Scale, root: Path) -> dict:  # type: ignore[type-arg]
         """Return the progress of a study, as printed by `zerolab study --status --json`."""
         key = root, study.name, scale
-        with self._lock:
+        with self._locks.setdefault(key, threading.Lock()):
             when, status = self._cached.get(key, (-_PROGRESS_SECONDS, {}))
             if time.monotonic() - when >= _PROGRESS_SECONDS or not status:
                 status = StudyExecution.plan(study, scale, root).status()
