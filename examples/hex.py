@@ -59,9 +59,7 @@ class HexRules(CellRules):
 
     @staticmethod
     def apply(game, state, action, out):
-        own = state[0] | boards.bit(action)
-        out[0] = state[1]
-        out[1] = own
+        out[0], out[1] = state[1], state[0] | boards.bit(action)
         out[2] = state[2] ^ boards.ONE
 
     @staticmethod
@@ -117,5 +115,5 @@ class HexNotation(CellNotation):
         return [" " * n + line for n, line in enumerate(super().draw_board(game, board, symbols))]
 
 
-drawing = Drawing(cells="hexagons", edges=("first", "second", "first", "second"))
+drawing = Drawing(cells="hexagons", edges=("first", "second") * 2, decided_by="line")
 register_game("hex", Hex, HexRules, HexEncoding, HexNotation, CellSolverRules, drawing)

@@ -58,7 +58,7 @@ def test_winning_line_has_last_piece_and_enough_pieces(draws: list[int]) -> None
 def test_games_choose_their_drawings() -> None:
     assert drawing_of(parse_game("connect_four:6x7")).cells == "holes"
     assert drawing_of(parse_game("gobang:6x6")).cells == "points"
-    assert drawing_of(parse_game("othello:6x6")).counts_decide
+    assert drawing_of(parse_game("othello:6x6")).decided_by == "count"
     assert drawing_of(parse_game("hex:5x5")).edges == ("first", "second", "first", "second")
 
 

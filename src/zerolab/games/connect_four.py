@@ -289,5 +289,5 @@ register_game(
     ConnectFourEncoding,
     ConnectFourNotation,
     ConnectFourSolverRules,
-    Drawing(cells="holes", surface="frame", pieces="red_and_yellow"),
+    Drawing(cells="holes", surface="frame", pieces="red_and_yellow", decided_by="line"),
 )

@@ -114,5 +114,5 @@ register_game(
     CellEncoding,
     AlternatingNotation,
     GobangSolverRules,
-    Drawing(cells="points", surface="wood", pieces="black_and_white"),
+    Drawing(cells="points", surface="wood", pieces="black_and_white", decided_by="line"),
 )

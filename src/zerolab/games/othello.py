@@ -310,5 +310,5 @@ register_game(
     CellEncoding,
     OthelloNotation,
     OthelloSolverRules,
-    Drawing(surface="felt", pieces="black_and_white", counts_decide=True),
+    Drawing(surface="felt", pieces="black_and_white", decided_by="count"),
 )

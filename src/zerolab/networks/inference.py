@@ -106,8 +106,10 @@ class NetworkEvaluator:
         self._thread = threading.local()
         folded = folded_copy(network).to(self.device, self.precision)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if self.device.type == "cuda":  # the threads' streams do not wait for the default stream
-            torch.cuda.synchronize(self.device)
+        if self.device.type == "cuda":
+            if self.precision == torch.float32:  # TF32 changes values by a thousandth
+                torch.backends.cudnn.allow_tf32 = False
+            torch.cuda.synchronize(self.device)  # the threads' streams do not wait for the default
 
     def evaluate(
         self, states: NDArray[np.uint64]

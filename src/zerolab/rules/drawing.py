@@ -31,16 +31,18 @@ class Drawing(BaseModel):
     """Colours of the first and the second player."""
     edges: tuple[Owner, Owner, Owner, Owner] | None = None
     """Owners of the top, right, bottom and left edge, in games that connect edges."""
-    counts_decide: bool = False
-    """True if the player with more pieces wins, so that their numbers are shown."""
+    decided_by: Literal["line", "count", "other"] = "other"
+    """How a game is won: by a line or chain of pieces, which is marked, or by more pieces, whose
+    numbers are shown. With ``line``, the first two words of a state must be the pieces of the
+    mover and of the opponent, as in docs/add-a-game.md."""
 
 
 def winning_cells(game: Game, state: State) -> list[int]:
     """Return the cells of the line or chain of pieces that won, numbered row by row.
 
-    The line consists of the pieces that are left after removing every piece without which the
-    winner still wins, in ascending and in descending order. It is empty in an ongoing game, and if
-    the last player has not won.
+    The game must be decided by a line. The line consists of the pieces that are left after removing
+    every piece without which the winner still wins, in ascending and in descending order. It is
+    empty in an ongoing game, and if the last player has not won.
     """
     if compiled_rules.outcome(game, state) != LOSS:
         return []

@@ -186,7 +186,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         legal=_legal_moves(position),
         last=position.name(position.history[-1]) if position.history else None,
         last_cell=None if before is None else _new_piece(before.board(), board),
-        winning_cells=[] if drawing.counts_decide else winning_cells(game, position.state),
+        winning_cells=(winning_cells(game, position.state) if drawing.decided_by == "line" else []),
         drawing=drawing,
         note=_note(position),
     )

@@ -267,7 +267,7 @@ export class Board {
     const { first_to_move: firstToMove, outcome, drawing } = this.position;
     const isToMove = outcome === null && firstToMove === (side === 1);
     const swatch = svg("svg", { viewBox: "-0.5 -0.5 1 1", class: drawing.pieces }, svg("g", { class: PIECES[side] }, svg("circle", { class: "body", r: 0.45 })));
-    return el("span", { class: isToMove ? "to-move" : null }, swatch, `${SIDES[side]}${drawing.counts_decide ? ` ${this.#count(side)}` : ""}`);
+    return el("span", { class: isToMove ? "to-move" : null }, swatch, `${SIDES[side]}${drawing.decided_by === "count" ? ` ${this.#count(side)}` : ""}`);
   }
 
   /** Buttons for moves without a cell, such as a pass. */
