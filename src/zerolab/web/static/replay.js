@@ -207,7 +207,7 @@ function nextMistake() {
 function find(filters) {
   const source = byId("source").value;
   guarded(async () => {
-    Object.assign(state, { filters, offset: 0, game: null });
+    Object.assign(state, { filters, offset: 0 });
     await choose(source);
     await list();
     if (state.page.games.length) await open(state.page.games[0], 0);
