@@ -9,7 +9,7 @@ import pytest
 from made_up_runs import accuracy_record, made_up_tournament
 
 from zerolab.papers.transfer import analysis, findings, measures, similarity
-from zerolab.papers.transfer.measures import BoardPair, planned_pairs
+from zerolab.papers.transfer.measures import BoardPair, planned_board_pairs
 from zerolab.papers.transfer.study import source_and_target_boards
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
@@ -104,7 +104,7 @@ def results():
 @pytest.fixture
 def known_trunks(monkeypatch):
     """Similarities of the trunks of the `mini` design."""
-    pairs, seeds = planned_pairs(MINI), range(4)
+    pairs, seeds = planned_board_pairs(MINI), range(4)
     tuned = {
         pair: {seed: [0.95, 0.9, 0.8 + seed_deviation(seed)] for seed in seeds} for pair in pairs
     }
@@ -116,7 +116,7 @@ def known_trunks(monkeypatch):
 def test_mini_has_all_pairs_ways_and_seeds():
     assert STUDY.planned_seeds("mini") == list(range(FIRST_SEED, FIRST_SEED + 12))
     assert len(MINI.runs) == 6 * 4 * 2 + 12 * 3 * 4
-    every = planned_pairs(MINI)
+    every = planned_board_pairs(MINI)
     assert len(every) == 12
     assert sum(pair.is_near for pair in every) == 6
     first = {"othello-6x6", "connect_four-6x6", "gobang-6x6"}
@@ -197,7 +197,7 @@ def test_curve_measures_agree_with_hand_computed_values():
     curve = [0.1, 0.3, 0.2, 0.5, 0.6, 0.7, 0.7, 0.9]
     assert measures.early_mean(curve) == pytest.approx(0.2)
     assert measures.late_mean(curve) == pytest.approx(0.8)
-    assert measures.overall_mean(curve) == pytest.approx(0.5)
+    assert measures.curve_mean(curve) == pytest.approx(0.5)
     assert measures.early_mean(curve[:2]) == pytest.approx(0.1)
     assert measures.iterations_to_reach(curve, 0.05) == 1.0
     assert measures.iterations_to_reach(curve, 0.25) == pytest.approx(1.75)
@@ -277,7 +277,7 @@ def test_tables_have_all_pairs_and_ways(results):
 
 
 def test_run_that_never_reaches_a_level_counts_all_iterations(results):
-    pair = next(pair for pair in planned_pairs(MINI) if pair.is_near)
+    pair = next(pair for pair in planned_board_pairs(MINI) if pair.is_near)
     flat = [
         TrainedRun(run.planned, [accuracy_record(i, 0.1) for i in range(1, 9)])
         if run.factors["way"] == "frozen"

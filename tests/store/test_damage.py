@@ -22,7 +22,7 @@ from zerolab.core.errors import UserError
 from zerolab.store import arrays, state
 from zerolab.store import examples as examples_module
 from zerolab.store import games as games_module
-from zerolab.store.checks import guarded_read
+from zerolab.store.checks import user_errors_on_read
 from zerolab.store.listing import summarise_run
 from zerolab.store.run_folder import RunFolder
 
@@ -125,7 +125,7 @@ def test_changed_iteration_of_stage_is_reported(folder):
 
 def test_invalid_seek_is_reported_as_damage(tmp_path):
     expected = r"file\.npz is damaged \(.*Invalid argument"
-    with pytest.raises(UserError, match=expected), guarded_read(tmp_path / "file.npz"):
+    with pytest.raises(UserError, match=expected), user_errors_on_read(tmp_path / "file.npz"):
         raise OSError(22, "Invalid argument")
 
 

@@ -95,7 +95,7 @@ def test_verdicts_at_two_scales(tmp_path):
     assert (
         "2 published findings, of which 1 are primary. Verdicts on the primary ones: holds 0,"
     ) in text
-    assert "source zerolab, 1 in all" in text
+    assert "source zerolab: 1." in text
     assert "not measured yet" in text
     assert html_page(page, {}).count("equal within 1<") == 1
 
@@ -105,7 +105,7 @@ def test_sentences_are_of_the_largest_scale_and_take_turns(tmp_path):
     write(tmp_path / "gains-small", [0.0, 0.1, -0.1, 0.0], "small")
     write(tmp_path / "others", [3.0, 3.1, 2.9, 3.0], study="others")
     studies, _ = judged(tmp_path)
-    sentences = findings.memorable_sentences(studies)
+    sentences = findings.strongest_verdict_sentences(studies)
     starts = [sentence.split(".")[0] for sentence in sentences]
     assert starts == [
         "Equal within 1: It gains", "Holds: It gains", "Does not hold: It gains in one game",

@@ -32,8 +32,8 @@ Actions = NDArray[np.int64]
 class Player(Protocol):
     """Player that chooses moves in a batch of games, each in a separate slot.
 
-    `advance` must report every move to the player, including opening moves, its own moves and the
-    opponent's moves. Slots are independent, and their games can be at different plies.
+    Callers must report every move with `advance`, including opening moves, the player's own moves
+    and the opponent's. Slots are independent, and their games can be at different plies.
     """
 
     name: str
@@ -183,8 +183,8 @@ ExternalAccess = Literal["nothing", "path", "program"]
 class AgentKind:
     """A kind of agent, registered under the first word of its specs.
 
-    `argument` is the part of a spec after the name and colon, or the whole spec if it is one that
-    `recognises` accepts.
+    `argument` is the part of a spec after the name and colon, or the whole spec if `recognises`
+    accepts it.
     """
 
     spec_form: str

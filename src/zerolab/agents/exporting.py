@@ -104,7 +104,7 @@ def _already_has(target: Path, content: bytes) -> bool:
 
 
 def _model(agent: SharedAgent) -> tuple[bytes, ModelAgreement]:
-    """Return an agent's network as an ONNX model, and the agreement of both."""
+    """Return an agent's network as an ONNX model, and how well the model agrees with it."""
     from zerolab.networks.network import set_weights
     from zerolab.networks.onnx_export import compare_onnx_model, encode_onnx_model
 

@@ -148,7 +148,7 @@ class SearchPlayer:
 
 
 def prepare_for_one_game(player: Player) -> Player:
-    """Return a player, prepared to play one game at a time, such as against a human."""
+    """Prepare a player for one game at a time, such as against a human, and return it."""
     if isinstance(player, SearchPlayer):
         player.use_virtual_loss()
     return player

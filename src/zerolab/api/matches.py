@@ -14,7 +14,7 @@ from zerolab.api.positions import (
     agents_of,
     checked_specs,
     game_of,
-    require_function,
+    require_callable,
     require_path,
 )
 from zerolab.core.config import validate
@@ -49,7 +49,7 @@ def play_match(
     agent determines it, as runs do. `progress` is called with the number of finished games. Raises
     UserError for invalid specs, an odd number of games, or openings longer than games.
     """
-    require_function("progress", progress)
+    require_callable("progress", progress)
     first, second = agents_of([a, b], game)
     settings = _settings([first, second], games, openings, seed)
     return play_match_of(
@@ -78,7 +78,7 @@ def play_tournament(
         raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')
     if folder is not None:
         require_path("folder", folder)
-    require_function("progress", progress)
+    require_callable("progress", progress)
     saved = Tournament.load(Path(folder)) if folder is not None else None
     names = [] if saved is None else list(saved.settings.players)
     parsed_game = game_of(saved.settings.game if game is None and saved is not None else game)

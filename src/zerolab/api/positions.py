@@ -45,7 +45,7 @@ def checked_whole_number(name: str, value: object, least: int) -> int:
     return number
 
 
-def require_function(name: str, value: object) -> None:
+def require_callable(name: str, value: object) -> None:
     """Raise UserError unless the value is callable."""
     require_type(name, value, Callable, "a function")
 

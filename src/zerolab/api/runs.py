@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.agents import exporting
-from zerolab.api.positions import Network, load_network, require_function, require_path
+from zerolab.api.positions import Network, load_network, require_callable, require_path
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.store.run_folder import RunFolder, is_run
@@ -89,7 +89,7 @@ def train(
     require_path("run", run)
     require_type("preset", preset, str, 'a name or a .toml file, such as "mini"')
     require_type("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
-    require_function("on_stage", on_stage)
+    require_callable("on_stage", on_stage)
     require_type("allow_programs", allow_programs, bool, "True or False")
     folder = Path(run)
     assignments = list(flatten(settings or {}))

@@ -62,7 +62,8 @@ VARIANTS: Mapping[str, StrengthVariant] = {
     "plain": _plain_and("the outcome as value target, none of the features below"),
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
     "root-value": _plain_and(
-        "plain, value targets half root value", "learn.value_target_search_weight=0.5"
+        "plain, root values with weight 0.5 in value targets",
+        "learn.value_target_search_weight=0.5",
     ),
     "proven": _plain_and("plain, proven values", "search.proven_values=true"),
     "average": _plain_and("plain, weights averaged", "learn.ema_decay=0.9995"),
@@ -112,8 +113,8 @@ class StrengthSettings(Settings):
     """Simulations per move in the test. [Clausen2021]: 343."""
 
     test_search: tuple[str, ...] = ("root=puct", "selection.c=0.5")
-    """Changes to the search settings of training for the test, as ``a.b=c``. A search for the best
-    move uses no noise and needs less exploration."""
+    """Changes for the test to the search settings used in training, as ``a.b=c``. A search for the
+    best move uses no noise and needs less exploration."""
 
     changes: tuple[str, ...] = ()
     """Changes to the preset in all variants, as ``a.b=c``."""

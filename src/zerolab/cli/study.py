@@ -308,7 +308,7 @@ def _report_from_ledgers(
     study: Study, files: Sequence[Path], output: Path | None, json: bool
 ) -> None:
     """Write the report on the results in one or more ledgers, and their sum."""
-    from zerolab.store.checks import guarded_read
+    from zerolab.store.checks import user_errors_on_read
     from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
     from zerolab.studies.results import read_results, with_only_look
 
@@ -320,7 +320,7 @@ def _report_from_ledgers(
     scales = [study.scale_of(file, each.header) for file, each in ledgers.items()]
     ledger = merge_ledgers(ledgers)
     design = study.design(scales[0], ledger.seeds)
-    with guarded_read(files[0]):
+    with user_errors_on_read(files[0]):
         results = read_results(design, ledger)
         document = study.document(results)
     _show_document(document, results, output, json)

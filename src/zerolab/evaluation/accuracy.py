@@ -73,8 +73,8 @@ def player_choices(
 ) -> MoveChoices:
     """Return an agent's choices; the moves to each position are played from the start of the game.
 
-    Random streams depend only on (seed, position number, ply). All cores are used. An agent that
-    searches has the values of its root. `progress` counts finished positions.
+    Random streams depend only on (seed, position number, ply). All cores are used. The position
+    values of an agent that searches are its root values. `progress` counts finished positions.
     """
     threads = useful_threads(available_cores(), len(positions), have_networks([agent]))
     part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))

@@ -76,7 +76,7 @@ class Diversity(NamedTuple):
 
 
 def parse_diversity(table: Mapping[str, Any]) -> Diversity:
-    """Return the diversity with the counts of `Diversity.as_dict`."""
+    """Return the diversity in a table written by `Diversity.as_dict`."""
     return Diversity(
         str(table["run"]), table["games"], table["positions"], table["distinct"],
         table["positions_by_ply"], table["distinct_by_ply"],

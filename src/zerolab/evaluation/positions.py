@@ -21,8 +21,8 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import ONGOING, Game, action_count
 from zerolab.store.checks import (
     damaged_file_error,
-    guarded_read,
     hex_digest,
+    user_errors_on_read,
 )
 from zerolab.store.parquet import read_table, write_table
 
@@ -108,7 +108,7 @@ def solve_states(
 def solve_first_best_actions(
     oracle: Oracle, states: NDArray[np.uint64], orders: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return int64[n], the best action of each ongoing state that comes first in its order.
+    """Return one best action of each ongoing state, int64[n]: the first in the state's order.
 
     `orders` is int64[n, actions]. The action is UNSOLVED if the oracle's budget is exhausted.
     """
@@ -248,7 +248,7 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
     file_game = parse_game(head["game"])
     if game is not None and game_name(file_game) != game_name(game):
         raise UserError(f"{quoted(path)} has positions of {head['game']}, not of {game_name(game)}")
-    with guarded_read(path):
+    with user_errors_on_read(path):
         positions = _restore(path, file_game, table)
     if content_digest(positions, head["about"]) != head["digest"]:
         raise damaged_file_error(path, "its content does not match its digest")

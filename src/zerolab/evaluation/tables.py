@@ -34,7 +34,7 @@ def json_value(value: Any) -> Any:
 
 
 def perfect_play_dict(report: PerfectPlayReport) -> dict[str, Any]:
-    """Return a report on games against perfect play for JSON."""
+    """Return a report on games against perfect play as a dictionary for JSON."""
     others = {
         name: json_value(field) for name, field in report._asdict().items() if name != "pair_result"
     }
@@ -99,8 +99,8 @@ def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     ):
         games = blundered.sample_count if blundered else 0
         console.print(
-            f"blundered {games_played}: {percent_text(blundered)} of {games} games not lost from"
-            " the start"
+            f"blundered {games_played}: {percent_text(blundered)} of {games} games that were not"
+            " lost from the start"
         )
     if report.blunders_by_ply:
         counts = ", ".join(f"{ply}: {count}" for ply, count in report.blunders_by_ply.items())

@@ -40,7 +40,7 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.store.arrays import load_arrays, save_arrays
-from zerolab.store.checks import guarded_read
+from zerolab.store.checks import user_errors_on_read
 from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameRecord, GameStore
 
@@ -280,7 +280,7 @@ def _save(path: Path, state: LeagueState) -> None:
 
 def _load(path: Path) -> LeagueState:
     arrays, metadata = load_arrays(path, _KIND)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         columns = {name: arrays[name] for name in _POPULATION}
         population = Population(**columns, active=list(arrays["active"]))
         return LeagueState(

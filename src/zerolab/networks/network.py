@@ -41,7 +41,7 @@ class LastLayer(nn.Module):
 class ConvHead(nn.Module):
     """A head that reads the planes of a residual trunk with a convolution.
 
-    `head` are the layers after the convolution; their input is [N, filters * cells]. [Silver2017,
+    `head` has the layers after the convolution; their input is [N, filters * cells]. [Silver2017,
     Methods] uses 1x1 convolutions.
     """
 
@@ -63,7 +63,7 @@ class ConvHead(nn.Module):
 
 
 class Network(nn.Module):
-    """A trunk and heads, callable to compute the predictions by head name.
+    """A trunk and heads; calling the network returns the predictions by head name.
 
     Its input is a float tensor [N, planes, rows, columns].
     """
@@ -126,7 +126,7 @@ class FullyConvHead(ConvHead):
     def forward(self, planes: Tensor) -> Tensor:
         """Apply the layers after the convolution in the precision of their weights.
 
-        These layers are so small that autocast's conversions would take longer.
+        These layers are so small that autocast's conversions would take longer than the layers.
         """
         reduced = self.reduced_planes(planes)
         precision = self.reduce.conv.weight.dtype

@@ -24,7 +24,7 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import hash_states
-from zerolab.store.checks import guarded_read
+from zerolab.store.checks import user_errors_on_read
 from zerolab.store.games import GameRecord, GameStore
 
 _RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2"}
@@ -147,7 +147,7 @@ def _read(path: Path) -> ImportedResults:
     check_file(path, _MAX_STORE_BYTES)
     # Closing the file releases this process's locks on the database (see store/checks.py). This is
     # safe because the only caller, `zerolab rate`, has no database open.
-    with guarded_read(path), open(path, "rb") as file:
+    with user_errors_on_read(path), open(path, "rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if is_store or path.name == STORE_NAME:
         # Networks in a renamed copy of games.sqlite are named after the file instead of the run.

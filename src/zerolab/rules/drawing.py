@@ -32,8 +32,8 @@ class Drawing(BaseModel):
     edges: tuple[Owner, Owner, Owner, Owner] | None = None
     """Owners of the top, right, bottom and left edge, in games that connect edges."""
     decided_by: Literal["line", "count", "other"] = "other"
-    """How a game is won: by a line or chain of pieces, which is marked, or by more pieces, whose
-    numbers are shown. With ``line``, the first two words of a state must be the pieces of the
+    """Criterion that decides a game: a line or chain of pieces, which is marked, or the number of
+    pieces, which is shown. With ``line``, the first two words of a state must be the pieces of the
     mover and of the opponent, as in docs/add-a-game.md."""
 
 

@@ -27,10 +27,10 @@ from zerolab.store.checks import (
     UNREADABLE,
     check_schema_version,
     damaged_file_error,
-    guarded_read,
     hex_digest,
     read_bytes,
     require_regular_file,
+    user_errors_on_read,
 )
 from zerolab.store.state import Environment
 
@@ -102,7 +102,7 @@ def read_digest(path: Path, kind: str) -> str:
 def _open_safetensors(path: Path) -> Iterator[Any]:
     """Open a file; raise UserError for any error in opening or reading it."""
     require_regular_file(path)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if length > _MAX_HEADER_BYTES:

@@ -50,7 +50,7 @@ def damaged_file_error(path: Path, reason: object) -> UserError:
 
 
 @contextmanager
-def guarded_read(path: Path) -> Iterator[None]:
+def user_errors_on_read(path: Path) -> Iterator[None]:
     """Raise UserError for any error in reading or decoding a file."""
     try:
         yield
@@ -69,7 +69,7 @@ def require_regular_file(path: Path, limit: int = 1 << 36) -> None:
 
     Reading from a named pipe or a device might never end.
     """
-    with guarded_read(path):
+    with user_errors_on_read(path):
         path.stat()
     check_file(path, limit)
 
@@ -81,7 +81,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 @contextmanager
-def guarded_write(path: Path) -> Iterator[None]:
+def user_errors_on_write(path: Path) -> Iterator[None]:
     """Raise UserError if the disk is full or the file or folder cannot be written."""
     try:
         yield

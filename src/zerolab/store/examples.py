@@ -32,8 +32,8 @@ from zerolab.rules.facts import ColumnForm, SearchFacts
 from zerolab.store.checks import (
     check_schema_version,
     damaged_file_error,
-    guarded_read,
     require_regular_file,
+    user_errors_on_read,
 )
 from zerolab.store.games import GameRecord, check_cell_types
 
@@ -135,7 +135,7 @@ class NpzArchive:
 def open_npz_archive(path: Path) -> Iterator[NpzArchive]:
     """Open an npz archive; raise UserError for any error in opening or reading it."""
     require_regular_file(path)
-    with guarded_read(path), open(path, "rb") as file:
+    with user_errors_on_read(path), open(path, "rb") as file:
         length = file.seek(0, os.SEEK_END)
         file.seek(-min(length, 98), os.SEEK_END)
         _check_directory(file.read())
@@ -276,7 +276,7 @@ def save_unfinished_games(path: Path, unfinished: UnfinishedGames, **metadata: A
 def load_unfinished_games(path: Path) -> tuple[UnfinishedGames, dict[str, Any]]:
     """Return the unfinished games and metadata of a file; raise UserError like `load_examples`."""
     moves, metadata = load_examples(path)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         games = tuple(_game(moves, *fields) for fields in metadata.pop(_GAMES))
         count = sum(len(game.actions) for game in games)
         if count != len(moves.games) or list(games) != sorted(games):

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_not_symlink, make_folder
 from zerolab.core.nested_tables import flatten
-from zerolab.store.checks import guarded_read, guarded_write
+from zerolab.store.checks import user_errors_on_read, user_errors_on_write
 from zerolab.store.state import read_settings_file, write_settings_file
 
 LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
@@ -38,7 +38,7 @@ class FolderKind(NamedTuple):
 
     def matches(self, path: Path) -> bool:
         """Return True for a folder of this kind; raise UserError if it cannot be read."""
-        with guarded_read(path):
+        with user_errors_on_read(path):
             return (path / self.settings_file).is_file()
 
     def require_own_or_empty(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class FolderKind(NamedTuple):
 
         Hidden files are ignored.
         """
-        with guarded_read(path):
+        with user_errors_on_read(path):
             has_content = any(not entry.name.startswith(".") for entry in path.iterdir())
         if has_content and not self.matches(path):
             raise UserError(
@@ -128,7 +128,7 @@ def lock_folder(folder: Path, max_wait: float = _LOCK_SECONDS) -> Iterator[None]
     """
     check_not_symlink(folder / _LOCK)
     lock = FileLock(folder / _LOCK, thread_local=False)  # any thread can release it
-    with guarded_write(folder):
+    with user_errors_on_write(folder):
         try:
             lock.acquire(timeout=max_wait, poll_interval=_LOCK_SECONDS / 10)
         except Timeout:

@@ -21,9 +21,9 @@ from zerolab.store.checks import (
     check_database_objects,
     check_schema_version,
     damaged_file_error,
-    guarded_read,
     hex_digest,
     open_database,
+    user_errors_on_read,
 )
 
 _ITERATION_MARK = "@"
@@ -168,7 +168,7 @@ class GameStore:
             if connection is None:
                 return []
             rows = connection.fetch_rows("SELECT iteration, stage FROM stages ORDER BY sequence")
-        with guarded_read(self.path):
+        with user_errors_on_read(self.path):
             check_cell_types(rows, (int, str))
         return rows
 
@@ -192,7 +192,7 @@ class GameStore:
             " WHERE iteration = ? AND stage = ? ORDER BY number",
             (iteration, stage),
         )
-        with guarded_read(self.path):
+        with user_errors_on_read(self.path):
             check_cell_types(rows, (int, str, str, str, int, str, int))
             games = [_game_of(row) for row in rows]
         if _digest(games) != (stored_digest[0] if stored_digest else _digest(())):
@@ -213,7 +213,7 @@ class GameStore:
             if connection is None:
                 return []
             rows = connection.fetch_rows(query, arguments)
-        with guarded_read(self.path):
+        with user_errors_on_read(self.path):
             check_cell_types(rows, column_types)
         return rows
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.store.checks import damaged_file_error, guarded_read
+from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.folder import matches_or_is_unreadable
 from zerolab.store.games import GameStore, source_run_folder
 from zerolab.store.run_folder import RunFolder, is_run
@@ -57,7 +57,7 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder: expected a run or a folder of runs")
-        with guarded_read(folder):
+        with user_errors_on_read(folder):
             if is_run(folder):
                 runs.append(folder)
             else:
@@ -72,7 +72,7 @@ def summarise_run(path: Path) -> RunSummary:
     try:
         run = RunFolder.open(path)
         metrics = run.metrics()
-        with guarded_read(path / "config.toml"):
+        with user_errors_on_read(path / "config.toml"):
             iterations = int(run.config.get("iterations", 0))
     except UserError as error:
         return RunSummary(str(path), "", "", 0, 0, "", f"damaged: {error}", 0.0)

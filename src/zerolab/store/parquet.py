@@ -15,8 +15,8 @@ from zerolab.core.files import atomic_replace, check_path
 from zerolab.store.checks import (
     check_schema_version,
     damaged_file_error,
-    guarded_read,
     read_bytes,
+    user_errors_on_read,
 )
 from zerolab.store.parquet_footer import declared_sizes
 
@@ -62,7 +62,7 @@ def read_table(
     if not path.is_file():
         raise UserError(f"{quoted(path)} is not a file: expected {kind} written by {written_by}")
     content = pa.py_buffer(read_bytes(path, max_bytes))
-    with guarded_read(path):
+    with user_errors_on_read(path):
         try:
             with pq.ParquetFile(content, page_checksum_verification=True) as file:
                 header = _checked_header(path, file, kind, schema_version, written_by)

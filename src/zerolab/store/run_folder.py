@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_not_symlink, make_folder, write_bytes
 from zerolab.store.arrays import OPTIMIZER, WEIGHTS, Arrays, load_arrays, read_digest, save_arrays
-from zerolab.store.checks import damaged_file_error, guarded_read, guarded_write
+from zerolab.store.checks import damaged_file_error, user_errors_on_read, user_errors_on_write
 from zerolab.store.examples import (
     Examples,
     UnfinishedGames,
@@ -127,7 +127,7 @@ class RunFolder:
         """
         path, previous = self.path / "metrics.jsonl", self._files
         lines = encode_metrics(metrics)
-        with guarded_write(path), open(path, "ab") as file:
+        with user_errors_on_write(path), open(path, "ab") as file:
             file.truncate(previous.metrics_bytes)  # removes the lines of a failed commit
             file.write(lines)
             file.flush()
@@ -174,7 +174,7 @@ class RunFolder:
     def save_source_copy(self, file_name: str, content: bytes) -> None:
         """Save a copy of a file from another run, such as the network whose features are learnt."""
         path = self.source_copy_path(file_name)
-        with guarded_read(path):
+        with user_errors_on_read(path):
             is_saved = path.is_file() and path.read_bytes() == content
         if not is_saved:
             write_bytes(path, content)
@@ -339,7 +339,7 @@ class RunFolder:
         self.metrics()
         self.games.rewind(self._files.game_stages)
         if metrics.exists():
-            with guarded_write(metrics):
+            with user_errors_on_write(metrics):
                 os.truncate(metrics, self._files.metrics_bytes)
         for path in [*self._uncommitted(), *self.path.rglob(LEFTOVERS)]:
             _remove(path)
@@ -366,10 +366,10 @@ def is_run(path: Path) -> bool:
 
     Raises UserError if the folder cannot be read.
     """
-    with guarded_read(path):
+    with user_errors_on_read(path):
         return RUN.matches(path) or (path / "state.json").is_file()
 
 
 def _remove(path: Path) -> None:
-    with guarded_write(path):
+    with user_errors_on_write(path):
         path.unlink()

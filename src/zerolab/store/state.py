@@ -24,9 +24,9 @@ from zerolab.core.nested_tables import parse_toml
 from zerolab.store.checks import (
     check_schema_version,
     damaged_file_error,
-    guarded_read,
     hex_digest,
     read_bytes,
+    user_errors_on_read,
 )
 from zerolab.store.games import SELF_PLAY
 
@@ -87,12 +87,12 @@ def write_state(path: Path, state: RunState) -> None:
 def read_state(path: Path) -> RunState:
     """Read state.json; raise UserError if it is missing, damaged, foreign or of another version."""
     content = read_bytes(path, _MAX_BYTES)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         fields = json.loads(content.decode())
     if not isinstance(fields, dict):
         raise damaged_file_error(path, "it does not contain a table")
     check_schema_version(path, fields.get("schema_version"), SCHEMA)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         is_intact = fields.pop("digest", None) == _state_digest(fields)
     if not is_intact:
         raise damaged_file_error(path, "its digest does not match")
@@ -125,7 +125,7 @@ def write_settings_file(
 def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
     """Read a settings file; raise UserError if it is missing, damaged, foreign or newer."""
     content = read_bytes(path, _MAX_BYTES)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         text = content.decode()
         head = _SETTINGS_HEAD.match(text)
         if head is None or head[1] != noun:
@@ -221,7 +221,7 @@ def read_environments(run: Path) -> list[Environment]:
     if not path.exists():
         return []
     content = read_bytes(path, _MAX_BYTES)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         table: Any = json.loads(content.decode())
         schema, environments = table["schema_version"], list(table["environments"])
     check_schema_version(path, schema, ENVIRONMENT_SCHEMA)

@@ -82,7 +82,7 @@ def judge_claims(
         is_open = not opener or any(
             verdict.is_decided for claim, verdict in verdicts.items() if claim.key == opener
         )
-        note = look.untested_note or ("" if is_open else "its primary claim is not decided")
+        note = look.untested_note or ("" if is_open else "its primary claim is undecided")
         verdicts |= _judge_family(family, look, kept, note)
     return [verdicts[claim] for claim in statistics]
 

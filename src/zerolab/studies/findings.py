@@ -14,7 +14,7 @@ from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph
 from zerolab.report.interval import Cell, Link, cell_text
 from zerolab.report.table import Column, Table
-from zerolab.store.checks import guarded_read
+from zerolab.store.checks import user_errors_on_read
 from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger
 from zerolab.studies.results import Results, provenance, read_results
 from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
@@ -100,7 +100,7 @@ def judge_studies(
         study = registered_studies()[ledger.header.study]
         scale = study.scale_of(path, ledger.header)
         try:
-            with guarded_read(path):
+            with user_errors_on_read(path):
                 results = read_results(study.design(scale, ledger.seeds), ledger)
                 verdicts = {each.claim: each for each in study.verdicts(results)}
         except UserError as error:
@@ -124,14 +124,14 @@ def _claims(study: Study) -> list[Claim]:
 def findings_document(
     studies: Sequence[JudgedStudy], link: FigureLink, refused: Sequence[str] = ()
 ) -> Document:
-    """Return a page with one row per published finding, below the findings to remember.
+    """Return a page with a sentence for each of the strongest verdicts and one row per finding.
 
     `refused` has a message for each ledger that was left out.
     """
     blocks: list[Block] = [Paragraph(_summary(studies))]
     blocks += [Paragraph(f"Left out: {message}") for message in refused]
     blocks.append(Heading("The strongest verdicts"))
-    blocks += [Paragraph(sentence) for sentence in memorable_sentences(studies)]
+    blocks += [Paragraph(sentence) for sentence in strongest_verdict_sentences(studies)]
     for each in studies:
         blocks += [
             Heading(each.study.name),
@@ -141,13 +141,13 @@ def findings_document(
     judged = [scale for each in studies for scale in each.scales.values()]
     return Document(
         "What survives of the published findings",
-        "Findings are stated as their authors did, in our words, with the statistic that tests"
-        " them. A verdict is about runs of the size named by its scale, which is smaller than"
-        " published except at the scale paper. Primary findings are tested first, the others of"
-        " a study only if the primary one that they depend on is decided. p-values are corrected"
-        " for the number of findings tested together, so an interval can lie beyond the threshold"
-        " of a finding that is undecided. The smallest of several differences is biased downwards"
-        " and the largest upwards; their tests are not.",
+        "Each finding restates a claim of its authors in our words, with the statistic that tests"
+        " it. A verdict applies to runs of the size named by its scale; except at scale paper, they"
+        " are smaller than the published runs. Primary findings are tested first. Any other finding"
+        " of a study is tested only once the primary finding on which it depends is decided."
+        " p-values are corrected for the number of findings tested together, so the interval of an"
+        " undecided finding can lie beyond its threshold. The smallest of several differences is"
+        " biased downwards and the largest upwards; their tests are not.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -178,12 +178,12 @@ def _summary(studies: Iterable[JudgedStudy]) -> str:
     ours = len(words) - len(published)
     return (
         f"{len(published)} published findings, of which {counts.total()} are primary. Verdicts on"
-        f" the primary ones: {parts}. Further rows with the source zerolab, {ours} in all, are"
-        " questions of our own."
+        f" the primary ones: {parts}. Questions of our own in the tables, with the source zerolab:"
+        f" {ours}."
     )
 
 
-def memorable_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
+def strongest_verdict_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
     """Return a sentence for each of the ten strongest verdicts.
 
     Only published findings count. The studies take turns. Within a study, primary claims come
@@ -243,7 +243,7 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[
     for each in judged.scales.values():
         verdict = each.verdicts[claim]
         target = link(each.ledger_path, claim.figure) or link(each.ledger_path, "")
-        title = f"{verdict.title}: {verdict.note}" if verdict.note else verdict.title
+        title = f"{verdict.title} ({verdict.note})" if verdict.note else verdict.title
         cells += [Link(title, target), verdict.estimate, verdict.power, each.seed_count]
     return cells or ["not measured yet"]
 

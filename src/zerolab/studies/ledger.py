@@ -19,7 +19,7 @@ import pyarrow as pa
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
-from zerolab.store.checks import damaged_file_error, guarded_read
+from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.parquet import read_table, write_table
 from zerolab.store.state import Environment
 from zerolab.studies.looks import TakenLook, check_looks
@@ -83,7 +83,7 @@ class LedgerRow:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What the row describes; unique within a ledger."""
+        """Kind, part and label of the row, unique within a ledger."""
         return self.kind, self.part, self.label
 
 
@@ -134,7 +134,7 @@ def read_ledger(path: Path) -> Ledger:
         path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study", rows_at_once=1,
         max_bytes=_MOST_BYTES,
     )  # fmt: skip
-    with guarded_read(path):
+    with user_errors_on_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
         seeds = check_seeds(header["seeds"])
         looks = check_looks(header["looks"], seeds)

@@ -1,4 +1,4 @@
-"""Base class of studies, scales and caveats at the top of reports.
+"""The base class of studies, their scales, and the caveats at the top of their reports.
 
 A study plans its runs and tournaments (`Study.design`) and turns the results into a report
 (`Study.document`). This package does everything else: it schedules tasks on processes or machines,
@@ -45,7 +45,7 @@ class Study(ABC):
     """Name on the command line."""
 
     measurement_version: ClassVar[int] = 0
-    """Version of `measure`, which changes with its results; 0 without measurements."""
+    """Version of `measure`, to be increased when its results change; 0 without measurements."""
 
     @property
     def headline(self) -> str:
@@ -60,7 +60,7 @@ class Study(ABC):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         """Return the planned runs and tournaments for some seeds.
 
-        Work for different seeds is independent, so that results of several machines add up.
+        Work for different seeds is independent, so results of several machines can be combined.
         """
 
     def planned_seeds(self, scale: Scale) -> list[int]:
@@ -68,9 +68,9 @@ class Study(ABC):
         return list(range(FIRST_SEED, FIRST_SEED + self.seed_count(scale)))
 
     def planned_count(self, scale: Scale, seeds: Sequence[int]) -> int:
-        """Return the number of seeds at the last look at a study with the given seeds.
+        """Return the number of seeds that the last look at a study with the given seeds needs.
 
-        Some of the study's own seeds are only a part, for which the others are still missing.
+        If some of the seeds are planned ones, the look waits for all planned seeds.
         """
         own = set(self.planned_seeds(scale))
         return len(own | set(seeds)) if own & set(seeds) else len(seeds)
@@ -80,9 +80,9 @@ class Study(ABC):
         return self.design(scale, self.planned_seeds(scale))
 
     def design_digest(self, scale: Scale) -> str:
-        """Return a digest of the design for a single seed, so that it does not depend on seeds.
+        """Return a digest of the design that does not depend on the number of seeds.
 
-        It includes the version of the measurements.
+        It is that of the design for a single seed, with the version of the measurements.
         """
         digest = self.design(scale, [FIRST_SEED]).digest
         return f"{digest}-{self.measurement_version}" if self.measurement_version else digest
@@ -168,7 +168,7 @@ def scale_caveats(scale: str, seeds: int, subject: str, *, symmetries: bool = Tr
     if scale == "smoke":
         return (
             "Scale smoke: a few games of nearly untrained networks, which only show that the study"
-            f" works. The numbers below are chance and allow no conclusion about {subject}."
+            f" works. The numbers below are due to chance and allow no conclusion about {subject}."
         )
     one_symmetry = _ONE_SYMMETRY if symmetries and scale != "paper" else ""
     if seeds > 1:

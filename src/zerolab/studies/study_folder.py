@@ -23,7 +23,7 @@ from typing import Any
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
-from zerolab.store.checks import check_schema_version, guarded_read, read_bytes
+from zerolab.store.checks import check_schema_version, read_bytes, user_errors_on_read
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
@@ -85,7 +85,7 @@ class StudyFolder:
                 f"{quoted(self.path)} was begun by a version of zerolab with another design of"
                 " this study: choose another --folder, or remove it (its runs are stored elsewhere)"
             )
-        with guarded_read(self.path / STUDY.settings_file):
+        with user_errors_on_read(self.path / STUDY.settings_file):
             check_seeds(saved_seeds)
         if saved_seeds != list(seeds):
             raise UserError(
@@ -95,7 +95,7 @@ class StudyFolder:
 
     def saved_seeds(self) -> list[int]:
         """Return the seeds of a study that has begun; empty if there is none or it is damaged."""
-        with suppress(UserError), guarded_read(self.path / STUDY.settings_file):
+        with suppress(UserError), user_errors_on_read(self.path / STUDY.settings_file):
             if self.has_begun:
                 return check_seeds(STUDY.read_settings(self.path).get("seeds"))
         return []
@@ -184,7 +184,7 @@ class StudyFolder:
         if not path.exists():
             return None
         content = read_bytes(path, _LARGEST)
-        with guarded_read(path):
+        with user_errors_on_read(path):
             table = json.loads(content)
             check_schema_version(path, table["schema_version"], SCHEMA)
             return dict(table["result"])
@@ -218,7 +218,7 @@ class StudyFolder:
         if not self._looks_path.exists():
             return []
         content = read_bytes(self._looks_path, _LARGEST)
-        with guarded_read(self._looks_path):
+        with user_errors_on_read(self._looks_path):
             table = json.loads(content)
             check_schema_version(self._looks_path, table["schema_version"], SCHEMA)
             return check_looks(table["looks"], seeds)
@@ -241,7 +241,7 @@ class StudyFolder:
         """Return the stored failures; a damaged file counts as no failures."""
         try:
             content = read_bytes(self._failures_path, _LARGEST)
-            with guarded_read(self._failures_path):
+            with user_errors_on_read(self._failures_path):
                 table = dict(json.loads(content))
                 return {str(task): [str(line) for line in lines] for task, lines in table.items()}
         except UserError:

@@ -65,8 +65,8 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def record_environment(run: RunFolder, learner: Learner) -> str:
     """Record the current environment in a run, unless it equals the latest recorded one.
 
-    Equal environments give equal results. Another environment can change the last bits of numbers,
-    and with them all later results. The returned message lists the changes; it is empty if there
+    Equal environments give equal results. A different one can change the last bits of numbers, and
+    thereby all later results. The returned message lists the changes; it is empty if there
     are none. Raises UserError if the file is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
@@ -160,7 +160,7 @@ class TrainingContext:
         self._add_to_window(examples, features)
 
     def restore_examples(self, iteration: int) -> None:
-        """Add the stored examples of the next iteration to the window."""
+        """Add the stored examples of an iteration to the window; call it in order of iterations."""
         features = self.run.load_features(iteration) if self.inputs.feature_source else None
         self._add_to_window(self.run.load_examples(iteration), features)
 

@@ -47,7 +47,7 @@ GATES: Registry[type[Gate]] = Registry("gate")
 
 
 class WinRateGate(Gate):
-    """Acceptance of a candidate if wins / (wins + losses) >= u.
+    """Gate that accepts a candidate if wins / (wins + losses) >= u.
 
     Draws are ignored. Without any decisive game the candidate is rejected, as in [AZG]. The Leiden
     papers write "more than u", but the framework that they ran, [AZG], accepts at exactly u.
@@ -65,7 +65,7 @@ class WinRateGate(Gate):
 
 
 class StrictWinRateGate(WinRateGate):
-    """Acceptance of a candidate if wins / (wins + losses) > u, as in [Hongcharoen2018].
+    """Gate that accepts a candidate if wins / (wins + losses) > u, as in [Hongcharoen2018].
 
     Only a candidate at exactly u is treated differently by `win_rate`.
     """
@@ -82,7 +82,7 @@ class StrictWinRateGate(WinRateGate):
 
 
 class LosGate(Gate):
-    """Acceptance of a candidate with sufficient likelihood of superiority.
+    """Gate that accepts a candidate if its likelihood of superiority is high enough.
 
     The likelihood is computed with the [BayesElo] model. Games start from paired random openings,
     and repeated games count once. Otherwise a few games repeated many times would look like strong
@@ -103,7 +103,7 @@ class LosGate(Gate):
 
 
 class AlwaysGate(Gate):
-    """Acceptance of every candidate, as in [Silver2018] and the factorial part of [Wang2020a].
+    """Gate that accepts every candidate, as in [Silver2018] and the factorial part of [Wang2020a].
 
     Games, if any, only measure the training Elo.
     """
@@ -212,7 +212,7 @@ class AdaptiveRamp(Ramp):
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Games per match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """Smallest likelihood that plain search is stronger with which the warm start ends."""
+    """Smallest likelihood of plain search being stronger that ends the warm start."""
     openings: int = Field(default=2, ge=1, le=1000)
     """Random plies at the start of each game. Each opening is played twice, with colours
     swapped."""
@@ -274,7 +274,7 @@ class NeverStop(StopRule):
 
 
 class NoGainStop(StopRule):
-    """End of a run once accuracy on solved positions no longer improves, as in [Clausen2021]."""
+    """Rule that ends a run once its accuracy on solved positions stops rising [Clausen2021]."""
 
     name: Literal["no_gain"] = "no_gain"
 
@@ -284,7 +284,7 @@ class NoGainStop(StopRule):
     accuracy: Literal["search_strong", "search_weak", "network_strong", "network_weak"] = (
         "search_strong"
     )
-    """The accuracy that must improve, by its name in metrics.jsonl. [Clausen2021]: search_strong,
+    """Accuracy that must improve, named as in metrics.jsonl. [Clausen2021]: search_strong,
     on its hard test set."""
 
     @property
@@ -300,7 +300,7 @@ class NoGainStop(StopRule):
 
 
 class EvaluationLimitStop(StopRule):
-    """End of a run after a number of network evaluations in self-play.
+    """Rule that ends a run after a number of network evaluations in self-play.
 
     With this rule, runs with different searches or numbers of games can be compared at equal cost.
     For the same purpose, [Clausen2021] limits every trial of its hyperparameter search to two

@@ -90,7 +90,7 @@ def _most_probable(values: NDArray[np.float32], draws: NDArray[np.float32]) -> N
 
 
 class SupervisedStage(Stage):
-    """Acceptance of every candidate, and measurement on the validation positions."""
+    """Stage that accepts every candidate and measures it on the validation positions."""
 
     name = "supervised"
 
@@ -195,7 +195,7 @@ class Baseline(NamedTuple):
 
     agent: Agent
     requested_spec: str | None = None
-    """The spec in the settings, if it names another iteration than that of the agent."""
+    """The spec in the settings, if it names a different iteration from that of the agent."""
 
 
 def resolve_baselines(context: TrainingContext) -> list[Baseline]:

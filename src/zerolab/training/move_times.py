@@ -36,7 +36,12 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import MAX_PLIES
 from zerolab.search.evaluator import has_network
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.checks import check_schema_version, damaged_file_error, guarded_read, read_bytes
+from zerolab.store.checks import (
+    check_schema_version,
+    damaged_file_error,
+    read_bytes,
+    user_errors_on_read,
+)
 from zerolab.store.games import SELF_PLAY
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
@@ -173,7 +178,7 @@ def read_cost_reference(path: Path) -> CostReference:
             f"{quoted(path)} does not exist: expected a file written by zerolab cost --measure"
         )
     content = read_bytes(path, _MAX_BYTES)
-    with guarded_read(path):
+    with user_errors_on_read(path):
         table: Any = json.loads(content.decode())
     if not isinstance(table, dict):
         raise damaged_file_error(path, "it is not a table")

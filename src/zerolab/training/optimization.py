@@ -185,7 +185,7 @@ class RateSchedule(VariantSettings):
 
     @property
     def last_iteration(self) -> int | None:
-        """Last iteration in which the schedule changes, which a run must reach; None if none."""
+        """Last iteration that the schedule refers to, which a run must reach; None if none."""
         return None
 
     @property
@@ -324,7 +324,7 @@ RATE_SCHEDULES.add("cycle", CycleSchedule)
 
 
 class StepsSchedule(RateSchedule):
-    """Stepwise decay: multiplication of the learning rate by a factor in certain iterations.
+    """Stepwise decay: the learning rate is multiplied by a factor in certain iterations.
 
     With learn.learning_rate = 0.2, the defaults are those of the baseline of [Clausen2021]: 0.2,
     then 0.02 from iteration 7 and 0.002 from iteration 14.

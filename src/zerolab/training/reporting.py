@@ -1,4 +1,4 @@
-"""Reading of records, reporters of progress, and TensorBoard events."""
+"""Records read from runs, reporters of progress, and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from zerolab.core.config import settings_error
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import atomic_replace, make_folder
-from zerolab.store.checks import guarded_write, require_regular_file
+from zerolab.store.checks import require_regular_file, user_errors_on_write
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.records import GateRecord, Record, SupervisedRecord
 
@@ -25,7 +25,7 @@ def read_records(run: RunFolder) -> list[Record]:
 def parse_records(lines: Iterable[Mapping[str, Any]], source: str = "") -> list[Record]:
     """Return records from lines of metrics.jsonl; raise UserError if they are damaged.
 
-    `source` names the origin of the lines in errors.
+    `source` names the origin of the lines in error messages.
     """
     return [_record(line, source) for line in lines]
 
@@ -54,7 +54,7 @@ def _record(line: Mapping[str, Any], source: str) -> Record:
 
 
 class Reporter(Protocol):
-    """Display of a run's progress, called by the trainer in its thread."""
+    """Display of a run's progress; the trainer calls it from its own thread."""
 
     def message(self, text: str) -> None:
         """Show a line that does not belong to a stage."""
@@ -117,7 +117,7 @@ class TensorBoardFile:
             require_regular_file(path)
             existing = path.read_bytes()
         if path.exists() and content.startswith(existing):
-            with guarded_write(path), open(path, "ab") as file:
+            with user_errors_on_write(path), open(path, "ab") as file:
                 file.write(content[len(existing) :])
         else:
             with atomic_replace(path) as temporary:

@@ -242,7 +242,7 @@ def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
 
 
 def _optional_fields(settings: LearnSettings, result: LearningResult) -> dict[str, Any]:
-    """Return the fields of the record that some settings make redundant."""
+    """Return the optional fields of the record, without those that the settings make redundant."""
     fields: dict[str, Any] = {"gradient_norm": result.gradient_norm}
     if len(result.epoch_losses) > 1:
         fields["epoch_losses"] = result.epoch_losses
@@ -253,7 +253,7 @@ def _optional_fields(settings: LearnSettings, result: LearningResult) -> dict[st
 
 
 class GateStage(Stage):
-    """Acceptance or rejection of the iteration's candidate by a gate (`training.criteria`)."""
+    """Stage in which a gate accepts or rejects the candidate (`training.criteria`)."""
 
     name = "gate"
 

@@ -67,9 +67,10 @@ class FinalEvaluationSettings(Settings):
 
     baselines: tuple[str, ...] = (*BASELINES, "@0")
     """The specs of the opponents. ``@0`` is the untrained network 0 of this run, ``@12`` the best
-    network after iteration 12. Plain MCTS breaks ties at random; a preference for low actions would
-    make it overlook moves and flatter the network. A program, such as ``gtp:"COMMAND"``, that is
-    named in a file but not on the command line runs only with ``--allow-programs``."""
+    network after iteration 12. Plain MCTS breaks ties at random; a preference for low-numbered
+    actions would make it overlook moves and flatter the network. A program, such as
+    ``gtp:"COMMAND"``, that is named in a file but not on the command line runs only with
+    ``--allow-programs``."""
 
     @field_validator("games")
     @classmethod
@@ -91,7 +92,7 @@ class TrainSettings(Settings):
 
     iterations: int = Field(default=100, ge=1)
     """I: number of iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and
-    [Wang2020a]: 100, on 5x5 boards 200; [Hongcharoen2018]: 50."""
+    [Wang2020a]: 100, and 200 on 5x5 boards; [Hongcharoen2018]: 50."""
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """Self-play."""
@@ -128,7 +129,7 @@ class TrainSettings(Settings):
     published_bugs: tuple[BugName, ...] = ()
     """Bugs of published code to reproduce, only for studies of published results. `mirrored_policy`
     [WangCode] trains mirrored boards with the policy of the original board. `absolute_winner` [AZG,
-    2019] takes the colour of the winner for a result relative to the side to move.
+    2019] mistakes the winner's colour for a result relative to the side to move.
     `fresh_optimizer` [AZG with PyTorch] creates a new Adam optimiser in every iteration, with a
     learning rate of 0.001 instead of `learn.learning_rate`. `losses_as_draws` [ClausenCode] labels
     solved positions as draws if the first player is to move and loses. [Wang2019]: mirrored_policy,

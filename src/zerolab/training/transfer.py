@@ -57,8 +57,8 @@ def transfer_weights(
 ) -> TransferredWeights:
     """Return the initial weights of the network `target`, taken from `source`.
 
-    Source heads whose settings depend on their run are dropped, unless the target has them too. If
-    layers do not fit, raises UserError with both shapes of the first of these layers.
+    Source heads whose settings depend on their run are dropped, unless the target has them too.
+    Raises UserError, with both shapes of the first such layer, if layers do not fit.
     """
     transferred = _METHODS[method](_without_run_heads(source, target), target)
     layers = (name.rpartition(".")[0] for name in source.weights if name not in target.weights)
@@ -149,7 +149,7 @@ def _all_planes(game: Game) -> list[str]:
 
 
 def _mismatched_actions(source: TransferSide, target: TransferSide) -> list[str]:
-    """Return the output layers of heads for actions with another layout on the board."""
+    """Return the names of output weights for actions whose layouts differ between the games."""
     source_layout, layout = action_layout(source.game), action_layout(target.game)
     prefixes = []
     for head in target.network.heads:
@@ -207,7 +207,7 @@ def _mismatch_reason(layer: str, source: TransferSide, target: TransferSide) -> 
             f"{games} have different actions; expected start.transfer = "
             '"trunk", or "channels", which matches actions by their layout'
         )
-    return 'expected equal games, or network = "fully_convolutional" for both networks'
+    return 'expected the same game, or network = "fully_convolutional" for both networks'
 
 
 def _shape_settings(network: NetworkSettings, layer: str) -> dict[str, Any]:

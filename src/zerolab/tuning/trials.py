@@ -30,7 +30,12 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_file, make_folder
-from zerolab.store.checks import check_schema_version, guarded_read, guarded_write, hex_digest
+from zerolab.store.checks import (
+    check_schema_version,
+    hex_digest,
+    user_errors_on_read,
+    user_errors_on_write,
+)
 from zerolab.store.folder import FolderKind, lock_folder
 from zerolab.tuning.plan import TuningPlan
 from zerolab.tuning.space import TrialValues
@@ -52,7 +57,7 @@ class TrialJournal(BaseJournalBackend):
         """Return the entries from `log_number_from` on; raise UserError for a damaged line."""
         if self._path.exists():
             check_file(self._path, _MAX_BYTES)
-            with guarded_read(self._path), open(self._path, "rb") as file:
+            with user_errors_on_read(self._path), open(self._path, "rb") as file:
                 file.seek(self._bytes)
                 content = file.read()
             complete = content[: content.rfind(b"\n") + 1]  # another process may be writing
@@ -64,7 +69,7 @@ class TrialJournal(BaseJournalBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Append entries durably; raise UserError if the disk is full or read-only."""
         lines = "".join(_line(entry) for entry in logs)
-        with guarded_write(self._path), self._lock, open(self._path, "ab") as file:
+        with user_errors_on_write(self._path), self._lock, open(self._path, "ab") as file:
             file.truncate(_complete_bytes(self._path))
             file.write(lines.encode())
             file.flush()
@@ -230,7 +235,7 @@ class TrialStore:
         """Acquire and return the lock of a trial, or return None if another process holds it."""
         make_folder(self.folder / "runs")
         lock = FileLock(self.folder / "runs" / f".{number:04}.lock")
-        with guarded_write(self.folder):
+        with user_errors_on_write(self.folder):
             try:
                 lock.acquire(timeout=0)
             except Timeout:

@@ -67,7 +67,10 @@ _MAX_PLAYOUTS = 1_000_000
 
 
 class PlayoutSearchKind(AgentKind):
-    """Search with N random playouts per move; `settings` is a function of N."""
+    """Tree search with N random playouts per move, without a network.
+
+    `settings` returns the search settings for N.
+    """
 
     def __init__(self, name: str, settings: Callable[[int], SearchSettings]) -> None:
         self.spec_form = f"{name}:N"

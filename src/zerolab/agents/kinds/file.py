@@ -90,7 +90,7 @@ def encode_agent_of_run(run: RunFolder, iteration: int) -> bytes:
 
 
 def parse_agent_file(content: bytes, source: str = _UPLOAD) -> SharedAgent:
-    """Return the agent in the content of an agent file, called `source` in error messages.
+    """Return the agent in the content of an agent file; error messages call the file `source`.
 
     Raises UserError, with one line per error, if `store.arrays.decode_agent` fails, if the game,
     network or search is unknown, or if the weights do not fit the network or are not finite.

@@ -45,15 +45,18 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
 MIRROR_CLAIM = _interaction(
     MIRROR,
     "value",
-    "Unmirrored policies favour learning the value alone.",
+    "The bug of unmirrored policies favours learning the value alone.",
     "zerolab, on [WangCode]",
 )
 WINNER_CLAIM = _interaction(
-    WINNER, "policy", "Absolute winners favour learning the policy alone.", "zerolab, on [AZG]"
+    WINNER,
+    "policy",
+    "The bug of absolute winners favours learning the policy alone.",
+    "zerolab, on [AZG]",
 )
 EASY_CLAIM = Claim(
     "absolute-winner-loss",
-    "Absolute winners make the value loss less than half as large.",
+    "The bug of absolute winners makes the value loss less than half as large.",
     "zerolab, on [Wang2020a]",
     "value loss in the last epoch of runs that minimise the sum: with the bug divided by without",
     0.5,

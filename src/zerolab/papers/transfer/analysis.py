@@ -14,20 +14,20 @@ from zerolab.papers.transfer.measures import (
     CurveMeasure,
     accuracy_gains,
     board_title,
+    curve_mean,
     early_mean,
     elo_gains,
     halfway_accuracy,
     iterations_saved,
     iterations_to_reach,
     late_mean,
-    network_rating,
-    overall_mean,
-    planned_pairs,
+    planned_board_pairs,
     playing_iterations,
-    policy_accuracies,
+    policy_accuracy_curve,
     runs_by_seed,
-    search_accuracies,
+    search_accuracy_curve,
     seconds_until,
+    tournament_rating,
 )
 from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, TRANSFERRED
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
@@ -43,15 +43,15 @@ from zerolab.studies.study import scale_caveats
 
 _MEASURES: Mapping[str, CurveMeasure] = {
     "first quarter": early_mean,
-    "all": overall_mean,
+    "all": curve_mean,
     "last quarter": late_mean,
 }
 
 
 def learning_blocks(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on learning curves."""
-    board_pairs = planned_pairs(results.design)
-    panels = _panels(results, board_pairs, policy_accuracies)
+    board_pairs = planned_board_pairs(results.design)
+    panels = _panels(results, board_pairs, policy_accuracy_curve)
     if not panels:
         return
     yield Heading("Learning curves")
@@ -73,7 +73,7 @@ def learning_blocks(results: Results) -> Iterator[Block]:
     )  # fmt: skip
     yield Picture(
         "accuracy-of-search",
-        draw_curves(_panels(results, board_pairs, search_accuracies),
+        draw_curves(_panels(results, board_pairs, search_accuracy_curve),
                     "Search accuracy by transfer method", "iteration",
                     "strong accuracy", columns=3),
         "Accuracy of search with the training settings. Even with an untrained network, search"
@@ -115,7 +115,7 @@ def _accuracy_curves(
 def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
     for name, measure, title in (
         ("gain-early", early_mean, "Accuracy gained by a fine-tuned trunk in the first quarter"),
-        ("gain", overall_mean, "Area between the learning curves, fine-tuned and from scratch"),
+        ("gain", curve_mean, "Area between the learning curves, fine-tuned and from scratch"),
     ):
         lines = {
             pair.title: _row(by_seed)
@@ -200,7 +200,7 @@ def _time_cells(runs: Sequence[TrainedRun], accuracy: float) -> list[Cell]:
     reached = [
         (run, iterations)
         for run in runs
-        if (iterations := iterations_to_reach(policy_accuracies(run), accuracy)) is not None
+        if (iterations := iterations_to_reach(policy_accuracy_curve(run), accuracy)) is not None
     ]
     count = f"{len(reached)} of {len(runs)}"
     if not reached:
@@ -216,7 +216,7 @@ def _time_cells(runs: Sequence[TrainedRun], accuracy: float) -> list[Cell]:
 def strength_blocks(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on playing strength."""
     board_pairs = [
-        pair for pair in planned_pairs(results.design) if pair.target in results.tournaments
+        pair for pair in planned_board_pairs(results.design) if pair.target in results.tournaments
     ]
     panels = {pair.title: _elo_curves(results, pair) for pair in board_pairs}
     panels = {title: curves for title, curves in panels.items() if curves}
@@ -250,7 +250,7 @@ def _elo_curves(results: Results, pair: BoardPair) -> dict[str, Curve]:
             ratings = [
                 rated
                 for run in runs
-                if (rated := network_rating(results, run, iteration)) is not None
+                if (rated := tournament_rating(results, run, iteration)) is not None
             ]
             if ratings and len(ratings) == len(runs):
                 points.append(iteration)

@@ -17,12 +17,12 @@ from zerolab.papers.transfer.measures import (
     BoardPair,
     BySeed,
     accuracy_gains,
+    curve_mean,
     elo_gains,
     iterations_saved,
-    mean_over_pairs,
+    mean_over_board_pairs,
     near_and_far_pairs,
-    overall_mean,
-    planned_pairs,
+    planned_board_pairs,
     playing_iterations,
 )
 from zerolab.papers.transfer.similarity import TrunkSimilarity, compare_trunks
@@ -42,8 +42,8 @@ _ACCURACY = "strong accuracy of the policy on solved positions"
 
 BETTER = Claim(
     "helps-training",
-    "Transfer is hoped to improve performance: with a trunk from another game, trained further,"
-    " networks are better after the same number of iterations.",
+    "Transfer should improve performance: networks that start from the trunk of another game are"
+    " better after the same number of iterations.",
     "[Hongcharoen2018, sections 1.1 and 1.3]",
     f"{_ACCURACY}, mean over all iterations, fine-tuned minus from scratch, {_GAMES}",
     0.0,
@@ -53,8 +53,8 @@ BETTER = Claim(
 )
 SAVES = Claim(
     "saves-iterations",
-    "Training is hoped to be faster from the network of another game: with its trunk, trained"
-    " further, fewer iterations reach the halfway accuracy of training from scratch.",
+    "Training should be faster from the network of another game: starting from its trunk, fewer"
+    " iterations reach the halfway accuracy of training from scratch.",
     "[Hongcharoen2018, abstract]",
     f"iterations to reach the mean {_ACCURACY} of runs from scratch after half of their iterations,"
     f" or all iterations of runs that never reach it, from scratch minus fine-tuned, {_GAMES}",
@@ -65,8 +65,8 @@ SAVES = Claim(
 )
 STRONGER = Claim(
     "stronger-at-the-end",
-    "Transfer is hoped to improve performance: a trained network with a trunk from another game is"
-    " stronger.",
+    "Transfer should improve performance: a trained network that started from the trunk of another"
+    " game is stronger.",
     "[Hongcharoen2018, section 1.1]",
     f"tournament Elo of the final networks, fine-tuned minus from scratch, {_GAMES}",
     0.0,
@@ -164,7 +164,7 @@ CLAIMS = (BETTER, SAVES, NEAR, LAYERS, *_ELO_CLAIMS)
 def transfer_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     trunks = compare_trunks(results)
-    board_pairs = planned_pairs(results.design)
+    board_pairs = planned_board_pairs(results.design)
     return {claim: _statistic(results, board_pairs, trunks, claim) for claim in CLAIMS}
 
 
@@ -176,13 +176,13 @@ def _statistic(
     if missing := missing or _unfinished_runs(results):
         return missing
     if claim is NEAR:
-        return mean_over_pairs(_near_minus_far(results, board_pairs))
+        return mean_over_board_pairs(_near_minus_far(results, board_pairs))
     if claim is LAYERS:
-        return mean_over_pairs([trunks.excess_of_first_layer(pair) for pair in board_pairs])
+        return mean_over_board_pairs([trunks.excess_of_first_layer(pair) for pair in board_pairs])
     claimed_pairs = [pair for pair in board_pairs if _is_claimed(claim, pair)]
     if not claimed_pairs:
         return MissingEstimate("the selected boards have no such pairs")
-    return mean_over_pairs([_BY_PAIR[claim](results, pair) for pair in claimed_pairs])
+    return mean_over_board_pairs([_BY_PAIR[claim](results, pair) for pair in claimed_pairs])
 
 
 def _is_claimed(claim: Claim, pair: BoardPair) -> bool:
@@ -204,7 +204,7 @@ def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[
     differences: list[BySeed] = []
     for kinds in near_and_far_pairs(board_pairs).values():
         near, far = (
-            [accuracy_gains(results, pair, FINE_TUNED, overall_mean) for pair in kind]
+            [accuracy_gains(results, pair, FINE_TUNED, curve_mean) for pair in kind]
             for kind in kinds
         )
         seeds = set.intersection(*(set(by_seed) for by_seed in (*near, *far)))
@@ -226,7 +226,7 @@ def _last_elo(way: str, baseline: str) -> Callable[[Results, BoardPair], BySeed]
 
 
 _BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], BySeed]] = {
-    BETTER: lambda results, pair: accuracy_gains(results, pair, FINE_TUNED, overall_mean),
+    BETTER: lambda results, pair: accuracy_gains(results, pair, FINE_TUNED, curve_mean),
     SAVES: lambda results, pair: iterations_saved(results, pair, FINE_TUNED),
     STRONGER: _last_elo(FINE_TUNED, SCRATCH),
     FROZEN_WORSE: _last_elo(FINE_TUNED, FROZEN),

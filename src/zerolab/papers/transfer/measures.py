@@ -76,7 +76,7 @@ def _game(part: str) -> str:
     return part.rpartition("-")[0]
 
 
-def planned_pairs(design: Design) -> list[BoardPair]:
+def planned_board_pairs(design: Design) -> list[BoardPair]:
     """Return the pairs of boards of a design, with targets in the order of its parts."""
     distinct = dict.fromkeys(
         BoardPair(str(run.factors["source"]), run.part)
@@ -107,7 +107,7 @@ def runs_by_seed(results: Results, pair: BoardPair, way: str) -> dict[Level, Tra
     return {run.factors["seed"]: run for run in runs}
 
 
-def policy_accuracies(run: TrainedRun) -> list[float]:
+def policy_accuracy_curve(run: TrainedRun) -> list[float]:
     """Return the strong accuracy of the policy after each iteration.
 
     Search would obscure differences between networks, even with few simulations.
@@ -115,7 +115,7 @@ def policy_accuracies(run: TrainedRun) -> list[float]:
     return [record.network_strong for record in run.records_of(AccuracyRecord)]
 
 
-def search_accuracies(run: TrainedRun) -> list[float]:
+def search_accuracy_curve(run: TrainedRun) -> list[float]:
     """Return the strong accuracy of search after each iteration."""
     return [record.search_strong for record in run.records_of(AccuracyRecord)]
 
@@ -130,7 +130,7 @@ def late_mean(curve: AccuracyCurve) -> float:
     return float(np.mean(curve[-_quarter(curve) :]))
 
 
-def overall_mean(curve: AccuracyCurve) -> float:
+def curve_mean(curve: AccuracyCurve) -> float:
     """Return the mean of a curve.
 
     The difference between the means of two curves is the area between the curves per iteration.
@@ -151,7 +151,8 @@ def accuracy_gains(
     """
     runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (way, baseline))
     return {
-        seed: measure(policy_accuracies(run)) - measure(policy_accuracies(baseline_runs[seed]))
+        seed: measure(policy_accuracy_curve(run))
+        - measure(policy_accuracy_curve(baseline_runs[seed]))
         for seed, run in runs.items()
         if seed in baseline_runs
     }
@@ -162,7 +163,7 @@ def halfway_accuracy(results: Results, target: str) -> float | None:
 
     Return None if no run from scratch is finished.
     """
-    curves = [policy_accuracies(run) for run in results.runs_where(target, way=SCRATCH)]
+    curves = [policy_accuracy_curve(run) for run in results.runs_where(target, way=SCRATCH)]
     halfway = [curve[max(1, round(HALF * len(curve))) - 1] for curve in curves]
     return float(np.mean(halfway)) if halfway else None
 
@@ -212,7 +213,7 @@ def iterations_saved(results: Results, pair: BoardPair, way: str) -> dict[Level,
     }
 
 
-def network_rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
+def tournament_rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
     """Return the rating of a run's network in the board's tournament, or None without a rating."""
     tournament = results.tournaments.get(run.planned.part)
     return (
@@ -230,7 +231,8 @@ def elo_gains(
     gained: dict[Level, float] = {}
     for seed in (seed for seed in runs if seed in baseline_runs):
         one, other = (
-            network_rating(results, by_seed[seed], iteration) for by_seed in (runs, baseline_runs)
+            tournament_rating(results, by_seed[seed], iteration)
+            for by_seed in (runs, baseline_runs)
         )
         if one is not None and other is not None:
             gained[seed] = one.elo - other.elo
@@ -243,7 +245,7 @@ def playing_iterations(results: Results, target: str) -> list[int]:
     return sorted(set(planned.iteration_by_player.values()))
 
 
-def mean_over_pairs(by_pair: Sequence[BySeed]) -> StudentEstimate | MissingEstimate:
+def mean_over_board_pairs(by_pair: Sequence[BySeed]) -> StudentEstimate | MissingEstimate:
     """Return the mean over pairs with a confidence interval over seeds.
 
     Seeds are independent. Pairs are not, because several pairs share a source or a baseline. Seeds

@@ -20,7 +20,7 @@ from zerolab.papers.transfer.measures import (
     BoardPair,
     BySeed,
     board_title,
-    planned_pairs,
+    planned_board_pairs,
     runs_by_seed,
 )
 from zerolab.papers.transfer.study import FINE_TUNED, SCRATCH
@@ -181,7 +181,7 @@ class TrunkSimilarity(NamedTuple):
 
 def compare_trunks(results: Results) -> TrunkSimilarity:
     """Collect the comparisons of the trunks of all finished runs."""
-    pairs = planned_pairs(results.design)
+    pairs = planned_board_pairs(results.design)
     measured = {
         kind: {
             pair: {

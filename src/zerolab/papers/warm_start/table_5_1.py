@@ -72,8 +72,8 @@ def _caveats(results: Results) -> str:
     if results.scale == "smoke":
         return (
             f"Scale smoke: {games} games per pair with few playouts, which only shows that the"
-            " study works. The numbers below are chance and allow no conclusions about the strength"
-            " of the players."
+            " study works. The numbers below are due to chance and allow no conclusions about the"
+            " strength of the players."
         )
     return (
         f"Scale {results.scale}: the published design of {games} games per pair with"

@@ -58,7 +58,7 @@ ORDER_CLAIM = Claim(
     "RAVE is stronger than MCTS, MCTS than RHEA, and RHEA than Random, in nearly all cases.",
     "[Wang2021b, section 5.4, Table 5.1]",
     "share of decisive games that the stronger player won, smallest over the seven pairs of"
-    " neighbours in this order for which the table shows it (repeated games count once)",
+    " players adjacent in this order for which the table shows this (repeated games count once)",
     0.5,
     "above",
     _SHARE,
