@@ -5,6 +5,7 @@ VENV ?= .venv
 RUN ?= runs/demo
 WORKERS ?= 2
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 # Tests start some hundred processes; without bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,19 +48,19 @@ grhino:
 clean:
 	rm -rf $(VENV)
 
-$(VENV)/user: pyproject.toml examples/pyproject.toml
+$(VENV)/user: pyproject.toml constraints.txt examples/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable . --editable examples
-	$(BIN)/python -m pip install --quiet --editable '.[web]' || \
+	$(INSTALL) --editable . --editable examples
+	$(INSTALL) --editable '.[web]' || \
 		echo "FastAPI cannot be installed here: zerolab serve will not work"
 	touch $@
 
 $(VENV)/developer: $(VENV)/user
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable examples
-	$(BIN)/python -m pip install --quiet --editable '.[oracle]' || \
+	$(INSTALL) --editable '.[dev,tune,tensorboard]' --editable examples
+	$(INSTALL) --editable '.[oracle]' || \
 		echo "BitBully cannot be installed here: its tests will be skipped"
-	$(BIN)/python -m pip install --quiet --editable '.[cluster]' || \
+	$(INSTALL) --editable '.[cluster]' || \
 		echo "Ray cannot be installed here: its tests will be skipped"
-	$(BIN)/python -m pip install --quiet --editable '.[onnx]' || \
+	$(INSTALL) --editable '.[onnx]' || \
 		echo "ONNX cannot be installed here: its tests will be skipped"
 	touch $@

@@ -184,6 +184,23 @@ def test_tensorboard_export_has_policy_losses(smoke_run):
     assert exported == pytest.approx(losses)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "package", "extra"),
+    [
+        (["tensorboard", "RUN"], "tensorboard", "tensorboard"),
+        (["tune", "othello:4x4"], "optuna", "tune"),
+    ],
+)
+def test_missing_extra_is_explained(smoke_run, monkeypatch, capsys, arguments, package, extra):
+    for name in [name for name in sys.modules if name.startswith((package, "zerolab.tuning"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main([each.replace("RUN", str(smoke_run)) for each in arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert package in line
+    assert f"pip install 'zerolab[{extra}]'" in line
+
+
 def converse(monkeypatch, capsys, arguments, lines):
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
     assert main(["play", *arguments]) == 0

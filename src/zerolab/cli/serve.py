@@ -55,10 +55,7 @@ def serve(
         from zerolab.web.laboratory import Laboratory
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f'the web pages need {error.name}: install the "web" extra,'
-            " as in pip install 'zerolab[web]'"
-        ) from error
+        raise MissingExtraError("zerolab serve", error.name, "web") from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
     laboratory = Laboratory(folders, allow_training=allow_training, workers=workers, warm_up=True)
 

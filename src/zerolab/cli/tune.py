@@ -12,6 +12,7 @@ from zerolab.cli.output import Console, print_json, say, table_console
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
+from zerolab.core.errors import MissingExtraError
 
 _And = Annotated[Literal["time"] | None, tyro.conf.arg(name="and", help_behavior_hint="")]
 
@@ -70,9 +71,13 @@ def tune(
     """
     from zerolab.core.config import validate
     from zerolab.report.terminal import print_table
-    from zerolab.tuning.plan import TuningSettings
-    from zerolab.tuning.search import TrialDisplay
-    from zerolab.tuning.search import tune as search
+
+    try:
+        from zerolab.tuning.plan import TuningSettings
+        from zerolab.tuning.search import TrialDisplay
+        from zerolab.tuning.search import tune as search
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("zerolab tune", error.name, "tune") from error
 
     options = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,

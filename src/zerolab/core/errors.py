@@ -25,6 +25,13 @@ class UserError(Exception):
 class MissingExtraError(UserError):
     """Missing optional package; the message names the extra that installs it."""
 
+    def __init__(self, purpose: str, package: str | None, extra: str) -> None:
+        """Say that `purpose`, the subject of the sentence, requires a package of an extra."""
+        super().__init__(
+            f'{purpose} requires {package}, which is not installed: install the extra "{extra}",'
+            f" as in pip install 'zerolab[{extra}]'"
+        )
+
 
 class MissingExtraWarning(UserWarning):
     """Use of a slower substitute for a missing optional package."""

@@ -1,6 +1,6 @@
 """Ray clusters: starting or joining a cluster, and checks of its nodes.
 
-Importing this module raises UserError unless the extra ``cluster`` is installed.
+Importing this module raises MissingExtraError unless the extra ``cluster`` is installed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zerolab.core.code_digests import code_digest, current_versions
-from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.core.errors import MissingExtraError, UserError, one_line, quoted
 from zerolab.core.processes import available_cores
 
 try:
     import ray
 except ImportError:
-    raise UserError("Ray is not installed: pip install 'zerolab[cluster]'") from None
+    raise MissingExtraError("work on a cluster", "ray", "cluster") from None
 try:
     from ray._private import ray_constants, worker
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

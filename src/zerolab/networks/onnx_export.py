@@ -51,10 +51,7 @@ def require_onnx_packages() -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise MissingExtraError(
-                f"exporting a network requires {name}, which is not installed: install the extra"
-                " \"onnx\", for example with pip install 'zerolab[onnx]'"
-            ) from error
+            raise MissingExtraError("exporting a network", name, "onnx") from error
 
 
 def encode_onnx_model(

@@ -85,8 +85,7 @@ class BitBullyOracle(Oracle):
             self._solver, self._board = package.BitBully(), package.Board
         except ImportError as error:
             raise MissingExtraError(
-                "BitBully, which solves connect_four:6x7, is not installed: install the extra"
-                " \"oracle\", as in pip install 'zerolab[oracle]'"
+                "fast solving of connect_four:6x7", "BitBully", "oracle"
             ) from error
         self._cache: dict[bytes, NDArray[np.int32]] = {}
 

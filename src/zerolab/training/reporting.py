@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from zerolab.core.config import settings_error
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import MissingExtraError, UserError, quoted
 from zerolab.core.files import atomic_replace, make_folder
 from zerolab.store.checks import require_regular_file, user_errors_on_write
 from zerolab.store.run_folder import RunFolder
@@ -104,7 +104,7 @@ class TensorBoardFile:
         self._run = run
 
     def update(self) -> None:
-        """Update the file from the run's metrics; raise UserError if it cannot be written.
+        """Update the file from the run's metrics; raise UserError if this is not possible.
 
         New events are appended, so that a running TensorBoard can follow the file. A file that
         contradicts the metrics is replaced.
@@ -132,9 +132,14 @@ def export_tensorboard(run: RunFolder) -> Path:
 
 
 def _encode_events(records: Iterable[Record]) -> bytes:
-    """Return the content of an event file."""
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.summary.writer.record_writer import RecordWriter
+    """Return the content of an event file; raise MissingExtraError without TensorBoard."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            "the event file of TensorBoard", "tensorboard", "tensorboard"
+        ) from error
 
     content = BytesIO()
     writer = RecordWriter(content)
