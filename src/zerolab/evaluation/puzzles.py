@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -57,7 +57,7 @@ class Puzzle(Settings):
     """Perfect play from the answer to the end of the game, or its first thirty plies."""
     look_alikes: int = Field(default=0, ge=0)
     """Number of other moves that `JUDGE` visits at least half as often as its favourite."""
-    misses: Mapping[str, float] = {}
+    misses: Mapping[str, Annotated[float, Field(ge=0, le=1)]] = {}
     """Share of tries in which an agent misses the answer, by agent; empty until measured."""
 
     @property
