@@ -47,12 +47,12 @@ def puzzles(
     moves to the position, the answer, the score of each move, and the grade.
 
     Examples:
-      zerolab puzzles connect_four:5x5 --count 20 --output runs/puzzles/five.jsonl
-      zerolab puzzles othello:6x6 --count 10 --output puzzles.jsonl --agents runs/demo
+      zerolab puzzles connect_four:5x5 --count 20 --output puzzles.jsonl
+      zerolab puzzles othello:6x6 --count 10 --output runs/puzzles/six.jsonl --agents runs/demo
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles; at most half of them are easy.
+        count: Number of puzzles; at most half of them are easy by an estimate before grading.
         output: File to write; the page Puzzles reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, besides random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.

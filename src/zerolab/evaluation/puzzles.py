@@ -120,7 +120,10 @@ def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
 
 
 class Collection:
-    """Puzzles collected for a game, without repeated positions and at most half of them easy."""
+    """Puzzles collected for a game, without repeated positions.
+
+    At most half of them are easy by the grade that they have when they are added.
+    """
 
     def __init__(self, count: int, puzzles: Iterable[Puzzle] = ()) -> None:
         """Collect `count` puzzles, of which `puzzles` are already there."""
