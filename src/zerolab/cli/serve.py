@@ -6,11 +6,14 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import tyro
 from tyro.conf import Positional
 
 from zerolab.cli.output import say
 from zerolab.core.errors import MissingExtraError, UserError
+from zerolab.core.files import check_output_path, write_private_text
 
 _MOST_PORT = 65_535
 
@@ -26,16 +29,20 @@ def serve(
     workers: int = 2,
     allow_training: bool = False,
     open: bool = False,
+    class_: Annotated[str, tyro.conf.arg(name="class", metavar="NAMES.txt|N")] = "",
+    class_links: Path | None = None,
 ) -> None:
     """Serve the laboratory for a browser: play, analyse, replay, watch and compare.
 
     By default, only this machine can connect to the server. With --host or --names, other machines
-    can also connect, and the printed address includes an access token.
+    can also connect, and the printed address includes an access token. With --class, each pupil of
+    a class has a link of their own, and the teacher has one that starts tournaments.
 
     Examples:
       zerolab serve
       zerolab serve runs other/runs --port 8000 --open
       zerolab serve --host 0.0.0.0 --allow-training
+      zerolab serve --host 0.0.0.0 --class names.txt --class-links links.txt
 
     Args:
         runs: Runs or folders that contain runs; by default, the folder runs.
@@ -48,19 +55,34 @@ def serve(
         workers: Number of search processes.
         allow_training: Allow pages to start, stop and resume runs.
         open: Open the home page in the default browser.
+        class_: File with one pupil's name per line, or the number of pupils.
+        class_links: File to which the links of the class are written instead of the terminal; only
+            its owner can read it.
     """
     _check(runs, port, workers)
+    if class_links is not None and not class_:
+        raise UserError("--class-links needs --class: expected --class NAMES.txt as well")
+    if class_links is not None:
+        check_output_path(class_links)
     try:
+        from zerolab.web.classroom import Classroom, class_names, link_table
         from zerolab.web.folders import Folders
         from zerolab.web.laboratory import Laboratory
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
         raise MissingExtraError("zerolab serve", error.name, "web") from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
-    laboratory = Laboratory(folders, allow_training=allow_training, workers=workers, warm_up=True)
+    classroom = Classroom.open(folders.classroom, class_names(class_)) if class_ else None
+    laboratory = Laboratory(
+        folders, allow_training=allow_training, workers=workers, warm_up=True, classroom=classroom
+    )
 
     def announce(address: str, token: str | None) -> None:
         say(f"zerolab is running at {address}")
+        if classroom is not None:
+            base = f"https://{names[0].lower()}/" if names else address
+            _show_links(link_table(classroom.record, base), class_links)
+            address += f"class?token={classroom.record.teacher}"
         if token:
             for name in names:
                 say(f"through a proxy, use https://{name.lower()}/?token={token}")
@@ -70,6 +92,16 @@ def serve(
             webbrowser.open(address)
 
     serve_laboratory(laboratory, host, port, [name.lower() for name in names], announce)
+
+
+def _show_links(table: str, path: Path | None) -> None:
+    """Print the links of a class, or write them to a file that only its owner can read."""
+    if path is None:
+        say(*table.splitlines())
+    else:
+        write_private_text(path, table)
+        say(f"the links of the class are in {path}")
+    print("keep these links private: each belongs to one person")
 
 
 def _check(runs: Sequence[str], port: int, workers: int) -> None:

@@ -116,6 +116,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def write_private_text(path: Path, text: str) -> None:
+    """Replace a text file atomically by one that only its owner can read."""
+    with atomic_replace(path) as temporary:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
 def remove_file(path: Path) -> None:
     """Remove a file if it exists; raise UserError if that fails."""
     try:

@@ -233,6 +233,18 @@ def _select(
         raise damaged_file_error(store.path, error) from error
 
 
+def latest_games(store: GameStore, limit: int) -> list[FoundGame]:
+    """Return the games stored last, the latest first; raise UserError for a damaged file."""
+    rows = store.select_rows(
+        f"SELECT {_COLUMNS} FROM stages JOIN games USING (iteration, stage)"
+        " ORDER BY sequence DESC, number DESC LIMIT ?",
+        [int, str, int, str, str, str, int, int],
+        [limit],
+    )
+    with guarded_read(store.path):
+        return [_found_game(store, *row) for row in rows]
+
+
 def summarise_stages(store: GameStore) -> list[StageGames]:
     """Return the stages, ordered by when they were first recorded."""
     rows = store.select_rows(

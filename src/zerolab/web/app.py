@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 from starlette.staticfiles import StaticFiles
 
 from zerolab.core import __version__
 from zerolab.web.laboratory import Lab, Laboratory
-from zerolab.web.pages import HOME_PAGE, STATIC, page
+from zerolab.web.pages import HOME_PAGE, STATIC, Role, page
 from zerolab.web.requests import add_error_handlers
 from zerolab.web.routes import (
     agents,
     analysis,
+    classes,
     games,
     judging,
     live,
     positions,
+    puzzles,
     runs,
     studies,
     tournaments,
     training,
     watching,
 )
+from zerolab.web.routes.classes import pupil_of, role_of
 from zerolab.web.security import LOOPBACK, Guard
 
 API = "/api/v1"
@@ -43,9 +46,11 @@ _ROUTERS: tuple[APIRouter, ...] = (
     watching.router,
     games.router,
     judging.router,
+    puzzles.router,
     tournaments.router,
     studies.router,
     training.router,
+    classes.router,
 )
 
 
@@ -58,7 +63,7 @@ def make_app(
     """Return the application that serves a laboratory.
 
     The application accepts only requests for the host names in `hosts`. If `token` is set, clients
-    must send it; see `Guard`.
+    must send it, and the members of a class must send their own tokens; see `Guard`.
     """
 
     @asynccontextmanager
@@ -84,7 +89,11 @@ def make_app(
     app.include_router(studies.reports)
     _add_pages(app)
     add_error_handlers(app)
-    app.add_middleware(Guard, hosts=list(hosts), token=token, proxies=list(proxies))
+    classroom = laboratory.classroom
+    holder_of = None if classroom is None else classroom.holder_of
+    app.add_middleware(
+        Guard, hosts=list(hosts), token=token, proxies=list(proxies), holder_of=holder_of
+    )
     return app
 
 
@@ -95,12 +104,22 @@ class ServerResponse(BaseModel):
     """Version of zerolab."""
     allow_training: bool
     """True if pages can start, stop and resume runs."""
+    role: Role
+    """Role of the person who asks: owner of a server without a class, teacher or pupil."""
+    pupil: str
+    """Name of a pupil; otherwise empty."""
 
 
 @_server.get("/server")
-def server_info(lab: Lab) -> ServerResponse:
+def server_info(lab: Lab, connection: Request) -> ServerResponse:
     """Return the version of the server and the permissions of the pages."""
-    return ServerResponse(version=__version__, allow_training=lab.allow_training)
+    role = role_of(connection)
+    return ServerResponse(
+        version=__version__,
+        allow_training=lab.allow_training and role != "pupil",
+        role=role,
+        pupil=pupil_of(connection),
+    )
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -117,5 +136,5 @@ class _PageRoute:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __call__(self) -> HTMLResponse:
-        return HTMLResponse(page(self._name))
+    def __call__(self, connection: Request) -> HTMLResponse:
+        return HTMLResponse(page(self._name, role_of(connection)))

@@ -42,8 +42,22 @@ class Folders:
 
     @property
     def server_files(self) -> Path:
-        """Folder of the server's own files: the token and records of training processes."""
+        """Folder of the server's own files: the token, training processes and proven puzzles."""
         return server_files_in(self.runs[0])
+
+    @property
+    def puzzles(self) -> Path:
+        """Folder of puzzle files written by `zerolab puzzles`."""
+        return self.runs[0] / "puzzles"
+
+    @property
+    def classroom(self) -> Path:
+        """Folder of the class: names, tokens, agents and tournaments."""
+        return self.server_files / "class"
+
+    def puzzle_file(self, game: str) -> Path:
+        """Return the file in which the server stores the puzzles of a game."""
+        return self.server_files / "puzzles" / f"{game.replace(':', '-')}.jsonl"
 
     def served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.

@@ -1,4 +1,4 @@
-"""Server state: served folders, search processes and the solver process.
+"""Server state: served folders, search processes, the solver process and puzzles.
 
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
@@ -16,8 +16,11 @@ from starlette.requests import HTTPConnection
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.web.class_play import ClassPlay
+from zerolab.web.classroom import Classroom
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.live_search import SearchRequest
+from zerolab.web.puzzle_maker import PuzzleMaker
 from zerolab.web.requests import Quota
 from zerolab.web.searches import SearchPool
 from zerolab.web.solving import SolverProcess
@@ -38,16 +41,20 @@ class Laboratory:
         allow_training: bool = False,
         workers: int = 2,
         warm_up: bool = False,
+        classroom: Classroom | None = None,
     ) -> None:
-        """Serve `folders` with `workers` search processes.
+        """Serve `folders` with `workers` search processes, to the pupils of `classroom` if set.
 
         If `warm_up` is true, each process first searches with the newest run's network, so that
         everything is compiled before the first move.
         """
         self.folders = folders
         self.allow_training = allow_training
+        self.classroom = classroom
+        self.class_play = None if classroom is None else ClassPlay(classroom, folders)
         self.search_pool = SearchPool(workers)
         self.solver = SolverProcess()
+        self.puzzles = PuzzleMaker(folders, self.solver, self.search_pool)
         self.uploads = Quota(
             "uploads", _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS, _MAX_UPLOADS_PER_ADDRESS
         )
@@ -57,6 +64,8 @@ class Laboratory:
     def start(self) -> None:
         """Start the search processes; must be called from the event loop."""
         self.search_pool.start()
+        if self.class_play is not None:
+            self.class_play.resume()
         if self._warms_up:
             self._warming_up = asyncio.create_task(self._warm_up())
 
@@ -78,6 +87,9 @@ class Laboratory:
         """End the search processes and the solver process."""
         if self._warming_up is not None:
             self._warming_up.cancel()
+        self.puzzles.close()
+        if self.class_play is not None:
+            self.class_play.close()
         self.search_pool.close()
         self.solver.close()
 

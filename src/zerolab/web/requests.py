@@ -1,6 +1,7 @@
 """Request models, clients, quotas and error responses.
 
-A client is identified by its address, which it cannot choose, and by a page name, which it can.
+A client is identified by its address, which it cannot choose, and by a page name, which it can. A
+pupil of a class is identified by the token instead of the address.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from zerolab.web.pages import error_page
 _THIS_MACHINE = "127.0.0.1"
 _MOST_ADDRESS = 60  # characters; longer than any address
 _IPV6_NETWORK_BITS = 64  # a host can choose the remaining bits freely
+_PUPIL = "pupil:"  # begins no address
 
 
 class RequestModel(BaseModel):
@@ -38,10 +40,25 @@ class Client(NamedTuple):
     """Sender of a request."""
 
     address: str
-    """Address to which limits apply."""
+    """Address to which limits apply; for a pupil of a class, the name after a mark."""
     page: str = ""
     """Name that a page chooses for itself. All pages at an address share the limits of the
     address."""
+
+    @property
+    def is_pupil(self) -> bool:
+        """True for a pupil of a class, all of whose pages together have the limits of one page."""
+        return is_pupil_address(self.address)
+
+
+def pupil_address(name: str) -> str:
+    """Return the address that stands for a pupil, wherever the requests come from."""
+    return _PUPIL + name
+
+
+def is_pupil_address(address: str) -> bool:
+    """Return whether an address stands for a pupil of a class."""
+    return address.startswith(_PUPIL)
 
 
 def client_of(connection: HTTPConnection) -> Client:
@@ -99,7 +116,8 @@ class Quota:
     def acquire(self, client: Client) -> None:
         """Count one more unit of work for a client; raise BusyError if a limit is reached."""
         counts = self._pages[client], self._addresses[client.address]
-        for count, most in zip(counts, (self._per_page, self._per_address), strict=True):
+        per_address = self._per_page if client.is_pupil else self._per_address
+        for count, most in zip(counts, (self._per_page, per_address), strict=True):
             if count >= most:
                 raise BusyError(
                     f"{most} {self._work} are already in progress here: wait for one to finish"

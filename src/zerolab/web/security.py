@@ -11,7 +11,7 @@ import hmac
 import ipaddress
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -19,7 +19,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from zerolab.web.requests import client_address, error_response
+from zerolab.web.classroom import Holder
+from zerolab.web.requests import (
+    client_address,
+    error_response,
+    is_pupil_address,
+    pupil_address,
+)
 
 _HEADERS = {
     "content-security-policy": (
@@ -36,6 +42,8 @@ _HEADERS = {
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = "*"
 _COOKIE = "zerolab-token"
+HOLDER = "zerolab.holder"
+"""Key of the `Holder` of the token in the scope of a request; its value can be None."""
 _SAFE = ("GET", "HEAD")
 _PROXY_HEADERS = (
     "x-forwarded-for",
@@ -51,9 +59,14 @@ MAX_BODY = 1 << 18
 """Maximum size of a request body in bytes, except for uploaded files."""
 MAX_FILE = 64 << 20
 """Maximum size of an uploaded file in bytes."""
-_UPLOADS = ("/api/v1/agents",)
+_UPLOADS = ("/api/v1/agents", "/api/v1/class/file")
 _RATE = 400.0  # sustained requests and websocket messages per second and client
 _BURST = 2000.0
+_PUPIL_SHARE = 0.1  # of these, and of the websockets, for each pupil of a class
+_TEACHER_PAGES = ("/class", "/api/v1/class/manage")
+"""Paths that are not for pupils, together with all paths that begin with the second."""
+_TEACHER_CHANGES = ("/api/v1/training", "/api/v1/agents")
+"""Beginnings of paths to which pupils cannot send changes."""
 _MAX_CLIENTS = 1000
 _PAUSE_SECONDS = 0.1  # delay for clients that send messages too fast
 _BODY_SECONDS = 60.0
@@ -70,8 +83,12 @@ class Guard:
         hosts: Iterable[str],
         token: str | None = None,
         proxies: Iterable[str] = (),
+        holder_of: Callable[[str], Holder | None] | None = None,
     ) -> None:
         """Accept requests for the host names in `hosts`; require clients to send `token` if set.
+
+        If `holder_of` is set, clients must send a token for which it returns a holder instead. The
+        limits apply to each pupil, wherever the requests come from.
 
         Without a token, requests through a proxy are rejected, because they can come from anyone.
         ANY_ADDRESS in `hosts` allows all IP addresses. This is safe because other sites can point
@@ -82,7 +99,7 @@ class Guard:
         self._app = app
         self._proxies = {each.lower() for each in proxies}
         self._hosts = {each.lower() for each in hosts} | self._proxies
-        self._token = token
+        self._holder_of = holder_of or (None if token is None else _owner_of(token))
         self._rates = _Rates()
         self._sockets: Counter[str] = Counter()
         """Number of open websockets by client."""
@@ -96,7 +113,10 @@ class Guard:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         address = client_address(scope, headers, has_proxy=bool(self._proxies))
-        scope = {**scope, "client": (address, 0)}
+        holder = self._holder(scope, headers)
+        if holder is not None and holder.is_pupil:
+            address = pupil_address(holder.name)
+        scope = {**scope, "client": (address, 0), HOLDER: holder}
         rejection = self._rejection(scope, headers)
         if rejection is not None:
             await _reject(rejection, scope, receive, send)
@@ -133,7 +153,7 @@ class Guard:
         host = headers.get("host", "")
         if not self._is_own_host(_name_of(host)):
             return error_response(421, "this host name does not belong to the server")
-        if self._token is None and any(name in headers for name in _PROXY_HEADERS):
+        if self._holder_of is None and any(name in headers for name in _PROXY_HEADERS):
             return error_response(
                 403, "to run behind a proxy, the server needs `zerolab serve --names NAME`"
             )
@@ -145,14 +165,14 @@ class Guard:
             return error_response(413, f"request of {length[:12]} bytes: expected at most {most:,}")
         if too_many := self._too_many(scope):
             return error_response(429, too_many)
-        return None if self._token is None else self._token_rejection(scope, headers, self._token)
+        return self._token_response(scope)
 
     def _too_many(self, scope: Scope) -> str | None:
         """Return an error message if a client has exceeded a limit, or None."""
         client = _client(scope)
         if not self._rates.allow(client):
             return "too many requests: try again in a second"
-        if scope["type"] == "websocket" and self._sockets[client] >= _MAX_SOCKETS:
+        if scope["type"] == "websocket" and self._sockets[client] >= _share(client) * _MAX_SOCKETS:
             return "too many websockets: close some pages"
         return None
 
@@ -175,26 +195,65 @@ class Guard:
         site = _site_of(origin)
         return site == host.lower() or _name_of(site) in self._proxies
 
-    def _token_rejection(
-        self, scope: Scope, headers: Mapping[str, str], token: str
-    ) -> Response | None:
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        query_token = dict(query).get("token", "")
-        is_page = scope["type"] == "http" and scope["method"] in _SAFE
-        if is_page and hmac.compare_digest(query_token.encode(), token.encode()):
-            other_query = urlencode([(key, value) for key, value in query if key != "token"])
-            path = "/" + scope["path"].lstrip("/\\")  # two slashes would redirect to another host
-            response = RedirectResponse(path + (f"?{other_query}" if other_query else ""), 303)
-            # SameSite is not strict, so that links from other sites, such as web mail, work.
-            response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
-            return response
+    def _holder(self, scope: Scope, headers: Mapping[str, str]) -> Holder | None:
+        """Return who holds the token of a request, or None."""
+        if self._holder_of is None:
+            return None
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        for candidate in (bearer, _cookie(headers), query_token):
-            if hmac.compare_digest(candidate.encode("latin-1", "replace"), token.encode()):
-                return None
-        return error_response(
-            401, "open the address printed by `zerolab serve`, including its token"
-        )
+        for token in (_query_token(scope), bearer, _cookie(headers)):
+            holder = self._holder_of(token)
+            if holder is not None:
+                return holder
+        return None
+
+    def _token_response(self, scope: Scope) -> Response | None:
+        """Return the response to a request that lacks a token or a permission, or None."""
+        holder: Holder | None = scope[HOLDER]
+        if self._holder_of is None:
+            return None
+        if holder is None:
+            return error_response(
+                401, "open the address printed by `zerolab serve`, including its token"
+            )
+        is_change = scope["type"] == "http" and scope["method"] not in _SAFE
+        token = _query_token(scope)
+        if scope["type"] == "http" and not is_change and self._holder_of(token) is not None:
+            return _with_cookie(scope, token)
+        if holder.is_pupil and _is_for_teacher(scope["path"], is_change):
+            return error_response(403, "only the teacher can do this: use the teacher's link")
+        return None
+
+
+def _is_for_teacher(path: str, is_change: bool) -> bool:
+    """Return whether only the teacher of a class can send a request."""
+    if path in _TEACHER_PAGES or path.startswith(_TEACHER_PAGES[1]):
+        return True
+    return is_change and path.startswith(_TEACHER_CHANGES)
+
+
+def _owner_of(token: str) -> Callable[[str], Holder | None]:
+    """Return a function that recognises the only token of a server without a class."""
+    return lambda given: (
+        Holder("")
+        if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+        else None
+    )
+
+
+def _with_cookie(scope: Scope, token: str) -> Response:
+    """Return a redirect to the same page without the token, which a cookie keeps."""
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    other_query = urlencode([(key, value) for key, value in query if key != "token"])
+    path = "/" + scope["path"].lstrip("/\\")  # two slashes would redirect to another host
+    response = RedirectResponse(path + (f"?{other_query}" if other_query else ""), 303)
+    # SameSite is not strict, so that links from other sites, such as web mail, work.
+    response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
+    return response
+
+
+def _query_token(scope: Scope) -> str:
+    query: str = scope["query_string"].decode("latin-1")
+    return dict(parse_qsl(query, keep_blank_values=True)).get("token", "")
 
 
 class _Rates:
@@ -205,9 +264,9 @@ class _Rates:
 
     def allow(self, client: str) -> bool:
         """Take one of a client's tokens; return whether one was left."""
-        now = time.monotonic()
-        left, then = self._left.pop(client, (_BURST, now))
-        left = min(_BURST, left + _RATE * (now - then))
+        now, share = time.monotonic(), _share(client)
+        left, then = self._left.pop(client, (share * _BURST, now))
+        left = min(share * _BURST, left + share * _RATE * (now - then))
         self._left[client] = (max(0.0, left - 1), now)
         if len(self._left) > _MAX_CLIENTS:
             self._left.popitem(last=False)
@@ -218,6 +277,11 @@ def _client(scope: Scope) -> str:
     """Return the client address to which limits apply."""
     address: str = scope["client"][0]
     return address
+
+
+def _share(client: str) -> float:
+    """Return the share of the limits per client that a client has."""
+    return _PUPIL_SHARE if is_pupil_address(client) else 1.0
 
 
 def _name_of(host: str) -> str:

@@ -95,7 +95,8 @@ def serve(
     reach the server directly or through a proxy. Raise UserError if the address cannot be used.
     """
     listening = _listening(host, port)
-    is_open = bool(names) or not _is_loopback(host)
+    has_class = laboratory.classroom is not None  # whose members have tokens of their own
+    is_open = not has_class and (bool(names) or not _is_loopback(host))
     token = _persistent_token(laboratory.folders.server_files / "token") if is_open else None
     actual_port = listening.getsockname()[1]
     app = make_app(laboratory, {*LOOPBACK, *_own_names(host)}, token, names)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from pebble import ProcessExpired, ProcessPool
 
 from zerolab.core.errors import UserError
 from zerolab.core.processes import process_pool
+from zerolab.evaluation.puzzles import Puzzle, make_puzzle
 from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
 from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
 from zerolab.rules import compiled_rules
@@ -63,6 +66,17 @@ class SolverProcess:
             self._solved.popitem(last=False)
         return scores
 
+    async def puzzle(self, client: Client, position: Position, seconds: float) -> Puzzle | None:
+        """Return a position as a puzzle, or None if it is none; raise errors like `solve`."""
+        with self._quota.held(client):
+            puzzle: Puzzle | None = await self._run(_puzzle, position, seconds)
+        return puzzle
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a position is being solved or waits."""
+        return self._quota.in_use > 0
+
     def close(self) -> None:
         """End the process."""
         with self._lock:
@@ -75,20 +89,26 @@ class SolverProcess:
             self._pool = None
 
     async def _solve(self, position: Position, seconds: float) -> MoveScores:
-        arguments = game_name(position.game), position.state.tobytes(), seconds
-        pool = await asyncio.to_thread(self._running)
-        future = pool.schedule(_action_scores, args=arguments, timeout=seconds + _GRACE)
-        try:
-            scores = await asyncio.wrap_future(future)
-        except TimeoutError:
-            raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
-        except (ProcessExpired, BrokenProcessPool):
-            raise BusyError("the solver ended unexpectedly: try again") from None
+        scores = await self._run(_action_scores, position, seconds)
         return {
             position.name(action): scores[action]
             for action in position.legal_actions
             if scores[action] != ILLEGAL
         }
+
+    async def _run(
+        self, function: Callable[[Position, float], Any], position: Position, seconds: float
+    ) -> Any:
+        """Return the result of a function in the process; raise errors like `solve`."""
+        pool = await asyncio.to_thread(self._running)
+        arguments = function, game_name(position.game), position.history, position.state.tobytes()
+        future = pool.schedule(_call, args=[*arguments, seconds], timeout=seconds + _GRACE)
+        try:
+            return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
+        except (ProcessExpired, BrokenProcessPool):
+            raise BusyError("the solver ended unexpectedly: try again") from None
 
     def _running(self) -> ProcessPool:
         """Return the pool; start it if necessary, which takes a while."""
@@ -101,11 +121,28 @@ class SolverProcess:
             return self._pool
 
 
-def _action_scores(game: str, state: bytes, seconds: float) -> list[int]:
-    """Return the exact scores of all actions. Called in the solver process."""
-    oracle = time_limited_oracle(game, seconds)
-    scores: list[int] = oracle.action_values(np.frombuffer(state, np.uint64)[None])[0].tolist()
+def _call(
+    function: Callable[[Position, float], Any],
+    game: str,
+    history: tuple[int, ...],
+    state: bytes,
+    seconds: float,
+) -> Any:
+    """Call a function with a position. Called in the solver process."""
+    position = Position(parse_game(game), np.frombuffer(state, np.uint64), history)
+    return function(position, seconds)
+
+
+def _action_scores(position: Position, seconds: float) -> list[int]:
+    """Return the exact scores of all actions."""
+    oracle = time_limited_oracle(game_name(position.game), seconds)
+    scores: list[int] = oracle.action_values(position.state[None])[0].tolist()
     return scores
+
+
+def _puzzle(position: Position, seconds: float) -> Puzzle | None:
+    """Return a position as a puzzle, or None if it is none."""
+    return make_puzzle(position, time_limited_oracle(game_name(position.game), seconds))
 
 
 def time_limited_oracle(game: str, seconds: float) -> Oracle:

@@ -42,3 +42,8 @@ class Server:
         """Stop the server with the signal of Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(SECONDS)
+
+    def kill(self) -> None:
+        """Kill the server, which cannot save anything then."""
+        self._process.kill()
+        self._process.wait(SECONDS)

@@ -1,0 +1,214 @@
+"""Class: pupils with tokens of their own, the agents that they bring, and the tournament to play.
+
+All of it is in one file of the class folder, replaced atomically, and tournaments are in folders
+beside it. A server that is killed therefore continues with the same class.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field
+
+from zerolab.core.config import Settings, validate
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import make_folder, read_text, write_private_text
+from zerolab.store.arrays import AGENT_SUFFIX
+from zerolab.web.requests import MissingError
+
+MAX_PUPILS = 100
+_MAX_NAME = 40  # characters
+_MAX_NAMES_FILE = 1 << 16
+_MAX_CLASS_FILE = 1 << 20
+_TOKEN_BYTES = 24
+_PAIR_MARK = " vs "  # separates the two names of a pair in tournaments
+
+
+class Holder(NamedTuple):
+    """Person who holds a token."""
+
+    name: str
+    """Name of a pupil; empty for the teacher, and for the owner of a server without a class."""
+
+    @property
+    def is_pupil(self) -> bool:
+        """True for a pupil, who has fewer permissions."""
+        return bool(self.name)
+
+
+class Pupil(Settings):
+    """Pupil with a token and an agent."""
+
+    name: str
+    token: str = Field(min_length=_TOKEN_BYTES)
+    agent: str = ""
+    """Spec of the agent that the pupil brings; empty if there is none."""
+
+
+class ClassTournament(Settings):
+    """Tournament of a class, with the agents that took part."""
+
+    number: int = Field(ge=1)
+    """Number of the tournament's folder."""
+    game: str
+    games: int = Field(ge=2)
+    """Games per pair."""
+    openings: int = Field(ge=0)
+    """Random plies at the start of a game."""
+    agents: Mapping[str, str]
+    """Agent specs by the name of the pupil."""
+    is_playing: bool
+    """True from the start until the end, or until the teacher stops it."""
+
+
+class ClassRecord(Settings):
+    """Content of the class file."""
+
+    teacher: str = Field(min_length=_TOKEN_BYTES)
+    """Token of the teacher."""
+    pupils: tuple[Pupil, ...]
+    game: str = "connect_four:5x5"
+    """Game for which pupils bring agents."""
+    tournament: ClassTournament | None = None
+    """Latest tournament; None before the first."""
+
+
+class Classroom:
+    """Class in a folder. All methods can be called from several threads."""
+
+    def __init__(self, folder: Path, record: ClassRecord) -> None:
+        self.folder = folder
+        self._record = record
+        self.lock = threading.RLock()
+        """Lock for changes of the record and of the uploads."""
+
+    @classmethod
+    def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
+        """Return the class of a folder with the pupils in `names`; create what is missing.
+
+        Pupils who were there before keep their tokens and agents. Raise UserError if the file is
+        damaged or cannot be written.
+        """
+        path = folder / "class.json"
+        known: dict[str, Pupil] = {}
+        record = ClassRecord(teacher=_new_token(), pupils=())
+        if path.exists():
+            record = _read(path)
+            known = {pupil.name: pupil for pupil in record.pupils}
+        pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
+        make_folder(folder)
+        classroom = cls(folder, record)
+        classroom.change(pupils=pupils)
+        return classroom
+
+    @property
+    def record(self) -> ClassRecord:
+        """Current state, which is also in the file."""
+        return self._record
+
+    @property
+    def uploads(self) -> Path:
+        """Folder of the agent files that pupils have uploaded."""
+        return self.folder / "agents"
+
+    def tournament_folder(self, number: int) -> Path:
+        """Return the folder of a tournament."""
+        return self.folder / "tournaments" / str(number)
+
+    def holder_of(self, token: str) -> Holder | None:
+        """Return who holds a token, or None if nobody does; the time depends on no token."""
+        holders = [Holder("")] + [Holder(each.name) for each in self._record.pupils]
+        tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
+        given = token.encode("utf-8", "replace")
+        matches = [hmac.compare_digest(given, each.encode()) for each in tokens]
+        return holders[matches.index(True)] if any(matches) else None
+
+    def pupil(self, name: str) -> Pupil:
+        """Return a pupil; raise MissingError if there is none of this name."""
+        found = next((each for each in self._record.pupils if each.name == name), None)
+        if found is None:
+            raise MissingError(f"{quoted(name)} is not a pupil: expected a pupil's own link")
+        return found
+
+    def set_agent(self, name: str, agent: str) -> None:
+        """Store the agent that a pupil brings, and remove uploads that nobody uses any more."""
+        self.pupil(name)
+        with self.lock:
+            pupils = tuple(
+                each.model_copy(update={"agent": agent}) if each.name == name else each
+                for each in self._record.pupils
+            )
+            self._replace({"pupils": pupils})
+            self._remove_unused_uploads()
+
+    def change(self, **fields: object) -> None:
+        """Replace fields of the record, and store it."""
+        with self.lock:
+            self._replace(fields)
+
+    def _replace(self, fields: Mapping[str, object]) -> None:
+        record = self._record.model_copy(update=dict(fields))
+        text = json.dumps(record.model_dump(mode="json"), indent=1) + "\n"
+        write_private_text(self.folder / "class.json", text)
+        self._record = record
+
+    def _remove_unused_uploads(self) -> None:
+        played = self._record.tournament.agents.values() if self._record.tournament else ()
+        specs = [*(each.agent for each in self._record.pupils), *played]
+        for path in self.uploads.glob(f"*{AGENT_SUFFIX}"):
+            if not any(path.name in spec for spec in specs):
+                path.unlink(missing_ok=True)
+
+
+def class_names(option: str) -> list[str]:
+    """Return the names of a class, given as a file with one name per line, or as a number.
+
+    Raise UserError for names that are too long, repeated, or cannot be shown.
+    """
+    if option.isascii() and option.isdecimal():
+        count = int(option) if len(option) < 10 else MAX_PUPILS + 1
+        _require_count(count, f"--class {option[:12]}")
+        return [f"Pupil {number}" for number in range(1, count + 1)]
+    lines = read_text(Path(option), _MAX_NAMES_FILE).splitlines()
+    names = [" ".join(line.split()) for line in lines if line.strip()]
+    _require_count(len(names), f"{option}: {len(names)} names")
+    for name in names:
+        if len(name) > _MAX_NAME or not name.isprintable() or _PAIR_MARK in name:
+            raise UserError(
+                f"{option}: {quoted(name)}: expected a name of at most {_MAX_NAME} printable"
+                f' characters without "{_PAIR_MARK}"'
+            )
+        if names.count(name) > 1:
+            raise UserError(f"{option}: {quoted(name)} is there twice: expected different names")
+    return names
+
+
+def link_table(record: ClassRecord, address: str) -> str:
+    """Return a table of the teacher's and the pupils' links, one per line, for printing."""
+    rows = [("Teacher", f"{address}class?token={record.teacher}")]
+    rows += [(each.name, f"{address}pupil?token={each.token}") for each in record.pupils]
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name:<{width}}  {link}\n" for name, link in rows)
+
+
+def _require_count(count: int, source: str) -> None:
+    if not 2 <= count <= MAX_PUPILS:
+        raise UserError(f"{source}: expected from 2 to {MAX_PUPILS} pupils")
+
+
+def _new_token() -> str:
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def _read(path: Path) -> ClassRecord:
+    try:
+        table = json.loads(read_text(path, _MAX_CLASS_FILE))
+    except (ValueError, RecursionError):
+        raise UserError(f"{quoted(path)} is damaged: delete it to begin a new class") from None
+    return validate(ClassRecord, table, str(path))

@@ -1,0 +1,367 @@
+"""Class: agents that pupils bring, the teacher's tournament, and the standings on the wall."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+
+from zerolab.agents.kinds.file import save_uploaded_agent
+from zerolab.core.errors import UserError, quoted
+from zerolab.play.pairings import check_opening_length
+from zerolab.play.tournament import Tournament
+from zerolab.play.tournament_report import TournamentReport
+from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.store.listing import latest_games
+from zerolab.web.class_play import ClassPlay
+from zerolab.web.classroom import Classroom, ClassTournament, Holder
+from zerolab.web.folders import FileCache, Folders
+from zerolab.web.laboratory import Lab
+from zerolab.web.live_search import find_agent
+from zerolab.web.pages import Role
+from zerolab.web.requests import ForbiddenError, MissingError, RequestModel, client_of
+from zerolab.web.routes.positions import Winner
+from zerolab.web.routes.tournaments import RatingResponse
+from zerolab.web.security import HOLDER
+
+router = APIRouter(tags=["class"], prefix="/class")
+
+MAX_PLAYOUTS = 1000
+"""Maximum number of playouts or simulations per move in the tournament of a class."""
+_DEFAULT_PLAYOUTS = 100
+_LATEST = 12  # games on the wall
+_WINNERS: dict[int, Winner] = {1: "first", -1: "second", 0: "draw"}
+
+Kind = Literal["random", "mcts", "rave", "rhea", "network"]
+
+
+class AgentChoice(RequestModel):
+    """Agent that a pupil brings."""
+
+    kind: Kind
+    playouts: int = Field(default=_DEFAULT_PLAYOUTS, ge=1, le=MAX_PLAYOUTS)
+    """Playouts or simulations per move; ignored by random moves."""
+    network: str = Field(default="", max_length=400)
+    """Run or network of a run, such as runs/demo@12; only for networks."""
+
+
+class ClassSettings(RequestModel):
+    """Game of a class and settings of its next tournament."""
+
+    game: str = Field(max_length=60)
+    games: int = Field(default=2, ge=2, le=20, multiple_of=2)
+    """Games per pair, half with each colour."""
+    openings: int = Field(default=2, ge=0, le=20)
+    """Random plies at the start of a game."""
+
+
+class GameRequest(RequestModel):
+    """Game for which pupils bring agents."""
+
+    game: str = Field(max_length=60)
+
+
+class TournamentState(BaseModel):
+    """State of the latest tournament of a class."""
+
+    number: int
+    source: str
+    """Folder of the tournament, which names it on the page Replay."""
+    game: str
+    playing: bool
+    games: int
+    """Number of games stored so far."""
+    planned: int
+    """Number of games in the complete tournament."""
+    problem: str
+    """Reason why it ended early; empty if there is none."""
+
+
+class OwnAgent(BaseModel):
+    """Pupil's view of the class."""
+
+    name: str
+    game: str
+    """Game for which pupils bring agents."""
+    agent: str
+    """Spec of the pupil's agent; empty if there is none."""
+    problem: str
+    """Reason why the agent cannot play; empty if it can."""
+    max_playouts: int
+    tournament: TournamentState | None
+
+
+class PupilResponse(BaseModel):
+    """Pupil in the teacher's list."""
+
+    name: str
+    agent: str
+    problem: str
+    """Reason why the agent cannot play; empty if it can."""
+
+
+class ClassResponse(BaseModel):
+    """Teacher's view of the class."""
+
+    game: str
+    pupils: list[PupilResponse]
+    tournament: TournamentState | None
+
+
+class WallGame(BaseModel):
+    """Game that has finished."""
+
+    iteration: int
+    stage: str
+    number: int
+    first: str
+    second: str
+    result: Winner
+
+
+class Standings(BaseModel):
+    """Standings and latest games of the latest tournament."""
+
+    pupils: int
+    """Number of pupils in the class."""
+    ready: int
+    """Number of pupils with an agent."""
+    tournament: TournamentState | None
+    ratings: list[RatingResponse]
+    """Ratings with 95 % intervals, strongest first; empty if none can be computed yet."""
+    latest: list[WallGame]
+    """Games that finished last, the latest first."""
+
+
+_COUNTS: FileCache[int] = FileCache()
+_RATINGS: FileCache[list[RatingResponse]] = FileCache()
+
+
+def role_of(connection: HTTPConnection) -> Role:
+    """Return the role of the person who sends a request."""
+    if connection.app.state.laboratory.classroom is None:
+        return "owner"
+    return "pupil" if pupil_of(connection) else "teacher"
+
+
+def pupil_of(connection: HTTPConnection) -> str:
+    """Return the name of the pupil who sends a request; empty for all others."""
+    holder: Holder | None = connection.scope.get(HOLDER)
+    return "" if holder is None else holder.name
+
+
+def _classroom(lab: Lab) -> Classroom:
+    if lab.classroom is None:
+        raise MissingError("this server has no class: start zerolab serve --class NAMES.txt")
+    return lab.classroom
+
+
+def _play(lab: Lab) -> ClassPlay:
+    _classroom(lab)
+    assert lab.class_play is not None
+    return lab.class_play
+
+
+def _pupil(connection: Request) -> str:
+    name = pupil_of(connection)
+    if not name:
+        raise ForbiddenError("only pupils bring agents: open a pupil's own link")
+    return name
+
+
+Class = Annotated[Classroom, Depends(_classroom)]
+Play = Annotated[ClassPlay, Depends(_play)]
+Name = Annotated[str, Depends(_pupil)]
+
+
+@router.get("/mine")
+def own_agent(lab: Lab, classroom: Class, play: Play, name: Name) -> OwnAgent:
+    """Return the agent of the pupil who asks, and the state of the tournament."""
+    game, agent = classroom.record.game, classroom.pupil(name).agent
+    return OwnAgent(
+        name=name,
+        game=game,
+        agent=agent,
+        problem=_problem(lab.folders, agent, game),
+        max_playouts=MAX_PLAYOUTS,
+        tournament=_state(classroom, play),
+    )
+
+
+@router.post("/mine")
+def bring_agent(
+    lab: Lab, classroom: Class, play: Play, name: Name, request: AgentChoice
+) -> OwnAgent:
+    """Check an agent and make it the agent of the pupil who asks."""
+    game = parse_game(classroom.record.game)
+    spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
+    if request.kind == "network":
+        network = lab.folders.served_network(request.network)
+        if not request.network or re.search("[?#:]", network):
+            raise UserError(f"network = {quoted(network)}: expected a run, such as runs/demo@12")
+        spec = f"{network}?simulations={request.playouts}"
+    find_agent(spec, game, lab.folders)
+    classroom.set_agent(name, spec)
+    return own_agent(lab, classroom, play, name)
+
+
+@router.post("/file")
+async def bring_file(
+    lab: Lab, classroom: Class, play: Play, name: Name, connection: Request
+) -> OwnAgent:
+    """Check an agent file, written by `zerolab export`, and make it the pupil's agent."""
+    with lab.uploads.held(client_of(connection)):
+        content = await connection.body()
+        await run_in_threadpool(_store_file, lab.folders, classroom, name, content)
+    return await run_in_threadpool(own_agent, lab, classroom, play, name)
+
+
+def _store_file(folders: Folders, classroom: Classroom, name: str, content: bytes) -> None:
+    with classroom.lock:  # otherwise another pupil's change would remove the unused file
+        path = save_uploaded_agent(classroom.uploads, content)
+        spec = f"{path.as_posix()}?simulations={_DEFAULT_PLAYOUTS}"
+        try:
+            find_agent(spec, parse_game(classroom.record.game), folders)
+        except UserError:
+            classroom.set_agent(name, classroom.pupil(name).agent)  # removes the unused file
+            raise
+        classroom.set_agent(name, spec)
+
+
+@router.get("/standings")
+def standings(classroom: Class, play: Play) -> Standings:
+    """Return the standings of the latest tournament and the games that finished last."""
+    record = classroom.record
+    state = _state(classroom, play)
+    tournament = _tournament(classroom)
+    games = latest_games(tournament.store, _LATEST) if tournament is not None else []
+    return Standings(
+        pupils=len(record.pupils),
+        ready=sum(bool(each.agent) for each in record.pupils),
+        tournament=state,
+        ratings=_ratings(tournament) if tournament is not None and games else [],
+        latest=[
+            WallGame(
+                iteration=each.iteration, stage=each.stage, number=each.number,
+                first=each.first, second=each.second, result=_WINNERS[each.result],
+            )
+            for each in games
+        ],
+    )  # fmt: skip
+
+
+@router.get("/manage")
+def teachers_view(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
+    """Return the pupils with their agents, and the state of the tournament."""
+    game = classroom.record.game
+    return ClassResponse(
+        game=game,
+        pupils=[
+            PupilResponse(
+                name=each.name, agent=each.agent, problem=_problem(lab.folders, each.agent, game)
+            )
+            for each in classroom.record.pupils
+        ],
+        tournament=_state(classroom, play),
+    )
+
+
+@router.post("/manage/game")
+def choose_game(lab: Lab, classroom: Class, play: Play, request: GameRequest) -> ClassResponse:
+    """Choose the game for which pupils bring agents."""
+    classroom.change(game=game_name(parse_game(request.game)))
+    return teachers_view(lab, classroom, play)
+
+
+@router.post("/manage/start")
+def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> ClassResponse:
+    """Begin a new tournament with all agents that can play the game."""
+    game = parse_game(request.game)
+    check_opening_length(game, request.openings)
+    agents = {
+        each.name: each.agent
+        for each in classroom.record.pupils
+        if each.agent and not _problem(lab.folders, each.agent, game_name(game))
+    }
+    if len(agents) < 2:
+        raise UserError(
+            f"{len(agents)} of {len(classroom.record.pupils)} pupils have an agent for"
+            f" {game_name(game)}: expected at least two"
+        )
+    latest = classroom.record.tournament
+    tournament = ClassTournament(
+        number=1 if latest is None else latest.number + 1, game=game_name(game),
+        games=request.games, openings=request.openings, agents=agents, is_playing=True,
+    )  # fmt: skip
+    play.play(tournament)
+    return teachers_view(lab, classroom, play)
+
+
+@router.post("/manage/continue")
+def continue_tournament(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
+    """Play the remaining games of the latest tournament."""
+    if classroom.record.tournament is None:
+        raise UserError("there is no tournament yet: start one")
+    play.play(classroom.record.tournament)
+    return teachers_view(lab, classroom, play)
+
+
+@router.post("/manage/stop")
+def stop(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
+    """Stop the tournament; finished pairs are stored."""
+    play.stop()
+    return teachers_view(lab, classroom, play)
+
+
+def _problem(folders: Folders, agent: str, game: str) -> str:
+    """Return the reason why an agent cannot play a game, or an empty string."""
+    if not agent:
+        return ""
+    try:
+        find_agent(agent, parse_game(game), folders)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def _tournament(classroom: Classroom) -> Tournament | None:
+    """Return the latest tournament, or None until its folder exists."""
+    latest = classroom.record.tournament
+    path = None if latest is None else classroom.tournament_folder(latest.number)
+    return Tournament.load(path) if path is not None and path.is_dir() else None
+
+
+def _state(classroom: Classroom, play: ClassPlay) -> TournamentState | None:
+    latest = classroom.record.tournament
+    if latest is None:
+        return None
+    tournament = _tournament(classroom)
+    store = None if tournament is None else tournament.store
+    return TournamentState(
+        number=latest.number,
+        source=classroom.tournament_folder(latest.number).as_posix(),
+        game=latest.game,
+        playing=latest.is_playing,
+        games=0 if store is None else _COUNTS.get(str(store.path), [store.path], store.count),
+        planned=math.comb(len(latest.agents), 2) * latest.games,
+        problem=play.problem,
+    )
+
+
+def _ratings(tournament: Tournament) -> list[RatingResponse]:
+    """Return the ratings of a tournament, or an empty list if they cannot be computed yet."""
+
+    def rate() -> list[RatingResponse]:
+        try:
+            players = TournamentReport.of(tournament).ratings.players
+        except UserError:
+            return []
+        return [RatingResponse.model_validate(each.as_dict()) for each in players]
+
+    path = tournament.store.path
+    return _RATINGS.get(str(path), [path], rate)

@@ -1,0 +1,173 @@
+"""Puzzles: a list for each game, single puzzles without their answers, and verdicts on moves."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from zerolab.core.errors import UserError, quoted
+from zerolab.evaluation.puzzles import Level, Puzzle, puzzle_position
+from zerolab.oracles.oracle import NotSolvedError
+from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.position import Position
+from zerolab.web.laboratory import Lab
+from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, Shelf, State
+from zerolab.web.requests import RequestModel, client_of
+from zerolab.web.routes.positions import MoveName, PositionResponse, position_responses
+
+router = APIRouter(tags=["puzzles"], prefix="/puzzles")
+
+_REPLY_SECONDS = 5.0
+_KEY = r"^[0-9a-f]{16}$"
+
+_Game = Annotated[str, Query(max_length=60)]
+Result = Literal["win", "draw"]
+
+
+class PuzzleSummary(BaseModel):
+    """Puzzle in a list."""
+
+    key: str
+    """Identifier of the puzzle."""
+    grade: float
+    """Difficulty from 0 to 1: the share of agents that miss the answer, or an estimate."""
+    level: Level
+    measured: bool
+    """True if the grade is measured, False if it is estimated."""
+
+
+class PuzzleList(BaseModel):
+    """Puzzles of a game so far, and the work on them."""
+
+    game: str
+    state: State
+    problem: str
+    """Reason why no more puzzles are made; empty if there is none."""
+    tried: int
+    """Number of positions tried since the server started."""
+    planned: int
+    """Number of puzzles that the server makes for each game."""
+    puzzles: list[PuzzleSummary]
+
+
+class PuzzleResponse(BaseModel):
+    """Puzzle without its answer."""
+
+    summary: PuzzleSummary
+    result: Result
+    """Result that exactly one move has: it wins, or it holds the draw."""
+    misses: dict[str, float]
+    """Share of tries in which each agent misses the answer; empty until measured."""
+    position: PositionResponse
+
+
+class AnswerRequest(RequestModel):
+    """Move that somebody tries in a puzzle."""
+
+    game: str = Field(max_length=60)
+    key: str = Field(pattern=_KEY)
+    """Identifier of the puzzle."""
+    move: MoveName
+
+
+class AnswerResponse(BaseModel):
+    """Verdict on a move, with the positions that show the reason."""
+
+    right: bool
+    verdict: str
+    """Sentence about the move."""
+    start: int
+    """Index of the puzzle's position in `line`."""
+    line: list[PositionResponse]
+    """All positions of the game: after a right answer until the end of perfect play, after a wrong
+    one until the opponent's best reply."""
+
+
+@router.get("")
+async def puzzle_list(lab: Lab, game: _Game, connection: Request) -> PuzzleList:
+    """List the puzzles of a game so far; the server makes more in the background."""
+    shelf = await _shelf(lab, connection, game)
+    return PuzzleList(
+        game=game_name(shelf.game),
+        state=shelf.state,
+        problem=shelf.problem,
+        tried=shelf.tried,
+        planned=PUZZLES_PER_GAME,
+        puzzles=[_summary(each) for each in shelf.puzzles.values()],
+    )
+
+
+@router.get("/one")
+async def one_puzzle(
+    lab: Lab, game: _Game, key: Annotated[str, Query(pattern=_KEY)], connection: Request
+) -> PuzzleResponse:
+    """Return a puzzle without its answer."""
+    puzzle = (await _shelf(lab, connection, game)).find(key)
+    line = await asyncio.to_thread(_line, puzzle, ())
+    return PuzzleResponse(
+        summary=_summary(puzzle),
+        result="win" if puzzle.is_win else "draw",
+        misses=dict(puzzle.misses),
+        position=line[-1],
+    )
+
+
+@router.post("/answer")
+async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> AnswerResponse:
+    """Return whether a move is the answer, with the line of perfect play or the refutation."""
+    puzzle = (await _shelf(lab, connection, request.game)).find(request.key)
+    if request.move not in puzzle.scores:
+        raise UserError(
+            f"{quoted(request.move)} is not a legal move here: expected one of"
+            f" {', '.join(puzzle.scores)}"
+        )
+    moves = puzzle.line
+    if request.move != puzzle.answer:
+        after = await asyncio.to_thread(puzzle_position, puzzle)
+        after = after.play(after.parse(request.move))
+        moves = (request.move, *await _best_reply(lab, connection, after))
+    return AnswerResponse(
+        right=request.move == puzzle.answer,
+        verdict=_verdict(puzzle, request.move, moves[1:]),
+        start=len(puzzle.moves),
+        line=await asyncio.to_thread(_line, puzzle, moves),
+    )
+
+
+async def _shelf(lab: Lab, connection: Request, game: str) -> Shelf:
+    parsed_game = await asyncio.to_thread(parse_game, game)
+    return await lab.puzzles.shelf(client_of(connection), parsed_game)
+
+
+async def _best_reply(lab: Lab, connection: Request, position: Position) -> list[str]:
+    """Return the opponent's best move, or an empty list if there is none or it is not found."""
+    if position.outcome is None:
+        with suppress(NotSolvedError):
+            scores = await lab.solver.solve(client_of(connection), position, _REPLY_SECONDS)
+            return [max(scores, key=scores.__getitem__)]
+    return []
+
+
+def _summary(puzzle: Puzzle) -> PuzzleSummary:
+    return PuzzleSummary(
+        key=puzzle.key, grade=puzzle.grade, level=puzzle.level, measured=bool(puzzle.misses)
+    )
+
+
+def _line(puzzle: Puzzle, moves: tuple[str, ...]) -> list[PositionResponse]:
+    position = puzzle_position(puzzle)
+    for move in moves:
+        position = position.play(position.parse(move))
+    return position_responses(position)
+
+
+def _verdict(puzzle: Puzzle, move: str, replies: tuple[str, ...]) -> str:
+    if move == puzzle.answer:
+        return f"Right: only {move} {'wins' if puzzle.is_win else 'holds the draw'}."
+    result = "loses" if puzzle.scores[move] < 0 else "only draws"
+    reply = f": the best reply is {replies[0]}" if replies else ""
+    return f"Wrong: {move} {result}{reply}."

@@ -1,0 +1,61 @@
+// Class page, for the teacher: the pupils' agents, and the tournament between them.
+
+import { get, post } from "./lib/api.js";
+import { count, keepShowing, linkTo } from "./lib/archive.js";
+import { GameChooser } from "./lib/choosers.js";
+import { announce, byId, el, guarded, table } from "./lib/dom.js";
+
+const REFRESH_SECONDS = 3;
+let chosen = "";
+
+const chooser = new GameChooser(byId("game"), (game) => send("game", { game }));
+const show = keepShowing(() => get("/class/manage"), draw, REFRESH_SECONDS);
+
+function draw(group) {
+  byId("content").hidden = false;
+  const rows = group.pupils.map(({ name, agent, problem }) => [
+    name, agent || el("span", { class: "soft" }, "none yet"), problem ? el("span", { class: "warn" }, problem) : "",
+  ]);
+  const ready = group.pupils.filter((each) => each.agent && !each.problem).length;
+  byId("ready").textContent = `${ready} of ${group.pupils.length} pupils have an agent.`;
+  byId("pupils").replaceChildren(table(["Pupil", "Agent", "Problem"], rows, { caption: "Pupils and their agents" }));
+  drawTournament(group.tournament, ready);
+  if (group.game !== chosen) guarded(() => chooser.load((chosen = group.game)));
+}
+
+function drawTournament(tournament, ready) {
+  const isPlaying = tournament?.playing ?? false;
+  const isComplete = !tournament || tournament.games >= tournament.planned;
+  const links = [linkTo("wall", {}, "Wall: the standings in large type")];
+  byId("state").textContent = "No tournament yet.";
+  if (tournament) {
+    const what = isPlaying ? "being played" : isComplete ? "finished" : "stopped";
+    const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
+    byId("state").textContent = `Tournament ${tournament.number}, ${tournament.game}: ${what}, ${games}. ${tournament.problem}`;
+    byId("progress").value = tournament.games / Math.max(1, tournament.planned);
+    if (tournament.games) links.push(linkTo("replay", { source: tournament.source }, "View its games"));
+  }
+  byId("progress").hidden = !isPlaying;
+  byId("start").disabled = isPlaying || ready < 2;
+  byId("continue").disabled = isPlaying || isComplete;
+  byId("stop").disabled = !isPlaying;
+  byId("links").replaceChildren(...links);
+}
+
+/** Send a change; show and announce the new state. */
+function send(path, body) {
+  return guarded(async () => {
+    const group = await post(`/class/manage/${path}`, body);
+    if (path === "game") chosen = group.game;
+    draw(group);
+    show();
+    announce(path === "game" ? `The class plays ${group.game}.` : byId("state").textContent);
+  });
+}
+
+byId("settings").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send("start", { game: chosen, games: Number(byId("games").value), openings: Number(byId("openings").value) });
+});
+byId("continue").addEventListener("click", () => send("continue", {}));
+byId("stop").addEventListener("click", () => send("stop", {}));

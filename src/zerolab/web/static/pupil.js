@@ -1,0 +1,76 @@
+// My agent page: the agent that a pupil brings to the tournament of the class.
+
+import { get, post, postFile } from "./lib/api.js";
+import { count, keepShowing, linkTo } from "./lib/archive.js";
+import { agentsOf, title } from "./lib/choosers.js";
+import { announce, byId, el, guarded } from "./lib/dom.js";
+
+const REFRESH_SECONDS = 3;
+let game = "";
+
+const show = keepShowing(() => get("/class/mine"), draw, REFRESH_SECONDS);
+
+function draw(own) {
+  byId("content").hidden = false;
+  byId("greeting").textContent = `Hello, ${own.name}. Your class plays ${title(own.game)}.`;
+  byId("playouts").max = own.max_playouts;
+  byId("agent").textContent = own.agent ? `You bring ${own.agent}.` : "You have not brought an agent yet.";
+  byId("problem").textContent = own.problem;
+  drawTournament(own);
+  if (own.game !== game) guarded(() => drawNetworks(own));
+}
+
+function drawTournament({ name, tournament }) {
+  const links = [linkTo("wall", {}, "Standings")];
+  let text = "The teacher has not started a tournament yet.";
+  if (tournament) {
+    const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
+    text = `Tournament ${tournament.number}: ${games}, ${tournament.playing ? "being played" : "not being played now"}.`;
+    if (tournament.playing) text += " A new agent takes part in the next one.";
+    if (tournament.games) links.push(linkTo("replay", { source: tournament.source, player: name }, "View your games"));
+  }
+  byId("tournament").textContent = text;
+  byId("links").replaceChildren(...links);
+}
+
+/** Offer the networks of runs for the game, and the pupil's own file. */
+async function drawNetworks(own) {
+  game = own.game;
+  const agents = (await agentsOf(own.game)).filter((each) => each.run);
+  const file = own.agent.includes(".zerolab") ? [{ spec: own.agent.split("?")[0], label: "my file" }] : [];
+  const offered = [...file, ...agents];
+  const selected = byId("network").value;
+  byId("network").replaceChildren(...offered.map(({ spec, label }) => el("option", { value: spec }, label)));
+  if (offered.some((each) => each.spec === selected)) byId("network").value = selected;
+  byId("kind").querySelector('[value="network"]').disabled = offered.length === 0;
+}
+
+function drawFields() {
+  const kind = byId("kind").value;
+  byId("network-field").hidden = kind !== "network";
+  byId("playouts-field").hidden = kind === "random";
+}
+
+function accept(own) {
+  game = "";
+  draw(own);
+  show();
+  announce(byId("agent").textContent);
+}
+
+byId("kind").addEventListener("change", drawFields);
+byId("choice").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const kind = byId("kind").value;
+  const network = kind === "network" ? byId("network").value : "";
+  guarded(async () => accept(await post("/class/mine", { kind, network, playouts: Number(byId("playouts").value) })));
+});
+byId("file").addEventListener("change", () =>
+  guarded(async () => {
+    const [file] = byId("file").files;
+    if (file) accept(await postFile("/class/file", file));
+    byId("file").value = "";
+  }),
+);
+byId("kind").value = "mcts";
+drawFields();

@@ -1,0 +1,219 @@
+// Puzzles page: positions with exactly one best move, a verdict on each try, and a streak.
+
+import { get, post } from "./lib/api.js";
+import { linkTo } from "./lib/archive.js";
+import { Board, status } from "./lib/board.js";
+import { GameChooser } from "./lib/choosers.js";
+import { announce, byId, guarded, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
+import { moveList } from "./lib/moves.js";
+
+const REFRESH_SECONDS = 2;
+const STEP_SECONDS = 0.9; // between the moves of a line
+const AT_WORK = ["solving", "grading"];
+const MOST_SEEN = 2000;
+
+const board = new Board(byId("board"), { onMove: (move) => guarded(() => answer(move)) });
+const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
+const state = {
+  game: "", list: null, puzzle: null, line: [], start: 0, ply: 0, isTried: false, isSolved: false, isBusy: false, request: 0,
+  timer: 0, key: "zerolab-puzzles",
+};
+
+async function begin() {
+  const { game, level } = hashParams();
+  byId("level").value = ["easy", "medium", "hard"].includes(level) ? level : "";
+  const { pupil } = await get("/server");
+  if (pupil) state.key += ` ${pupil}`; // pupils who share a browser have records of their own
+  await chooser.load(game ?? "connect_four:5x5");
+  drawStreak();
+  await change(game ?? chooser.value, hashParams().puzzle);
+  setInterval(() => document.visibilityState === "visible" && AT_WORK.includes(state.list?.state) && refresh(), 1000 * REFRESH_SECONDS);
+}
+
+async function change(game, key = undefined) {
+  clearInterval(state.timer);
+  Object.assign(state, { game, list: null, puzzle: null, line: [] });
+  setHashParams({ game, level: byId("level").value });
+  draw();
+  state.list = await get("/puzzles", { game });
+  drawStock();
+  await (key ? open(key) : next());
+}
+
+/** Reload the list while puzzles are being made; the first one is shown at once. */
+async function refresh() {
+  const { game } = state;
+  try {
+    const list = await get("/puzzles", { game });
+    if (game !== state.game) return;
+    state.list = list;
+    drawStock();
+    if (!state.puzzle && !state.isBusy) await next();
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+const inLevel = () => {
+  const level = byId("level").value;
+  return (state.list?.puzzles ?? []).filter((each) => !level || each.level === level);
+};
+
+/** Show a puzzle of the chosen level that has not been tried; old ones come again after all others. */
+async function next() {
+  const choices = inLevel().filter((each) => each.key !== state.puzzle?.summary.key);
+  const { seen } = record();
+  const fresh = choices.filter((each) => !seen.includes(each.key));
+  const from = fresh.length ? fresh : choices;
+  if (from.length) await open(from[Math.floor(Math.random() * from.length)].key);
+  else draw();
+}
+
+async function open(key) {
+  clearInterval(state.timer);
+  const [number, { game }] = [(state.request += 1), state];
+  state.isBusy = true;
+  try {
+    const puzzle = await get("/puzzles/one", { game, key });
+    if (number !== state.request) return;
+    Object.assign(state, { puzzle, isTried: false });
+    reset();
+  } finally {
+    if (number === state.request) state.isBusy = false;
+  }
+  setHashParams({ game, level: byId("level").value, puzzle: key });
+  draw();
+  announce(`${byId("question").textContent} ${board.summary()}`);
+}
+
+/** Show the position of the puzzle, ready for a move. */
+function reset() {
+  const { position } = state.puzzle;
+  clearInterval(state.timer);
+  Object.assign(state, { line: [position], start: 0, ply: 0, isSolved: false });
+  byId("verdict").textContent = "";
+  byId("verdict").classList.remove("good", "bad");
+}
+
+async function answer(move) {
+  if (state.isBusy || state.ply !== 0 || state.line.length !== 1) return;
+  const { game, puzzle, request } = state;
+  state.isBusy = true;
+  draw();
+  try {
+    const verdict = await post("/puzzles/answer", { game, key: puzzle.summary.key, move });
+    if (request !== state.request) return;
+    if (!state.isTried) count(verdict.right);
+    Object.assign(state, { isTried: true, isSolved: verdict.right, line: verdict.line.slice(verdict.start), ply: 1 });
+    byId("verdict").textContent = verdict.verdict;
+    byId("verdict").classList.add(verdict.right ? "good" : "bad");
+  } finally {
+    if (request === state.request) state.isBusy = false;
+    draw();
+  }
+  state.timer = setInterval(step, 1000 * STEP_SECONDS);
+}
+
+/** Show the next position of the line. */
+function step() {
+  if (state.ply + 1 >= state.line.length) {
+    clearInterval(state.timer);
+    return;
+  }
+  state.ply += 1;
+  draw();
+}
+
+const EMPTY = { streak: 0, best: 0, right: 0, wrong: 0, seen: [] };
+const record = () => ({ ...EMPTY, ...JSON.parse(localStorage.getItem(state.key) ?? "{}") });
+
+/** Count the first move in a puzzle. */
+function count(isRight) {
+  const own = record();
+  const streak = isRight ? own.streak + 1 : 0;
+  const seen = [...own.seen, state.puzzle.summary.key].slice(-MOST_SEEN);
+  const counts = { right: own.right + Number(isRight), wrong: own.wrong + Number(!isRight) };
+  localStorage.setItem(state.key, JSON.stringify({ streak, best: Math.max(own.best, streak), seen, ...counts }));
+  drawStreak();
+}
+
+function drawStreak() {
+  const { streak, best, right, wrong } = record();
+  byId("streak").textContent = streak;
+  byId("record").textContent = `in a row. Longest: ${best}. Right ${right}, wrong ${wrong}.`;
+}
+
+function drawStock() {
+  const { list } = state;
+  const count = inLevel().length;
+  const works = {
+    solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are trying them, to grade them.",
+    complete: "", stopped: list.problem,
+  };
+  const some = `${count} ${byId("level").value} puzzle${count === 1 ? "" : "s"}.`.replace("  ", " ");
+  byId("stock").textContent = `${some} ${works[list.state]}`;
+  const graded = list.puzzles.filter((each) => each.measured).length;
+  const bar = byId("progress");
+  bar.hidden = !AT_WORK.includes(list.state);
+  bar.value = (list.state === "solving" ? list.puzzles.length : graded) / Math.max(1, list.state === "solving" ? list.planned : list.puzzles.length);
+  bar.setAttribute("aria-label", list.state === "solving" ? "Puzzles made" : "Puzzles graded");
+  byId("next").disabled = count === 0;
+}
+
+function draw() {
+  const { puzzle } = state;
+  const isOpen = puzzle !== null;
+  for (const id of ["board", "moves", "to-analysis"]) byId(id).hidden = !isOpen;
+  byId("retry").hidden = !isOpen || state.isSolved || state.line.length === 1;
+  byId("question").textContent = question();
+  if (!isOpen) return;
+  const position = state.line[state.ply];
+  board.show(position, { isActive: !state.isBusy && state.line.length === 1 });
+  const given = puzzle.position.moves.length;
+  const last = state.line.at(-1).moves.slice(given);
+  moveList(byId("moves"), last, state.ply, (ply) => {
+    clearInterval(state.timer);
+    state.ply = ply;
+    draw();
+  });
+  byId("moves").hidden = last.length === 0;
+  byId("to-analysis").href = linkTo("analyse", { game: state.game, moves: position.moves.join(",") }, "").href;
+  drawGrade();
+}
+
+function question() {
+  const { puzzle } = state;
+  if (!puzzle) return state.list && !AT_WORK.includes(state.list.state) ? "There is no such puzzle." : "Waiting for the first puzzle …";
+  const wanted = puzzle.result === "win" ? "wins" : "holds the draw, and all others lose";
+  return `${status(puzzle.position)} Exactly one move ${wanted}: find it. ${puzzle.position.note}`.trim();
+}
+
+function drawGrade() {
+  const { summary, misses } = state.puzzle;
+  const share = percent(summary.grade);
+  byId("grade").textContent = summary.measured
+    ? `${summary.level}: the agents miss the move in ${share} of their tries.`
+    : `${summary.level}: estimated ${share}, until agents have tried it.`;
+  const rows = Object.entries(misses).map(([agent, missed]) => [agent, percent(missed)]);
+  byId("misses").replaceChildren(rows.length ? table(["Agent", "Misses"], rows, { numbers: [1], caption: "Misses of each agent" }) : "");
+}
+
+byId("next").addEventListener("click", () =>
+  guarded(async () => {
+    await next();
+    byId("puzzle-title").focus();
+  }),
+);
+byId("retry").addEventListener("click", () => {
+  reset();
+  draw();
+  byId("puzzle-title").focus();
+});
+byId("level").addEventListener("change", () =>
+  guarded(async () => {
+    if (state.list) drawStock();
+    await next();
+  }),
+);
+
+guarded(begin);

@@ -1,0 +1,160 @@
+"""Puzzles: answers against an exhaustive solver, grades, files, and the command."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from evaluation.exhaustive import Exhaustive
+from zerolab.agents.specs import parse_agents
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.evaluation.puzzles import (
+    BASELINES,
+    JUDGE,
+    Collection,
+    Puzzle,
+    make_puzzle,
+    measure,
+    only_best,
+    puzzle_position,
+    random_positions,
+    read_puzzles,
+    write_puzzles,
+)
+from zerolab.oracles.solver import oracle_for
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+
+GAME = "gobang:3x3:3"
+FORCED = {"moves": ("a1", "b1", "a2", "b2", "c1", "a3", "b3", "c2"), "answer": "c3"}
+
+
+@pytest.fixture(scope="module")
+def tested():
+    """Random positions of a small game with their puzzles, or None."""
+    oracle = oracle_for(parse_game(GAME), memory=1)
+    positions = list(islice(random_positions(parse_game(GAME), 0), 60))
+    return [(position, make_puzzle(position, oracle)) for position in positions]
+
+
+def test_puzzle_is_exactly_position_with_one_best_result(tested):
+    exhaustive = Exhaustive(parse_game(GAME))
+    found = 0
+    for position, puzzle in tested:
+        values = exhaustive.action_values(position.state[None])[0]
+        results = np.sign(values[position.legal_actions])
+        (best,) = np.nonzero(results == results.max())
+        is_puzzle = len(best) == 1 and results.max() >= 0 and len(results) > 1
+        assert (puzzle is not None) == is_puzzle
+        if puzzle is not None:
+            found += 1
+            assert puzzle.answer == position.legal_moves[best[0]]
+            assert puzzle_position(puzzle) == position
+    assert 5 <= found < 60
+
+
+def test_line_is_perfect_play_to_the_end(tested):
+    exhaustive = Exhaustive(parse_game(GAME))
+    for puzzle in (each for _, each in tested if each is not None):
+        position = puzzle_position(puzzle)
+        for move in puzzle.line:
+            values = exhaustive.action_values(position.state[None])[0]
+            assert values[position.parse(move)] == values.max()
+            position = position.play(move)
+        assert position.outcome is not None
+        assert (position.outcome != 0) == puzzle.is_win
+
+
+@pytest.mark.parametrize(
+    ("scores", "answer"),
+    [
+        ({"a": 3, "b": 0, "c": -2}, "a"),
+        ({"a": 3, "b": 1}, None),  # a slower win wins too
+        ({"a": 0, "b": -1}, "a"),
+        ({"a": 0, "b": 0, "c": -1}, None),
+        ({"a": -1, "b": -2}, None),
+        ({"a": 1}, None),
+    ],
+)
+def test_only_best_compares_results_and_not_scores(scores, answer):
+    assert only_best(scores) == answer
+
+
+def test_grade_is_0_if_random_cannot_miss():
+    puzzle = Puzzle(game=GAME, **FORCED, scores={"c3": 0}, line=("c3",))
+    assert puzzle.grade == 0
+    game = parse_game(GAME)
+    (judge,) = parse_agents([JUDGE], game)
+    measured = measure(puzzle, parse_agents(BASELINES, game), judge)
+    assert measured.misses == dict.fromkeys(BASELINES, 0)
+    assert measured.grade == 0
+
+
+def test_grade_is_mean_of_misses_and_random_misses_as_often_as_chance(tested):
+    game = parse_game(GAME)
+    (random,), (judge,) = parse_agents(["random"], game), parse_agents([JUDGE], game)
+    puzzles = [each for _, each in tested if each is not None]
+    shares = [measure(each, [random], judge).grade for each in puzzles]
+    expected = np.array([1 - 1 / len(each.scores) for each in puzzles])
+    spread = np.sqrt((expected * (1 - expected) / 4).sum()) / len(puzzles)
+    assert abs(np.mean(shares) - expected.mean()) < 5 * spread
+    half = puzzles[0].model_copy(update={"misses": {"one": 1.0, "other": 0.5}})
+    assert half.grade == 0.75
+
+
+def test_longer_lines_and_look_alikes_raise_the_estimate():
+    short = Puzzle(game=GAME, moves=(), answer="a1", scores={"a1": 1, "b1": 0}, line=("a1",))
+    longer = short.model_copy(update={"line": ("a1", "b1", "c1")})
+    similar = longer.model_copy(update={"look_alikes": 2})
+    assert 0 == short.grade < longer.grade < similar.grade < 1
+
+
+def test_collection_has_no_repeated_positions_and_few_easy_ones(tested):
+    collection = Collection(6)
+    start = Position.start(GAME)
+    orders = [start.play("a1").play("b2").play("c3"), start.play("c3").play("b2").play("a1")]
+    assert [collection.is_new(each) for each in orders] == [True, False]
+    for _, puzzle in tested:
+        if puzzle is not None:
+            collection.add(puzzle.model_copy(update={"misses": {"random": 0.0}}))
+    assert len(collection.puzzles) == 3
+    assert not collection.is_complete
+
+
+def test_file_keeps_puzzles_and_names_damaged_line(tested, tmp_path):
+    puzzles = [each for _, each in tested if each is not None]
+    path = tmp_path / "puzzles.jsonl"
+    write_puzzles(path, puzzles)
+    assert read_puzzles(path) == puzzles
+    path.write_text(path.read_text() + "{}\n")
+    with pytest.raises(UserError, match=rf"line {len(puzzles) + 1}"):
+        read_puzzles(path)
+
+
+def test_command_writes_graded_puzzles(tmp_path, capsys):
+    path = tmp_path / "puzzles.jsonl"
+    assert main(["puzzles", GAME, "--count", "4", "--output", str(path)]) == 0
+    assert "4 puzzles of gobang:3x3:3" in capsys.readouterr().out
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["grade"] for line in lines] == [
+        each.as_dict()["grade"] for each in read_puzzles(path)
+    ]
+    assert all(set(line["misses"]) == set(BASELINES) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--count", "0"], "count = 0"),
+        (["--count", "2", "--seconds", "0"], "seconds = 0"),
+        (["--count", "2", "--seed", "-1"], "seed = -1"),
+        (["--count", "2", "--agents", "mtcs:100"], "did you mean"),
+    ],
+)
+def test_command_explains_wrong_values(tmp_path, capsys, arguments, expected):
+    assert main(["puzzles", GAME, "--output", str(tmp_path / "p.jsonl"), *arguments]) == 2
+    assert expected in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""Class in a browser: pupils bring agents, the teacher plays, the wall shows the standings."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from audits import serious_findings
+from playwright.sync_api import Browser, Page, expect
+from served import Server
+
+GAME = "gobang:3x3:3"
+
+
+class Group:
+    """A server with a class of three pupils, and the links of its members."""
+
+    def __init__(self, folder: Path, browser: Browser, links: Path) -> None:
+        names = folder / "names.txt"
+        names.write_text("Ada\nBen\nZoë\n")
+        self._options = ("--class", str(names), "--class-links", str(links))
+        self.server = Server(folder, *self._options)
+        self._browser = browser
+        rows = (
+            re.match(r"(\S+) +http://[^/]+(\S+)$", line) for line in links.read_text().splitlines()
+        )
+        self.links = {row[1]: row[2] for row in rows if row is not None}
+        self.errors: list[str] = []
+
+    def page(self, name: str, **options: object) -> Page:
+        """Return a new page that has opened the link of a member."""
+        context = self._browser.new_context(base_url=self.server.address, **options)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.goto(self.links[name])
+        expect(page.locator("#content")).to_be_visible()
+        return page
+
+
+@pytest.fixture(scope="module")
+def group(
+    tiny_folder: Path, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Group]:
+    """A class whose game is small."""
+    made = Group(tiny_folder, browser, tmp_path_factory.mktemp("class") / "links.txt")
+    yield made
+    made.server.stop()
+    shutil.rmtree(tiny_folder / "runs" / ".server" / "class")
+    assert made.errors == []
+
+
+def _bring(page: Page, kind: str) -> None:
+    page.select_option("#kind", kind)
+    page.locator("#playouts").fill("3") if kind != "random" else None
+    page.click("#bring")
+    expect(page.locator("#agent")).to_contain_text(f"You bring {kind}")
+
+
+def test_class_plays_and_survives_kill(group: Group) -> None:
+    teacher = group.page("Teacher")
+    change = {"game": GAME}
+    assert teacher.request.post("/api/v1/class/manage/game", data=change).ok
+    expect(teacher.locator("#game select")).to_have_value("gobang")
+    expect(teacher.locator("#start")).to_be_disabled()
+    ada = group.page("Ada", viewport={"width": 360, "height": 740})
+    expect(ada.locator("#greeting")).to_contain_text("Hello, Ada")
+    assert "token" not in ada.url
+    _bring(ada, "mcts")
+    assert ada.evaluate("document.documentElement.scrollWidth") <= 360
+    assert serious_findings(ada) == []
+    _bring(group.page("Zoë"), "random")
+    expect(teacher.locator("#ready")).to_have_text("2 of 3 pupils have an agent.")
+    assert serious_findings(teacher) == []
+    teacher.fill("#openings", "1")
+    teacher.click("#start")
+    wall = group.page("Teacher")
+    wall.goto("/wall")
+    rows = wall.locator("#standings tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows).to_contain_text(
+        ["Ada", "Zoë"] if "Ada" in rows.first.inner_text() else ["Zoë", "Ada"]
+    )
+    expect(wall.locator("#latest li")).to_have_count(2)
+    assert serious_findings(wall) == []
+    expect(teacher.locator("#state")).to_contain_text("finished, 2 of 2 games")
+    standings = wall.locator("#standings").inner_text()
+
+    ada.get_by_role("link", name="View your games").click()
+    expect(ada.locator("#game-title")).to_contain_text("Ada")
+    expect(ada.locator("[data-game]")).to_have_count(2)
+
+    group.server.kill()
+    group.server.start()
+    wall.reload()
+    expect(rows).to_have_count(2)
+    assert wall.locator("#standings").inner_text() == standings
+    again = group.page("Ada")
+    expect(again.locator("#agent")).to_contain_text("You bring mcts:3")
+
+
+def test_wall_fits_phone_and_pupil_has_no_class_page(group: Group) -> None:
+    phone = group.page("Ben", viewport={"width": 360, "height": 740})
+    phone.goto("/wall")
+    expect(phone.locator("#content")).to_be_visible()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    expect(phone.get_by_role("link", name="My agent")).to_be_visible()
+    response = phone.goto("/class")
+    assert response is not None
+    assert response.status == 403
+
+
+def test_streak_is_the_pupils_own(group: Group) -> None:
+    page = group.page("Ben")
+    page.goto(f"/puzzles#game={GAME}")
+    record = '{"streak": 4, "best": 5, "right": 6, "wrong": 1, "seen": []}'
+    page.evaluate("record => localStorage.setItem('zerolab-puzzles Ben', record)", record)
+    page.reload()
+    expect(page.locator("#streak")).to_have_text("4")
+    page.goto(group.links["Ada"].replace("/pupil", "/puzzles"))
+    expect(page.locator("#streak")).to_have_text("0")

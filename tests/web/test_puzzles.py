@@ -1,0 +1,172 @@
+"""Puzzles that the server makes: answers against an exhaustive solver, verdicts and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra web is not installed")
+
+from tiny_laboratory import GAME, new_client
+
+from evaluation.exhaustive import Exhaustive
+from zerolab.evaluation.puzzles import BASELINES, make_puzzle, random_positions, write_puzzles
+from zerolab.oracles.solver import oracle_for
+from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
+from zerolab.web import puzzle_maker
+from zerolab.web.folders import Folders
+from zerolab.web.puzzle_maker import PuzzleMaker
+from zerolab.web.puzzle_sources import candidates, graders
+from zerolab.web.requests import BusyError, Client
+
+SMALL = "gobang:3x3:3"
+COUNT = 4
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Few puzzles per game."""
+    monkeypatch.setattr(puzzle_maker, "PUZZLES_PER_GAME", COUNT)
+
+
+def _get(client, path, **params):
+    response = client.get(f"/api/v1/puzzles{path}", params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def _complete(client, game):
+    """Return the list of a game once all its puzzles are made and graded."""
+    while (listed := _get(client, "", game=game))["state"] in ("solving", "grading"):
+        time.sleep(0.02)
+    return listed
+
+
+def _position(shown):
+    position = Position.start(shown["position"]["game"])
+    for move in shown["position"]["moves"]:
+        position = position.play(position.parse(move))
+    return position
+
+
+def test_every_puzzle_has_exactly_one_best_result(client):
+    listed = _complete(client, SMALL)
+    assert (listed["state"], listed["problem"]) == ("complete", "")
+    assert len(listed["puzzles"]) == COUNT
+    exhaustive = Exhaustive(parse_game(SMALL))
+    for summary in listed["puzzles"]:
+        shown = _get(client, "/one", game=SMALL, key=summary["key"])
+        position = _position(shown)
+        results = np.sign(exhaustive.action_values(position.state[None])[0][position.legal_actions])
+        assert (results == results.max()).sum() == 1
+        assert {"win": 1, "draw": 0}[shown["result"]] == results.max()
+        assert summary["measured"]
+        assert set(shown["misses"]) == set(BASELINES)
+        answer = position.legal_moves[results.argmax()]
+        for move in position.legal_moves:
+            body = {"game": SMALL, "key": summary["key"], "move": move}
+            verdict = client.post("/api/v1/puzzles/answer", json=body).json()
+            assert verdict["right"] == (move == answer)
+            _check_line(exhaustive, verdict, move)
+
+
+def _check_line(exhaustive, verdict, move):
+    """Check that a line begins with the move and continues with perfect play."""
+    line = verdict["line"]
+    after = line[verdict["start"] + 1]
+    assert after["last"] == move
+    played = line[-1]["moves"]
+    position = Position.start(SMALL)
+    for ply, name in enumerate(played):
+        if ply > verdict["start"]:
+            values = exhaustive.action_values(position.state[None])[0]
+            assert values[position.parse(name)] == values.max()
+        position = position.play(position.parse(name))
+    if verdict["right"]:
+        assert line[-1]["outcome"] is not None
+    else:
+        assert after["outcome"] is not None or len(played) == verdict["start"] + 2
+
+
+def test_puzzles_of_a_run_are_graded_by_its_network(client):
+    listed = _complete(client, GAME)
+    shown = _get(client, "/one", game=GAME, key=listed["puzzles"][0]["key"])
+    (network,) = set(shown["misses"]) - set(BASELINES)
+    assert network.startswith("runs/tiny@")
+    assert listed["puzzles"][0]["grade"] == np.mean(list(shown["misses"].values()))
+
+
+def test_restarted_server_has_same_puzzles_without_solving_again(client):
+    before = _complete(client, SMALL)
+    with new_client(workers=0) as restarted:
+        after = _complete(restarted, SMALL)
+    assert after["puzzles"] == before["puzzles"]
+    assert after["tried"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        ({"game": SMALL, "key": "0" * 16, "move": "a1"}, 404, "there is no puzzle"),
+        ({"game": SMALL, "key": "../../..", "move": "a1"}, 422, "key"),
+        ({"game": "nogame:3x3", "key": "0" * 16, "move": "a1"}, 400, "nogame"),
+    ],
+)
+def test_wrong_answers_requests_are_explained(client, body, status, expected):
+    response = client.post("/api/v1/puzzles/answer", json=body)
+    assert response.status_code == status
+    assert expected in response.json()["error"]
+
+
+def test_illegal_move_is_no_answer(client):
+    key = _complete(client, SMALL)["puzzles"][0]["key"]
+    response = client.post("/api/v1/puzzles/answer", json={"game": SMALL, "key": key, "move": "z9"})
+    assert response.status_code == 400
+    assert '"z9" is not a legal move here' in response.json()["error"]
+
+
+def test_candidates_come_from_files_and_stored_games(here, tmp_path):
+    game = parse_game(GAME)
+    oracle = oracle_for(game, memory=1)
+    found = (make_puzzle(each, oracle) for each in random_positions(game, 5))
+    puzzle = next(each for each in found if each is not None)
+    folders = Folders((here / "runs",), tmp_path, tmp_path)
+    folders.puzzles.mkdir()
+    try:
+        write_puzzles(folders.puzzles / "mine.jsonl", [puzzle])
+        (folders.puzzles / "damaged.jsonl").write_text("{")
+        positions = candidates(folders, game)
+        assert next(positions)[1] == puzzle
+        stored = next(positions)[0]
+    finally:
+        for path in folders.puzzles.iterdir():
+            path.unlink()
+        folders.puzzles.rmdir()
+    assert stored.outcome is None
+    assert stored.history
+    assert graders(folders, game)[-1].startswith(f"{here / 'runs'}/tiny@")
+
+
+def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
+    def positions(folders, game):
+        return iter([(Position.start(game), None)])
+
+    async def ask():
+        maker = PuzzleMaker(Folders((tmp_path,)), SimpleNamespace(is_busy=True), None)
+        greedy, other = Client("192.0.2.1", "greedy"), Client("192.0.2.1", "other")
+        first, second, third = map(parse_game, (SMALL, GAME, "gobang:4x4:3"))
+        await maker.shelf(greedy, first)
+        await maker.shelf(greedy, second)
+        with pytest.raises(BusyError, match="2 sets of puzzles are already in progress"):
+            await maker.shelf(greedy, third)
+        await maker.shelf(greedy, first)  # is being made already
+        await maker.shelf(other, third)
+        maker.close()
+
+    monkeypatch.setattr(puzzle_maker, "candidates", positions)
+    asyncio.run(ask())

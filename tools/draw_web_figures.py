@@ -1,0 +1,113 @@
+"""Draw docs/figures/web-puzzles.png and web-class.png: screenshots of pages of a new laboratory.
+
+The laboratory has a class of eight pupils, who play a tournament. It needs Chromium and Playwright.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+_FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+_GAME = "connect_four:5x5"
+_AGENTS = {
+    "Ada": "mcts:300", "Ben": "rave:100", "Cleo": "mcts:100", "Dora": "rhea:100",
+    "Emil": "mcts:30", "Finn": "mcts:10", "Greta": "rave:20", "Hugo": "random",
+}  # fmt: skip
+_API = "/api/v1/class"
+_SIZE = {"width": 1280, "height": 800}
+_MILLISECONDS = 300_000
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[dict[str, str]]:
+    """Serve a class in a folder; yield the links of its members."""
+    (folder / "names.txt").write_text("\n".join(_AGENTS))
+    command = [sys.executable, "-m", "zerolab", "serve", "--port", "0", "--class", "names.txt"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    links = {}
+    for line in process.stdout:
+        if match := re.match(r"(\S+) +(http\S+token=\S+)", line):
+            links[match[1]] = match[2]
+        if line.startswith("keep these links"):
+            break
+    try:
+        yield links
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def _open(browser: Browser, link: str) -> Page:
+    page = browser.new_context(viewport=_SIZE, reduced_motion="reduce").new_page()
+    page.set_default_timeout(_MILLISECONDS)
+    page.goto(link)
+    return page
+
+
+def _draw_class(browser: Browser, links: dict[str, str]) -> None:
+    """Let the pupils bring their agents and play, and draw the wall."""
+    teacher = _open(browser, links["Teacher"])
+    base = teacher.url.removesuffix("/class")
+    teacher.request.post(f"{base}{_API}/manage/game", data={"game": _GAME})
+    for name, spec in _AGENTS.items():
+        kind, _, playouts = spec.partition(":")
+        pupil = _open(browser, links[name])
+        choice = {"kind": kind, "playouts": int(playouts or 1)}
+        pupil.request.post(f"{base}{_API}/mine", data=choice)
+    settings = {"game": _GAME, "games": 4, "openings": 2}
+    teacher.request.post(f"{base}{_API}/manage/start", data=settings)
+    teacher.goto(f"{base}/wall")
+    expect(teacher.locator("#state")).to_contain_text("112 of 112", timeout=_MILLISECONDS)
+    expect(teacher.locator("#standings tbody tr")).to_have_count(len(_AGENTS))
+    teacher.screenshot(path=_FIGURES / "web-class.png")
+
+
+def _draw_puzzle(browser: Browser, link: str) -> None:
+    """Solve a hard puzzle and draw it with its line."""
+    page = _open(browser, link)
+    base = page.url.removesuffix("/class")
+    page.goto(f"{base}/puzzles#game={_GAME}")
+    expect(page.locator("#stock")).to_have_text("40 puzzles.", timeout=_MILLISECONDS)
+    listed = page.request.get(f"{base}/api/v1/puzzles", params={"game": _GAME}).json()
+    hardest = max(listed["puzzles"], key=lambda each: each["grade"])["key"]
+    page.goto("about:blank")
+    page.goto(f"{base}/puzzles#game={_GAME}&puzzle={hardest}")
+    expect(page.locator("#question")).to_contain_text("Exactly one move")
+    answer = {"game": _GAME, "key": hardest}
+    for target in page.locator("#board .target[data-move]").all():
+        move = target.get_attribute("data-move")
+        verdict = page.request.post(f"{base}/api/v1/puzzles/answer", data={**answer, "move": move})
+        if verdict.json()["right"]:
+            target.click()
+            break
+    expect(page.locator("#verdict")).to_contain_text("Right")
+    expect(page.locator("#moves button").last).to_have_attribute(
+        "aria-current", "true", timeout=_MILLISECONDS
+    )
+    page.mouse.move(0, 0)
+    page.screenshot(path=_FIGURES / "web-puzzles.png", full_page=True)
+
+
+def main() -> None:
+    """Draw both figures."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    with TemporaryDirectory() as folder, _served(Path(folder)) as links, sync_playwright() as api:
+        browser = api.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        _draw_class(browser, links)
+        _draw_puzzle(browser, links["Teacher"])
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
