@@ -23,6 +23,7 @@ from zerolab.web.routes import (
     positions,
     runs,
     studies,
+    tournament_playing,
     tournaments,
     training,
     watching,
@@ -44,6 +45,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     games.router,
     judging.router,
     tournaments.router,
+    tournament_playing.router,
     studies.router,
     training.router,
 )
