@@ -129,7 +129,7 @@ def draw(browser: Browser, address: str, name: str) -> None:
         context = browser.new_context(
             base_url=address,
             viewport={"width": width, "height": height},
-            color_scheme=theme,  # type: ignore[arg-type]
+            color_scheme=theme,
             reduced_motion="reduce",
         )
         context.set_default_timeout(1000 * SECONDS)

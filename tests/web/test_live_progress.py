@@ -33,9 +33,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 @pytest.fixture
 def run(here: Path) -> Iterator[RunFolder]:
-    """A copy of the tiny run."""
+    """A copy of the tiny run that is not finished, as if its iterations had been extended."""
     shutil.copytree(here / RUN, here / COPY)
-    yield RunFolder.open(Path(COPY))
+    copy = RunFolder.open(Path(COPY))
+    copy.commit(copy.progress.model_copy(update={"finished": False}), [])
+    yield copy
     shutil.rmtree(here / COPY)
 
 

@@ -107,10 +107,10 @@ def test_term_is_explained_by_keyboard(page: Page) -> None:
     expect(tip).to_contain_text("not comparable between runs")
     expect(page.locator("#announcements")).to_contain_text("not comparable between runs")
     assert serious_findings(page) == []
-    page.keyboard.press("Tab")
     expect(tip.get_by_role("link")).to_be_focused()
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
+    expect(term).to_be_focused()
     term.press("Enter")
     tip.get_by_role("link").click()
     expect(page).to_have_url(re.compile("/glossary#training-elo$"))
@@ -143,6 +143,14 @@ def test_numbers_on_pages_are_explained(page: Page) -> None:
         expect(page.locator("#curves h3").get_by_role("button", name=title)).to_be_visible()
 
 
+def test_tooltip_stays_while_the_page_is_drawn_again(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:100000&simulations=100000")
+    page.locator("#thoughts th").get_by_role("button", name="prior").click()
+    table = page.locator("#thoughts tbody").inner_text()
+    expect(page.locator("#thoughts tbody")).not_to_have_text(table)
+    expect(page.locator("#tip")).to_be_visible()
+
+
 def test_glossary_page_has_every_term(page: Page) -> None:
     page.goto("/glossary")
     terms = [each["term"] for each in json.loads(GLOSSARY.read_text("utf-8"))]
@@ -166,7 +174,7 @@ def test_links_stay_in_one_row_on_phone(phone: Page, path: str) -> None:
 
 
 def test_wide_tables_become_lists_on_phone(phone: Page, page: Page) -> None:
-    for each, display in ((phone, "flex"), (page, "table-cell")):
+    for each, display in ((phone, "flow-root"), (page, "table-cell")):
         each.goto(f"/run#run={RUN}")
         cell = each.locator("#networks td").nth(1)
         expect(cell).to_have_css("display", display)

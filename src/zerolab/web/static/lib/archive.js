@@ -56,7 +56,7 @@ const shownFacts = new WeakMap();
 
 /** Show facts, [name, value] each, unless they are shown; names that the glossary has are explained. */
 export function showFacts(host, facts) {
-  const termOf = (name) => explained(name, name.startsWith("Score against") ? "points per game" : name);
+  const termOf = (name) => explained(name, name.startsWith("Score against") ? "points per game" : "");
   const items = facts.map(([name, value]) => el("div", {}, el("dt", {}, termOf(name)), el("dd", {}, value)));
   const text = items.map((each) => each.textContent).join();
   if (shownFacts.get(host) === text) return;

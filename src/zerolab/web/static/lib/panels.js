@@ -6,7 +6,7 @@ import { byId, el, hashParams } from "./dom.js";
 import { explained } from "./help.js";
 
 const DASHES = 4; // that can be told apart
-const HELP = { "accuracy-weak": "result preserved", "validation-strong": "accuracy", "validation-result": "accuracy" };
+const HELP = { "validation-strong": "accuracy", "validation-result": "accuracy" };
 const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
 
 /**
@@ -49,7 +49,7 @@ export class Panels {
       this.#draw();
     };
     card.button = el("button", { type: "button", class: "small", "aria-label": `Log scale of ${panel.title}`, onclick: flip }, "log");
-    const head = el("div", { class: "chart-head" }, el("h3", {}, explained(panel.title, HELP[panel.key] ?? panel.title)), card.button);
+    const head = el("div", { class: "chart-head" }, el("h3", {}, explained(panel.title, HELP[panel.key])), card.button);
     card.section = el("section", { class: "panel", "aria-label": panel.title }, head, card.chart);
     return card;
   }
