@@ -306,6 +306,17 @@ def benchmarks() -> str:
     return markdown(headings, rows)
 
 
+def glossary() -> str:
+    """Return the table of terms, which the pages of the laboratory also show."""
+    path = ROOT / "src" / "zerolab" / "web" / "static" / "glossary.json"
+    rows = []
+    for entry in json.loads(path.read_text("utf-8")):
+        names = [f"**{entry['term']}**", *entry["also"]]
+        page = entry["more"].partition("#")[0]
+        rows.append([", ".join(names), entry["text"], f"[{page}](/docs/{entry['more']})"])
+    return markdown(["term", "meaning", "more"], rows)
+
+
 def metrics() -> str:
     """Return a table for each record type in metrics.jsonl."""
     common = _record_rows(Record, Record.model_fields)
@@ -356,6 +367,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "budgets": lambda: choices(BUDGETS),
     "gates": lambda: choices(GATES),
     "games": games,
+    "glossary": glossary,
     "growths": lambda: choices(GROWTHS),
     "heads": lambda: choices(HEADS),
     "league": league,

@@ -22,13 +22,16 @@ from zerolab.play.tournament_report import TournamentReport
 from zerolab.report.save import save_document
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.execution import StudyExecution
+from zerolab.studies.findings import claims_of
 from zerolab.studies.study import registered_studies
-from zerolab.training.records import GateRecord, LearnRecord
+from zerolab.training.panels import MAX_TREND, trend_of
+from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError
+from zerolab.web.routes.study_claims import read_headline
 from zerolab.web.searches import SearchPool
 
 API = "/api/v1"
@@ -71,10 +74,35 @@ def test_runs_agree_with_command(client, capsys):
     served = get(client, "/runs")
     assert [each["run"] for each in served] == ["runs/one", "runs/two"]
     for run, expected in zip(served, listed, strict=True):
-        assert run.keys() - {"run", "problem", "latest_progress"} == expected.keys() - {"path"}
+        own = {"run", "problem", "latest_progress", "trend"}
+        assert run.keys() - own == expected.keys() - {"path"}
         for key in expected.keys() - {"path"}:
             assert run[key] == expected[key]
         assert run["scores"].keys() == {"random", "mcts:100?tie_break=random"}
+
+
+def test_trend_is_the_loss_until_accuracy_has_a_curve(client, folder):
+    (listed, _) = get(client, "/runs")
+    records = read_records(RunFolder.open(folder / "runs/one"))
+    losses = [sum(each.loss[head] for head in each.heads) for each in records
+              if isinstance(each, LearnRecord)]  # fmt: skip
+    assert listed["trend"]["name"] == "loss"
+    assert listed["trend"]["values"] == pytest.approx(losses)
+    intervals = dict.fromkeys(
+        f"{player}_{kind}{end}" for player in ("network", "search") for kind in ("strong", "weak")
+        for end in ("", "_low", "_high")
+    )  # fmt: skip
+    shares = [number / 100 for number in range(100)]
+    accuracies = [
+        AccuracyRecord(iteration=at, wall_seconds=0, network=at, positions=9,
+                       **{**dict.fromkeys(intervals, 0.0), "search_strong": share})
+        for at, share in enumerate(shares)
+    ]  # fmt: skip
+    assert trend_of([*records, accuracies[0]]).name == "loss"
+    trend = trend_of([*records, *accuracies])
+    assert (trend.name, len(trend.values)) == ("accuracy", MAX_TREND)
+    assert (trend.values[0], trend.values[-1]) == (shares[0], shares[-1])
+    assert trend.values == sorted(set(trend.values) & set(shares))
 
 
 def test_run_details_agree_with_folder(client, folder):
@@ -214,9 +242,60 @@ def test_study_progress_agrees_with_command(client, capsys):
     assert details["whole"]["finished_runs"] == 0
     assert details["command"] == "zerolab study warm-start --scale smoke"
     assert {each["verdict"] for each in details["claims"]} == {"no data"}
+    (listed,) = [each for each in get(client, "/studies") if each["name"] == "warm-start"]
+    headline = listed["begun"][0]["headline"]
+    assert headline["strongest"] is None
+    assert headline["verdicts"] == {"no data": len(details["claims"])}
     unknown = client.get(f"{API}/studies/one", params={"name": "warm", "scale": "mini"})
     assert unknown.status_code == 404
     assert "warm-start" in unknown.json()["error"]
+
+
+CLAIMS = [
+    ("own", "zerolab", "yes", "holds", "1e-9"),
+    ("secondary", "[A2020]", "no", "does not hold", "1e-8"),
+    ("confirmed", "[A2020]", "yes", "holds", "1e-7"),
+    ("weaker", "[A2020]", "yes", "does not hold", "0.04"),
+    ("strongest", "[A2020]", "yes", "does not hold", "0.001"),
+    ("open", "[A2020]", "yes", "undecided", "1e-9"),
+]
+
+
+def write_claims(report, claims, figures=()):
+    report.mkdir(parents=True, exist_ok=True)
+    columns = ["key", "claim", "source", "claimed", "primary", "found", "adjusted p", "verdict",
+               "note"]  # fmt: skip
+    rows = [
+        [key, f"{key}!", source, "above 0", primary, "1.5", p, verdict, ""]
+        for key, source, primary, verdict, p in claims
+    ]
+    text = "".join(f"{','.join(row)}\n" for row in [columns, *rows])
+    (report / "claims.csv").write_text(text)
+    for name in figures:
+        (report / name).write_text("")
+
+
+def test_headline_is_the_strongest_verdict_on_a_published_finding(tmp_path):
+    study = registered_studies()["warm-start"]
+    report = tmp_path / "warm-start-mini" / "report"
+    assert read_headline(report, study) is None
+    write_claims(report, CLAIMS, ["b.svg", "a.svg"])
+    headline = read_headline(report, study)
+    assert headline.strongest.key == "strongest"
+    assert headline.figure == "/reports/warm-start-mini/a.svg"
+    assert headline.verdicts == {"does not hold": 3, "holds": 2, "undecided": 1}
+    claim = next(each for each in claims_of(study) if each.figure)
+    named = (claim.key, "[A2020]", "yes", "does not hold", "0.0001")
+    write_claims(report, [*CLAIMS, named], [f"{claim.figure}.svg"])
+    headline = read_headline(report, study)
+    assert headline.strongest.key == claim.key
+    assert headline.figure == f"/reports/warm-start-mini/{claim.figure}.svg"
+
+
+@pytest.mark.parametrize("content", ["", "key\n1\n", "key,verdict\n", "\0", "adjusted p\nx\n"])
+def test_damaged_claims_have_no_headline(tmp_path, content):
+    (tmp_path / "claims.csv").write_text(content)
+    assert read_headline(tmp_path, registered_studies()["warm-start"]) is None
 
 
 def test_report_is_served_without_scripts(client, folder):

@@ -21,10 +21,10 @@ from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
+from zerolab.web import processes
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
-from zerolab.web.routes import training as training_routes
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
@@ -46,18 +46,18 @@ def client(tmp_path, monkeypatch):
     with server() as client:
         yield client
     for record in tmp_path.glob("runs/.server/*.json"):
-        training_routes.terminate_process(record)
+        processes.terminate_process(record)
 
 
 def record_launches(monkeypatch):
     """Replace launched commands with one that ends immediately; return the list of them."""
-    commands, launch_process = [], training_routes.launch_process
+    commands, launch_process = [], processes.launch_process
 
     def launch_nothing(command, *rest):
         commands.append(command[3:])
         launch_process([sys.executable, "-c", "pass"], *rest)
 
-    monkeypatch.setattr(training_routes, "launch_process", launch_nothing)
+    monkeypatch.setattr(processes, "launch_process", launch_nothing)
     return commands
 
 
@@ -187,16 +187,16 @@ def test_process_started_elsewhere_is_not_stopped(client, tmp_path):
 
 def test_reused_process_number_is_recognised(tmp_path):
     record = tmp_path / "known.json"
-    training_routes.launch_process(
+    processes.launch_process(
         [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "out", record
     )
-    assert training_routes.is_process_alive(record)
+    assert processes.is_process_alive(record)
     other = tmp_path / "other.json"
     other.write_text(json.dumps({**json.loads(record.read_text()), "began": "1"}))
-    assert not training_routes.is_process_alive(other)
-    assert not training_routes.terminate_process(other)
-    assert training_routes.terminate_process(record)
-    wait_for(lambda: not training_routes.is_process_alive(record), 20)
+    assert not processes.is_process_alive(other)
+    assert not processes.terminate_process(other)
+    assert processes.terminate_process(record)
+    wait_for(lambda: not processes.is_process_alive(record), 20)
 
 
 def test_damaged_process_record_is_ignored(tmp_path):
@@ -205,8 +205,8 @@ def test_damaged_process_record_is_ignored(tmp_path):
     ):
         record = tmp_path / str(number)
         record.write_text(content)
-        assert not training_routes.is_process_alive(record)
-        assert not training_routes.terminate_process(record)
+        assert not processes.is_process_alive(record)
+        assert not processes.terminate_process(record)
 
 
 def test_module_runs_command_line():

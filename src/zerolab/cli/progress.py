@@ -17,6 +17,7 @@ from rich.progress import (
 
 from zerolab.cli.output import Console
 from zerolab.training.records import Record
+from zerolab.training.reporting import RunClock
 
 PLAIN_SECONDS = 15.0
 """Minimum time between lines of progress if the output is not a terminal."""
@@ -115,7 +116,7 @@ class TerminalReporter:
         )
 
     def progress(self, done: int, note: str = "") -> None:
-        notes = ", ".join(filter(None, (note, self._clock.remaining_time())))
+        notes = ", ".join(filter(None, (note, _time_left(self._clock))))
         self._bar.update(self._task, completed=done, note=notes)
 
     def stage_finished(self, record: Record) -> None:
@@ -150,7 +151,7 @@ class PlainReporter:
             return
         self._last = time.monotonic()
         title, total, unit = self._stage
-        extras = "".join(f", {extra}" for extra in (note, self._clock.remaining_time()) if extra)
+        extras = "".join(f", {extra}" for extra in (note, _time_left(self._clock)) if extra)
         line = f"{title}: {done}/{total} {unit}{extras}"
         _print(self._console, line)
 
@@ -158,38 +159,10 @@ class PlainReporter:
         _print(self._console, describe_record(record))
 
 
-class RunClock:
-    """Clock that estimates a run's remaining time from the iterations since the command began.
-
-    `iterations` is None for a run without a fixed number of iterations.
-    """
-
-    def __init__(self, iterations: int | None) -> None:
-        self._iterations = iterations
-        self._began = time.monotonic()
-        self._first: int | None = None
-        self._current = 0
-
-    def set_iteration(self, iteration: int) -> None:
-        """Set the current iteration."""
-        if self._first is None:
-            self._first, self._began = iteration, time.monotonic()
-        self._current = iteration
-
-    @property
-    def iteration_label(self) -> str:
-        """Current iteration, with the total if known, such as ``3/60``."""
-        total = "" if self._iterations is None else f"/{self._iterations}"
-        return f"{self._current}{total}"
-
-    def remaining_time(self) -> str:
-        """Return the estimate as text, or "" in the first iteration."""
-        done = self._current - (self._first or 0)
-        if self._iterations is None or done < 1 or self._current > self._iterations:
-            return ""
-        elapsed = time.monotonic() - self._began
-        remaining = elapsed / (done + 0.5) * (self._iterations - self._current + 0.5)
-        return f"about {format_duration(remaining)} left"
+def _time_left(clock: RunClock) -> str:
+    """Return the estimate of a run's remaining time as text, or "" if there is none."""
+    seconds = clock.remaining_seconds()
+    return "" if seconds is None else f"about {format_duration(seconds)} left"
 
 
 def describe_record(record: Record) -> str:

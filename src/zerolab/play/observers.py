@@ -77,3 +77,8 @@ class GameRecorder:
     def games(self) -> list[GameRecord]:
         """All finished games, ordered by number."""
         return sorted(self._games)
+
+    @property
+    def latest_game(self) -> GameRecord | None:
+        """The game that finished last, or None before the first."""
+        return self._games[-1] if self._games else None

@@ -59,10 +59,12 @@ class SelfPlayResult(NamedTuple):
 
 
 class SelfPlayProgress(NamedTuple):
-    """Numbers of finished games and played plies so far."""
+    """Numbers of finished games and played plies so far, and the latest finished game."""
 
     game_count: int
     ply_count: int
+    latest_game: GameRecord | None = None
+    """None before the first game is finished, and in modes that finish all games at once."""
 
 
 def play_episodes(
@@ -146,7 +148,9 @@ def play_batches(
     moves, recorder = _ExampleRecorder(), GameRecorder()
     play_pairings(
         setup, batches, move_observers=[moves], game_observers=[recorder],
-        progress=lambda done, note: report(SelfPlayProgress(done, moves.move_count)),
+        progress=lambda done, _: report(
+            SelfPlayProgress(done, moves.move_count, recorder.latest_game)
+        ),
     )  # fmt: skip
     counts = sum_by_key(player.search.counts for player in players)
     seconds = sum_by_key(player.search.seconds_by_part for player in players)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+RATINGS_FILE = "ratings.json"
+"""Name of the file in a tournament folder with everything that is reported."""
+
 _MAX_NAME_LENGTH = 30
 _MAX_NUMBERED = 25  # number of players up to which numbers fit in the cells
 
@@ -228,7 +231,7 @@ class TournamentReport:
         """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
         title = f"{self.tournament.settings.game}, {self.statistics.game_count} games"
-        write_text(folder / "ratings.json", json.dumps(self.as_dict(), indent=1) + "\n")
+        write_text(folder / RATINGS_FILE, json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
         pairs = [_pair_dict(pair) for pair in self.pairs]

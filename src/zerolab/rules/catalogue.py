@@ -1,7 +1,7 @@
 """Registered games, their names, and the notation of actions and boards.
 
-`rules.rules` has a glossary. All methods of a notation are optional. By default, the name of an
-action is its number, and a board is drawn as rows of pieces below the letters of its columns.
+``docs/glossary.md`` defines the terms. All methods of a notation are optional. By default, the name
+of an action is its number, and a board is drawn as rows of pieces below the letters of its columns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Network planes, symmetries, and the layout of actions on the board.
 
-`rules.rules` has a glossary. Only `plane_count` and `encode` are required. By default, the only
-symmetry of a game is the identity.
+``docs/glossary.md`` defines the terms. Only `plane_count` and `encode` are required. By default,
+the only symmetry of a game is the identity.
 """
 
 from __future__ import annotations

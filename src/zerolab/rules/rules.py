@@ -1,19 +1,6 @@
 """Rules interface: functions that every game provides and every search calls.
 
-Glossary
---------
-game      a NamedTuple that determines the rules, such as ``Othello(rows=6, columns=6)``
-state     uint64[words]: a position from the mover's point of view; opaque outside the game
-action    an integer in [0, action count), whose meaning depends on the game
-ply       one action by one player; players alternate on every ply, including passes
-mover     the player to move
-outcome   ONGOING, or the result of a finished game for the mover: WIN, DRAW or LOSS
-value     a real number in [-1, 1], the expected outcome for the mover
-policy    a probability for every action; the prior is the policy before the search
-playout   a game played to the end with random moves
-cell      a square of the board, row * columns + column; row 0 is at the top
-plane     one number for every cell; the input of a network is one or more planes
-symmetry  a permutation of the cells that preserves the value of every position
+``docs/glossary.md`` defines the terms, such as *state*, *mover*, *outcome* and *plane*.
 
 Parts
 -----

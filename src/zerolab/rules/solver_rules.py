@@ -1,6 +1,6 @@
 """Solver rules: optional functions of a game that make exact solvers faster.
 
-Terms, in addition to the glossary of `rules.rules`:
+Terms, in addition to those of ``docs/glossary.md``:
 
 score     an integer for a finished game; its sign is the outcome for the mover, and its magnitude
           is the margin or the speed of the win

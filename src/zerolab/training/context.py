@@ -30,9 +30,9 @@ from zerolab.store.state import Environment, RunProgress, read_environments, wri
 from zerolab.training.inputs import RunInputs
 from zerolab.training.league import ReconstructedLeague
 from zerolab.training.learner import Learner
+from zerolab.training.live import LiveReporter
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
-from zerolab.training.reporting import Reporter
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import window_rows
 
@@ -106,7 +106,7 @@ class TrainingContext:
     inputs: RunInputs
     learner: Learner
     window: Window
-    reporter: Reporter
+    reporter: LiveReporter
     progress: RunProgress
     enabled_bugs: EnabledBugs
     """Published bugs to reproduce; none, except in studies of these bugs."""

@@ -101,7 +101,8 @@ def play_league_iteration(
         plies = sum(part.searched_move_count for part in parts)
 
         def report_part(part: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
-            report(SelfPlayProgress(begin + part.game_count, plies + part.ply_count))
+            played = plies + part.ply_count
+            report(SelfPlayProgress(begin + part.game_count, played, part.latest_game))
 
         parts.append(
             play_league_games(

@@ -71,6 +71,36 @@ def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]
     return [each for each in map(_without_empty_series, panels) if each.series]
 
 
+@dataclass(frozen=True)
+class Trend:
+    """A curve without axes, which shows at a glance how a run goes."""
+
+    name: str
+    """Quantity; empty without measurements."""
+    values: list[float]
+    """At most `MAX_TREND` measurements in order of time, the first and the latest included."""
+
+
+MAX_TREND = 40
+
+
+def trend_of(records: Sequence[Record]) -> Trend:
+    """Return a run's accuracy on solved positions if it has a curve, and otherwise its loss."""
+    accuracies = [r.search_strong for r in records if isinstance(r, AccuracyRecord)]
+    if len(accuracies) > 1:
+        return Trend("accuracy", _thinned(accuracies))
+    learned = [r for r in records if isinstance(r, LearnRecord)]
+    losses = [r.loss.get("total", sum(r.loss.get(head, 0.0) for head in r.heads)) for r in learned]
+    return Trend("loss" if losses else "", _thinned(losses))
+
+
+def _thinned(values: Sequence[float]) -> list[float]:
+    last, most = len(values) - 1, MAX_TREND - 1
+    if last < most:
+        return list(values)
+    return [values[round(place * last / most)] for place in range(MAX_TREND)]
+
+
 def x_coordinates(records: Sequence[Record], x: XAxis) -> list[float]:
     """Return the x coordinate of each record."""
     if x == "hours":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -87,6 +88,39 @@ class NullReporter:
 
     def stage_finished(self, record: Record) -> None:
         pass
+
+
+class RunClock:
+    """Clock that estimates a run's remaining time from the iterations since the command began.
+
+    `iterations` is None for a run without a fixed number of iterations.
+    """
+
+    def __init__(self, iterations: int | None) -> None:
+        self._iterations = iterations
+        self._began = time.monotonic()
+        self._first: int | None = None
+        self._current = 0
+
+    def set_iteration(self, iteration: int) -> None:
+        """Set the current iteration."""
+        if self._first is None:
+            self._first, self._began = iteration, time.monotonic()
+        self._current = iteration
+
+    @property
+    def iteration_label(self) -> str:
+        """Current iteration, with the total if known, such as ``3/60``."""
+        total = "" if self._iterations is None else f"/{self._iterations}"
+        return f"{self._current}{total}"
+
+    def remaining_seconds(self) -> float | None:
+        """Return the estimate, or None in the first iteration."""
+        done = self._current - (self._first or 0)
+        if self._iterations is None or done < 1 or self._current > self._iterations:
+            return None
+        elapsed = time.monotonic() - self._began
+        return elapsed / (done + 0.5) * (self._iterations - self._current + 0.5)
 
 
 _EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"

@@ -140,13 +140,15 @@ def _record_fields(
 
 
 def _progress_callback(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
-    """Return a callback that reports the number of games or plies, and positions per second."""
+    """Return a callback that reports games or plies, positions per second and the latest game."""
     start = perf_counter()
     counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
 
     def report(progress: SelfPlayProgress) -> None:
         rate = progress.ply_count / max(perf_counter() - start, 1e-9)
         done = progress.ply_count if counts_plies else progress.game_count
+        if progress.latest_game is not None:
+            context.reporter.show_game(progress.latest_game)
         context.reporter.progress(done, f"{rate:,.0f} positions/s")
 
     return report

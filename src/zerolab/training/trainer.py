@@ -32,6 +32,7 @@ from zerolab.training.evaluation_stages import (
 from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
 from zerolab.training.league import reconstruct_league
 from zerolab.training.learner import Learner
+from zerolab.training.live import LiveReporter
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import OpponentRecord, Record
 from zerolab.training.reporting import NullReporter, Reporter, TensorBoardFile, read_records
@@ -88,7 +89,7 @@ class Trainer:
             inputs=inputs,
             learner=Learner(network, learn, settings.target_options, default_device()),
             window=bugs.new_window(inputs.game, learn),
-            reporter=reporter or NullReporter(),
+            reporter=LiveReporter(run, reporter or NullReporter(), settings.iterations),
             progress=run.progress,
             enabled_bugs=bugs,
             league=reconstruct_league(run.games, settings),
@@ -98,11 +99,14 @@ class Trainer:
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
-        self.prepare()
-        while not self.context.progress.finished:
-            stage, start = self._current_stage(), process_time()
-            records = stage.execute(self.context)
-            self._commit(stage, records, process_time() - start)
+        try:
+            self.prepare()
+            while not self.context.progress.finished:
+                stage, start = self._current_stage(), process_time()
+                records = stage.execute(self.context)
+                self._commit(stage, records, process_time() - start)
+        finally:
+            self.context.reporter.close()
 
     def prepare(self) -> None:
         """Save network 0, or load the results of earlier stages."""

@@ -16,6 +16,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.store.folder import is_locked
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.training.panels import Trend, trend_of
 from zerolab.training.records import Record
 from zerolab.training.reporting import read_records
 from zerolab.web.requests import ForbiddenError, MissingError
@@ -138,6 +139,7 @@ RUNNING, STOPPED = "running", "stopped"
 
 _SUMMARIES: FileCache[RunSummary] = FileCache()
 _RECORDS: FileCache[list[Record]] = FileCache()
+_TRENDS: FileCache[Trend] = FileCache()
 
 _LOCK_SECONDS = 0.4
 """Time for which the result of a lock check is reused."""
@@ -207,3 +209,15 @@ def open_run(folders: Folders, name: str) -> RunFolder:
 def records_of(run: RunFolder) -> list[Record]:
     """Return the records of a run's finished stages; raise UserError if they are damaged."""
     return _RECORDS.get(str(run.path), progress_files(run.path), lambda: read_records(run))
+
+
+def run_trend(path: Path) -> Trend:
+    """Return the trend of a run; one without values if its records are damaged."""
+
+    def read() -> Trend:
+        try:
+            return trend_of(records_of(RunFolder.open(path)))
+        except UserError:
+            return Trend("", [])
+
+    return _TRENDS.get(str(path), progress_files(path), read)

@@ -21,7 +21,7 @@ from zerolab.web.classroom import Classroom
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.puzzle_maker import PuzzleMaker
-from zerolab.web.requests import Quota
+from zerolab.web.requests import ForbiddenError, Quota
 from zerolab.web.searches import SearchPool
 from zerolab.web.solving import SolverProcess
 
@@ -101,3 +101,9 @@ def _laboratory_of(connection: HTTPConnection) -> Laboratory:
 
 Lab = Annotated[Laboratory, Depends(_laboratory_of)]
 """Type of a route's parameter that receives the laboratory."""
+
+
+def require_training_allowed(lab: Laboratory, action: str) -> None:
+    """Raise ForbiddenError unless pages can start processes; `action` names what was refused."""
+    if not lab.allow_training:
+        raise ForbiddenError(f"{action} requires zerolab serve --allow-training")

@@ -169,8 +169,13 @@ def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
     expect(page.locator("#curves svg").first).to_be_visible()
     first = page.locator("#latest").inner_text()
     expect(page.locator("#latest")).not_to_have_text(first)
+    expect(page.locator("#stage-text")).to_contain_text(re.compile(r"\d of \d+ games"))
+    expect(page.locator("#games li").first).to_contain_text(
+        re.compile(r"(won|draw) after \d+ moves")
+    )
     page.click("#stop")
     expect(page.locator("#facts")).to_contain_text("stopped")
+    expect(page.locator("#stage")).to_be_hidden()
     page.click("#resume")
     expect(page.locator("#facts")).to_contain_text("running")
     page.click("#stop")
@@ -201,7 +206,8 @@ def test_studies_and_http_interface_are_described(page: Page) -> None:
 @pytest.mark.parametrize(
     "path",
     [f"replay#source={RUN}", "runs", f"run#run={RUN}", f"compare#run={RUN}", "tournaments",
-     f"tournament#tournament={TOURNAMENT}", "studies", "study#name=warm-start&scale=smoke", "api"],
+     f"tournament#tournament={TOURNAMENT}", "studies", "study#name=warm-start&scale=smoke", "api",
+     "glossary"],
 )  # fmt: skip
 def test_pages_fit_phone_and_are_accessible(phone: Page, path: str) -> None:
     phone.goto(f"/{path}")

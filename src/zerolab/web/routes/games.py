@@ -32,14 +32,13 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.web.folders import FileCache, Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
-from zerolab.web.routes.positions import Winner
+from zerolab.web.routes.positions import WINNERS, Winner
 
 router = APIRouter(tags=["games played"], prefix="/played")
 
 SourceKind = Literal["run", "tournament"]
 Format = Literal["pgn", "text"]
 
-_WINNERS: dict[int, Winner] = {1: "first", -1: "second", 0: "draw"}
 _MAX_PAGE = 200
 _MEDIA = {"pgn": "application/x-chess-pgn", "text": "text/tab-separated-values"}
 _SUFFIXES = {"pgn": "pgn", "text": "tsv"}
@@ -238,7 +237,7 @@ def _game_response(source: GameSource, game: FoundGame) -> GameResponse:
         number=game.number,
         first=game.first,
         second=game.second,
-        result=_WINNERS[game.result],
+        result=WINNERS[game.result],
         forfeit=game.forfeit,
         plies=len(game.actions),
         given_plies=game.given_plies,

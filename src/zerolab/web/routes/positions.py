@@ -36,6 +36,8 @@ _PIECES = {"X": 1, "O": -1, ".": 0}
 _MAX_PLIES = 300
 
 Winner = Literal["first", "second", "draw"]
+WINNERS: dict[int, Winner] = {1: "first", -1: "second", 0: "draw"}
+"""Winner by the outcome for the first player."""
 MoveName = Annotated[str, Field(min_length=1, max_length=12)]
 
 
@@ -210,9 +212,7 @@ def _example(name: str, sizes: dict[str, tuple[int, int]]) -> str:
 
 def _winner(position: Position) -> Winner | None:
     result = position.first_player_outcome
-    if result is None:
-        return None
-    return "draw" if result == 0 else "first" if result > 0 else "second"
+    return None if result is None else WINNERS[result]
 
 
 def _set_up(game: Game, request: StartingBoard) -> Position:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -13,9 +14,16 @@ from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
 from zerolab.store.state import read_environments
-from zerolab.training.panels import Panel, XAxis, panels_of
+from zerolab.training.panels import Panel, Trend, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
-from zerolab.web.folders import latest_progress, list_runs, open_run, records_of, run_summary
+from zerolab.web.folders import (
+    latest_progress,
+    list_runs,
+    open_run,
+    records_of,
+    run_summary,
+    run_trend,
+)
 from zerolab.web.laboratory import Lab
 
 router = APIRouter(tags=["runs"], prefix="/runs")
@@ -57,6 +65,8 @@ class RunResponse(BaseModel):
     """Network from which the run started; empty if it started from an untrained network."""
     latest_progress: float
     """Time of the most recent progress, in seconds since 1970."""
+    trend: Trend
+    """Curve of the accuracy or the loss."""
 
 
 class NetworkResponse(BaseModel):
@@ -190,7 +200,7 @@ def run_response(run: RunSummary) -> RunResponse:
         run=run.path, game=run.game, preset=run.preset, iteration=run.iteration,
         iterations=run.iterations, stage=run.stage, status=status, problem=problem,
         training_elo=run.training_elo, scores=dict(run.scores), accuracy=run.accuracy,
-        source=run.source, latest_progress=latest_progress(run),
+        source=run.source, latest_progress=latest_progress(run), trend=run_trend(Path(run.path)),
     )  # fmt: skip
 
 

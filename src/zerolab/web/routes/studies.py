@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import shlex
 import threading
 import time
@@ -15,8 +13,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import BaseModel
 
-from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.core.files import read_text
+from zerolab.core.errors import did_you_mean, quoted
 from zerolab.report.html import html_page
 from zerolab.report.save import HTML_PAGE, is_report_file_name
 from zerolab.store.folder import is_locked
@@ -27,12 +24,16 @@ from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
+from zerolab.web.routes.study_claims import (
+    ClaimResponse,
+    ReportHeadline,
+    read_claims,
+    read_headline,
+)
 
 router = APIRouter(tags=["studies"], prefix="/studies")
 reports = APIRouter(include_in_schema=False, prefix="/reports")
 
-_CLAIMS = "claims.csv"
-_MAX_CLAIMS_FILE = 1 << 22
 _PROGRESS_SECONDS = 2.0
 """Time for which the progress of a study is cached, because computing it takes a while."""
 _REPORT_POLICY = (
@@ -52,6 +53,8 @@ class StartedScale(BaseModel):
     """True if a process is working on the study at this scale."""
     report: str
     """URL of the report page; empty if no report has been written."""
+    headline: ReportHeadline | None
+    """Verdicts in the report; None if no report with claims has been written."""
 
 
 class StudyResponse(BaseModel):
@@ -82,25 +85,6 @@ class StudyPartResponse(BaseModel):
     """Estimate of all work, in core seconds."""
     done_seconds: float
     """Estimate of the finished work, in core seconds."""
-
-
-class ClaimResponse(BaseModel):
-    """Claim of a study with the verdict in the latest report."""
-
-    key: str
-    claim: str
-    """Claim in words."""
-    source: str
-    """Source of the claim, such as a table of the paper."""
-    threshold: str
-    """Claimed relation of the statistic to its threshold, such as "above 0"."""
-    found: str
-    """Measured value with its 95 % interval; empty without data."""
-    adjusted_p: str
-    """P-value, adjusted for multiple comparisons."""
-    verdict: str
-    """Verdict, such as "holds" or "does not hold"."""
-    note: str
 
 
 class StudyDetails(BaseModel):
@@ -177,7 +161,7 @@ def one_study(
         ],
         active=status["active"],
         failures=status["failures"],
-        claims=_claims(report / _CLAIMS),
+        claims=read_claims(report),
         report=begun.report if begun else "",
         files=_files(report),
     )
@@ -270,6 +254,7 @@ def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | No
         folder=path.as_posix(),
         running=is_locked(path),
         report=f"/reports/{path.name}/{HTML_PAGE}" if has_report else "",
+        headline=read_headline(study_folder.report_path, registered_studies()[name]),
     )
 
 
@@ -277,26 +262,3 @@ def _files(report: Path) -> list[str]:
     if not report.is_dir():
         return []
     return sorted(each.name for each in report.iterdir() if is_report_file_name(each.name))
-
-
-def _claims(path: Path) -> list[ClaimResponse]:
-    """Return the claims in a report, or an empty list if their file is missing or damaged."""
-    if not path.exists():
-        return []
-    try:
-        return [
-            _claim(row) for row in csv.DictReader(io.StringIO(read_text(path, _MAX_CLAIMS_FILE)))
-        ]
-    except (UserError, KeyError, csv.Error):
-        return []
-
-
-def _claim(row: dict[str, str]) -> ClaimResponse:
-    measured = row["found"]
-    if row.get("found_low") and row.get("found_high"):
-        measured += f" ({row['found_low']} to {row['found_high']})"
-    return ClaimResponse(
-        key=row["key"], claim=row["claim"], source=row["source"],
-        threshold=row["claimed"], found=measured,
-        adjusted_p=row["adjusted p"], verdict=row["verdict"], note=row["note"],
-    )  # fmt: skip

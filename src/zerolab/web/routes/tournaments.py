@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,11 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import read_text
 from zerolab.play.tournament import TOURNAMENT, Tournament
-from zerolab.play.tournament_report import TournamentReport
+from zerolab.play.tournament_report import RATINGS_FILE, TournamentReport
 from zerolab.store.folder import is_locked, matches_or_is_unreadable
-from zerolab.web.folders import FileCache, Folders
+from zerolab.web.folders import FileCache, Folders, modification_time
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
 
@@ -37,6 +39,10 @@ class TournamentResponse(BaseModel):
     """True if a process is playing the tournament."""
     problem: str
     """Description of the damage if the tournament is damaged; otherwise empty."""
+    latest_progress: float
+    """Time of the latest stored game, in seconds since 1970."""
+    winner: str
+    """Player with the highest rating; empty unless the tournament is finished and rated."""
 
 
 class RatingResponse(BaseModel):
@@ -93,6 +99,8 @@ class TournamentDetails(BaseModel):
 
 _DETAILS: FileCache[TournamentDetails] = FileCache()
 _COUNTS: FileCache[int] = FileCache()
+_WINNERS: FileCache[str] = FileCache()
+_MAX_RATINGS_FILE = 1 << 22
 
 
 @router.get("")
@@ -116,13 +124,18 @@ def list_tournaments(folders: Folders) -> list[TournamentResponse]:
 
 def open_tournament(folders: Folders, name: str) -> Tournament:
     """Return a tournament; raise UserError if `name` is not one."""
-    path = folders.served_path(Path(name), (folders.tournaments, folders.studies))
+    path = tournament_path(folders, name)
     tournament = Tournament.load(path) if path.is_dir() else None
     if tournament is None:
         raise MissingError(
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
     return tournament
+
+
+def tournament_path(folders: Folders, name: str) -> Path:
+    """Return the folder `name`; raise ForbiddenError if tournaments are not served from it."""
+    return folders.served_path(Path(name), (folders.tournaments, folders.studies))
 
 
 def tournament_details(tournament: Tournament) -> TournamentDetails:
@@ -158,17 +171,34 @@ def _summary(path: Path) -> TournamentResponse:
     except UserError as error:
         return TournamentResponse(
             tournament=path.as_posix(), game="", players=0, games=0, games_planned=0,
-            running=False, problem=str(error),
+            running=False, problem=str(error), latest_progress=0.0, winner="",
         )  # fmt: skip
+    planned = math.comb(len(settings.players), 2) * settings.games
     return TournamentResponse(
         tournament=path.as_posix(),
         game=settings.game,
         players=len(settings.players),
         games=games,
-        games_planned=math.comb(len(settings.players), 2) * settings.games,
+        games_planned=planned,
         running=is_locked(path),
         problem="",
+        latest_progress=modification_time(store.path),
+        winner=_winner(path) if games >= planned else "",
     )
+
+
+def _winner(path: Path) -> str:
+    """Return the best player according to the saved ratings, or "" if they are unreadable."""
+    file = path / RATINGS_FILE
+    return _WINNERS.get(str(path), [file], lambda: _best_rated(file))
+
+
+def _best_rated(file: Path) -> str:
+    try:
+        players = json.loads(read_text(file, _MAX_RATINGS_FILE))["players"]
+        return str(max(players, key=lambda each: float(each["elo"]))["player"])
+    except (UserError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
 
 
 def _rate(tournament: Tournament) -> TournamentDetails:

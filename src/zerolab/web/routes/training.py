@@ -1,22 +1,12 @@
 """Training that pages start, stop and resume, in separate `zerolab train` processes.
 
-A training process continues when the server ends. The lock in the run folder shows whether the run
-is being trained. The ``.server`` folder next to the run contains the output of the process, and a
-file from which the server can find the process again.
+The lock in the run folder shows whether the run is being trained.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,9 +14,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from zerolab.agents.specs import named_path
-from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.core.files import make_folder, read_text, write_text
 from zerolab.core.nested_tables import parse_assignments
 from zerolab.store.run_folder import is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
@@ -38,21 +26,23 @@ from zerolab.training.shorthands import (
     start_assignments,
 )
 from zerolab.training.trainer import check_new_run
-from zerolab.web.folders import Folders, is_running, list_runs, open_run, server_files_in
-from zerolab.web.laboratory import Lab
-from zerolab.web.requests import BusyError, ForbiddenError, MissingError, RequestModel
+from zerolab.web.folders import Folders, is_running, list_runs, open_run
+from zerolab.web.laboratory import Lab, require_training_allowed
+from zerolab.web.processes import (
+    begin_command,
+    is_process_alive,
+    last_lines,
+    output_file,
+    process_file,
+    terminate_process,
+)
+from zerolab.web.requests import ForbiddenError, MissingError, RequestModel
 
 router = APIRouter(tags=["training"], prefix="/training")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_MAX_LINES = 40
-_MAX_LINE = 400
-_TAIL_BYTES = 1 << 15
-_MAX_RUNNING = 4
 _PATH_KEYS = ("positions", "source")
 """Last parts of the keys of settings whose values are files or runs."""
-
-_starting = threading.Lock()
 
 Assignment = Annotated[str, Field(min_length=3, max_length=400)]
 
@@ -121,7 +111,7 @@ def one_training(
 @router.post("/start")
 def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
     """Check all settings of a new run and start training in a separate process."""
-    _require_allowed(lab)
+    require_training_allowed(lab, "starting, stopping and resuming runs")
     path = _new_folder(lab.folders, request.name)
     if request.preset not in (names := preset_names()):
         raise UserError(
@@ -144,9 +134,9 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
 @router.post("/stop")
 def stop(lab: Lab, request: RunRequest) -> TrainingResponse:
     """Terminate the training process of a run; finished stages are saved."""
-    _require_allowed(lab)
+    require_training_allowed(lab, "starting, stopping and resuming runs")
     path = lab.folders.served_path(Path(request.run))
-    if not terminate_process(_process_file(path)):
+    if not terminate_process(process_file(path)):
         if is_running(path):
             raise UserError(
                 f"training of {request.run} was not started from a page: stop it where it was"
@@ -159,7 +149,7 @@ def stop(lab: Lab, request: RunRequest) -> TrainingResponse:
 @router.post("/resume")
 def resume(lab: Lab, request: RunRequest) -> TrainingResponse:
     """Resume an interrupted run, or train a finished one for more iterations."""
-    _require_allowed(lab)
+    require_training_allowed(lab, "starting, stopping and resuming runs")
     run = open_run(lab.folders, request.run)
     changes = [] if request.iterations is None else [f"iterations={request.iterations}"]
     baselines = run.config.get("final_evaluation", {}).get("baselines", [])
@@ -179,23 +169,15 @@ def resume(lab: Lab, request: RunRequest) -> TrainingResponse:
 def _training(folders: Folders, name: str) -> TrainingResponse:
     """Return the state of the training of a run. The folder of a new run may not exist yet."""
     path = folders.served_path(Path(name))
-    process, output = _process_file(path), _output_file(path)
-    if not is_run(path) and not output.exists():
+    if not is_run(path) and not output_file(path).exists():
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
-    started_here = is_process_alive(process)
+    started_here = is_process_alive(process_file(path))
     return TrainingResponse(
         run=path.as_posix(),
         at_work=started_here or is_running(path),
         may_stop=started_here,
-        output=_last_lines(output),
+        output=last_lines(output_file(path)),
     )
-
-
-def _require_allowed(lab: Lab) -> None:
-    if not lab.allow_training:
-        raise ForbiddenError(
-            "starting, stopping and resuming runs requires zerolab serve --allow-training"
-        )
 
 
 def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
@@ -203,16 +185,8 @@ def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
 
     Raise UserError if the run is already being trained, or if too many other runs are.
     """
-    with _starting:
-        process = _process_file(path)
-        if is_process_alive(process):
-            raise UserError(f"{path.as_posix()} is already being trained")
-        others = (_process_file(Path(each.path)) for each in list_runs(folders))
-        if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
-            raise BusyError(
-                f"{_MAX_RUNNING} runs are already being trained: stop one of them first"
-            )
-        launch_process([sys.executable, "-m", "zerolab", *arguments], _output_file(path), process)
+    others = {process_file(Path(each.path)) for each in list_runs(folders)}
+    begin_command(path, arguments, others, "runs are already being trained")
 
 
 def _new_folder(folders: Folders, name: str) -> Path:
@@ -271,101 +245,3 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _texts(each, name)
-
-
-def _process_file(path: Path) -> Path:
-    return server_files_in(path.parent) / f"{path.name}.json"
-
-
-def _output_file(path: Path) -> Path:
-    return server_files_in(path.parent) / f"{path.name}.log"
-
-
-def _last_lines(path: Path) -> list[str]:
-    """Return the last lines of a file, or an empty list if it does not exist."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return []
-    return [line[:_MAX_LINE] for line in deque(text.splitlines(), maxlen=_MAX_LINES)]
-
-
-_MAX_PROCESS_FILE = 1 << 16
-_PS_SECONDS = 5
-
-
-class ProcessRecord(Settings):
-    """Content of a process file: process ID and start time, because the system reuses IDs."""
-
-    pid: int = Field(ge=2)
-    began: str = Field(min_length=1)
-    """Start time in a system-dependent format."""
-
-
-def launch_process(command: Sequence[str], output_file: Path, process_file: Path) -> None:
-    """Start a process in a new session; write its output and its `ProcessRecord` to files.
-
-    Raise UserError if the process cannot be started.
-    """
-    make_folder(process_file.parent)
-    try:
-        with open(output_file, "wb") as file:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )  # fmt: skip
-    except OSError as error:
-        raise UserError(f"cannot start {command[0]}: {error.strerror or error}") from error
-    # Unless the exit code is read, the process remains a zombie after it ends.
-    threading.Thread(target=process.wait, daemon=True).start()
-    began = _start_time(process.pid)
-    if began:
-        record = ProcessRecord(pid=process.pid, began=began)
-        write_text(process_file, json.dumps(record.model_dump()) + "\n")
-
-
-def is_process_alive(process_file: Path) -> bool:
-    """Return whether the process recorded in a file is running."""
-    return _find_process(process_file) is not None
-
-
-def terminate_process(process_file: Path) -> bool:
-    """Terminate the process recorded in a file; return whether the process was running."""
-    process = _find_process(process_file)
-    if process is None:
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(process.pid, signal.SIGTERM)
-    return True
-
-
-def _find_process(process_file: Path) -> ProcessRecord | None:
-    """Return the recorded process, or None if it has ended or there is no valid record."""
-    try:
-        table = json.loads(read_text(process_file, _MAX_PROCESS_FILE))
-        process = validate(ProcessRecord, table, source=str(process_file))
-    except (UserError, ValueError, RecursionError):
-        return None
-    return process if _start_time(process.pid) == process.began else None
-
-
-def _start_time(pid: int) -> str:
-    """Return a process's start time, or "" if it does not exist or has ended."""
-    try:
-        # The name in parentheses can contain any text. Of the fields after the name, the first is
-        # the state and the 20th is the start time.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        return "" if fields[0] in "ZX" else fields[19]
-    except (OSError, IndexError):
-        pass
-    if Path("/proc/self/stat").exists():
-        return ""
-    command = ["ps", "-o", "lstart=", "-p", str(pid)]
-    try:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=_PS_SECONDS, check=False
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""

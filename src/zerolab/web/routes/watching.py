@@ -15,8 +15,12 @@ from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel
 
 from zerolab.core.errors import UserError
+from zerolab.play.game_files import move_names
+from zerolab.rules.position import Position
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.live import LiveGame, read_live_progress
 from zerolab.web.folders import (
+    RUNNING,
     FileCache,
     Folders,
     open_run,
@@ -26,6 +30,7 @@ from zerolab.web.folders import (
 )
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import error_message
+from zerolab.web.routes.positions import WINNERS, Winner
 from zerolab.web.routes.runs import MAX_RUNS, RunResponse, run_response
 from zerolab.web.sockets import JsonWebSocket
 
@@ -33,6 +38,38 @@ router = APIRouter()
 
 _WATCH_SECONDS = 0.5
 _RECORDS: FileCache[tuple[int, str]] = FileCache()
+
+
+class LiveGameResponse(BaseModel):
+    """Finished game of self-play."""
+
+    iteration: int
+    number: int
+    """Number of the game in its iteration."""
+    moves: list[str]
+    result: Winner
+
+
+class StageResponse(BaseModel):
+    """Progress of the stage in progress."""
+
+    iteration: int
+    task: str
+    """Stage, or part of a stage."""
+    done: int
+    """Number of finished units."""
+    total: int
+    """Number of units of the task."""
+    unit: str
+    """Unit of the work, such as games."""
+    note: str
+    """Speed, or the agents for which the task is waiting."""
+    seconds_left: float | None
+    """Estimate for the task; None before its first unit is finished."""
+    run_seconds_left: float | None
+    """Estimate for the run; None in the first iteration since training began."""
+    latest_game: LiveGameResponse | None
+    """Latest finished game of self-play in this iteration; None if there is none."""
 
 
 class RunUpdate(BaseModel):
@@ -43,6 +80,8 @@ class RunUpdate(BaseModel):
     """Number of records of finished stages. When it increases, the curves have new points."""
     latest: str
     """One-line summary of the latest record; empty if there is none."""
+    live: StageResponse | None
+    """Progress of the stage in progress; None unless the run is being trained."""
 
 
 @router.websocket("/runs/live")
@@ -90,7 +129,33 @@ def _paths(folders: Folders, names: Sequence[str]) -> list[Path]:
 
 def _update(path: Path) -> RunUpdate:
     count, latest = _RECORDS.get(str(path), progress_files(path), lambda: _latest_record(path))
-    return RunUpdate(run=run_response(run_summary(path)), records=count, latest=latest)
+    run = run_response(run_summary(path))
+    live = _stage_response(path) if run.status == RUNNING else None
+    return RunUpdate(run=run, records=count, latest=latest, live=live)
+
+
+def _stage_response(path: Path) -> StageResponse | None:
+    """Return the progress within the stage of a run, or None if it is unknown."""
+    live = read_live_progress(path)
+    if live is None:
+        return None
+    return StageResponse(
+        **live.model_dump(exclude={"latest_game"}, exclude_none=False),
+        latest_game=live.latest_game and _game_response(path, live.iteration, live.latest_game),
+    )
+
+
+def _game_response(path: Path, iteration: int, game: LiveGame) -> LiveGameResponse | None:
+    """Return a game with the names of its moves, or None if they are not moves of the game."""
+    try:
+        position = Position.start(str(RunFolder.open(path).config.get("game", "")))
+        for action in game.actions:
+            position = position.play(action)
+    except UserError:
+        return None
+    moves = list(move_names(position.game, game.actions))
+    result = WINNERS[game.result]
+    return LiveGameResponse(iteration=iteration, number=game.number, moves=moves, result=result)
 
 
 def _latest_record(path: Path) -> tuple[int, str]:

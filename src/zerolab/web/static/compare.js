@@ -1,17 +1,20 @@
 // Compare page: live curves of several runs in shared charts, and a table of settings that differ.
 
 import { Socket, get } from "./lib/api.js";
-import { drawPanels, hashAll, linkTo, setting } from "./lib/archive.js";
-import { byId, el, hashParams, showError, table } from "./lib/dom.js";
+import { hashAll, interval, linkTo, setting } from "./lib/archive.js";
+import { colourOfRun } from "./lib/curves.js";
+import { byId, el, percent, showError, table } from "./lib/dom.js";
+import { drawIntervals } from "./lib/intervals.js";
+import { Panels, shortName } from "./lib/panels.js";
 
 const MOST = 12;
 let socket = null;
 let records = new Map();
+const panels = new Panels(byId("curves"), change);
 
 async function begin() {
   const runs = (await get("/runs")).filter((each) => each.status !== "damaged");
   byId("nothing").hidden = runs.length > 1;
-  byId("axis").value = hashParams().x ?? "iterations";
   const selected = hashAll("run").slice(0, MOST);
   byId("runs").replaceChildren(
     ...runs.map((each) =>
@@ -19,6 +22,7 @@ async function begin() {
         "label",
         { class: "inline" },
         el("input", { type: "checkbox", value: each.run, checked: selected.includes(each.run), onchange: change }),
+        el("span", { class: "swatch", hidden: true }),
         `${each.run} (${each.game})`,
       ),
     ),
@@ -30,7 +34,7 @@ const selectedRuns = () => [...byId("runs").querySelectorAll("input:checked")].m
 
 function change() {
   const address = new URLSearchParams(selectedRuns().map((run) => ["run", run]));
-  if (byId("axis").value !== "iterations") address.set("x", byId("axis").value);
+  if (panels.x !== "iterations") address.set("x", panels.x);
   history.replaceState(null, "", `#${address}`);
   show().catch((error) => showError(byId("error"), error));
 }
@@ -38,15 +42,20 @@ function change() {
 async function show() {
   showError(byId("error"), "");
   const runs = selectedRuns();
-  for (const box of byId("runs").querySelectorAll("input")) box.disabled = runs.length >= MOST && !box.checked;
+  for (const box of byId("runs").querySelectorAll("input")) {
+    box.disabled = runs.length >= MOST && !box.checked;
+    box.nextSibling.hidden = runs.length < 2 || !box.checked;
+    if (box.checked) box.nextSibling.style.setProperty("--series", colourOfRun(box.value));
+  }
   socket?.close();
   socket = null;
   if (!runs.length) {
     byId("curves").replaceChildren(el("p", { class: "soft" }, "Select runs above."));
     byId("differences").textContent = "";
+    byId("strength-part").hidden = true;
     return;
   }
-  await Promise.all([showCurves(runs), showDifferences(runs)]);
+  await Promise.all([showCurves(runs), showStrength(runs), showDifferences(runs)]);
   records = new Map();
   socket = new Socket(`/runs/live?${queryOf(runs)}`, { onMessage: receive });
 }
@@ -54,11 +63,34 @@ async function show() {
 const queryOf = (runs) => new URLSearchParams(runs.map((run) => ["run", run]));
 
 async function showCurves(runs) {
-  const x = byId("axis").value;
-  const curves = Object.entries(await get(`/runs/curves?${queryOf(runs)}&x=${x}`));
+  const curves = Object.entries(await get(`/runs/curves?${queryOf(runs)}&x=${panels.x}`));
   // Training Elo is relative to earlier networks of the same run, so it cannot compare runs.
   const isComparable = (panel) => runs.length === 1 || panel.key !== "elo";
-  drawPanels(byId("curves"), Object.fromEntries(curves.map(([run, panels]) => [run, panels.filter(isComparable)])), x);
+  // Accuracy compares the strength of runs best, so it comes first.
+  const isAccuracy = (panel) => panel.key.startsWith("accuracy");
+  const inOrder = (all) => all.filter(isComparable).sort((a, b) => isAccuracy(b) - isAccuracy(a));
+  panels.show(Object.fromEntries(curves.map(([run, each]) => [run, inOrder(each)])));
+}
+
+/** Show the results of the final evaluations, by opponent; opponents of one run are its networks. */
+async function showStrength(runs) {
+  const details = await Promise.all(runs.map((run) => get("/runs/one", { run })));
+  const results = details.flatMap(({ summary, baselines }) => baselines.map((each) => ({ ...each, run: summary.run })));
+  const opponents = [...new Set(results.map((each) => each.opponent))].filter((name) => !name.startsWith("@"));
+  byId("strength-part").hidden = runs.length < 2 || !opponents.length;
+  const figures = opponents.map((opponent) => {
+    const figure = el("div", { class: "ratings" });
+    const rows = results.filter((each) => each.opponent === opponent).sort((a, b) => b.score_rate - a.score_rate);
+    drawIntervals(figure, rows.map((each) => ({ ...each, name: shortName(each.run, runs), value: each.score_rate, colour: colourOfRun(each.run) })), {
+      text: percent, steps: [0.1, 0.25, 0.5], label: `Points per game against ${opponent}`, range: [0, 1],
+    });
+    return [el("h3", {}, `Against ${opponent}`), figure];
+  });
+  const rows = results
+    .filter((each) => opponents.includes(each.opponent))
+    .map((each) => [each.opponent, linkTo("run", { run: each.run }, each.run), interval(each.score_rate, each.low, each.high), each.wins + each.draws + each.losses]);
+  const values = table(["opponent", "run", "points per game, 95 % interval", "games"], rows, { numbers: [3], caption: "Points per game" });
+  byId("strength").replaceChildren(...figures.flat(), el("details", {}, el("summary", {}, "Values"), values));
 }
 
 async function showDifferences(runs) {
@@ -85,7 +117,6 @@ function receive(update) {
   if (hasGrown) showCurves(selectedRuns()).catch((error) => showError(byId("error"), error));
 }
 
-byId("axis").addEventListener("change", change);
 addEventListener("hashchange", () => begin().catch((error) => showError(byId("error"), error)));
 
 begin().catch((error) => showError(byId("error"), error));

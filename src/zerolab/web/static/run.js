@@ -1,12 +1,19 @@
 // Run page: progress, live curves, networks and settings, and controls to stop and resume training.
 
 import { Socket, get, post } from "./lib/api.js";
-import { count, drawPanels, duration, elo, goTo, interval, linkTo, setting, statusOf } from "./lib/archive.js";
+import { count, duration, elo, goTo, interval, linkTo, setting, showFacts, statusOf } from "./lib/archive.js";
 import { byId, el, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
+import { LatestGames } from "./lib/latest_games.js";
+import { Panels } from "./lib/panels.js";
 import { fileOf } from "./lib/sharing.js";
 
 const OUTPUT_SECONDS = 2;
 const run = hashParams().run ?? "";
+const panels = new Panels(byId("curves"), () => {
+  setHashParams({ run, x: panels.x });
+  guarded(showCurves);
+});
+const latestGames = new LatestGames(byId("games"));
 let isAllowed = false;
 let records = -1;
 let details = null;
@@ -19,7 +26,6 @@ async function begin() {
   }
   byId("run-title").textContent = run;
   document.title = `${run} · zerolab`;
-  byId("axis").value = hashParams().x ?? "iterations";
   isAllowed = (await get("/server")).allow_training;
   await waitForFolder();
   await showAll();
@@ -71,7 +77,7 @@ function showSummary(summary) {
     ["Training Elo", elo(summary.training_elo)], ["Started from", summary.source || "an untrained network"],
     ["Training time", duration(details.seconds)], ["Games", count(details.games)],
   ];
-  byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  showFacts(byId("facts"), facts);
   byId("links").replaceChildren(
     linkTo("replay", { source: run }, "View its games"),
     linkTo("play", { game: summary.game, o: run }, "Play against it"),
@@ -111,9 +117,27 @@ function showBaselines() {
 }
 
 async function showCurves() {
-  const x = byId("axis").value;
-  drawPanels(byId("curves"), await get("/runs/curves", { run, x }), x);
+  panels.show(await get("/runs/curves", { run, x: panels.x }));
 }
+
+/** Show the progress within the stage, or hide it if the run is not being trained. */
+function showStage({ run: summary, live }) {
+  byId("stage").hidden = !live;
+  if (!live) return;
+  byId("stage-progress").max = Math.max(1, live.total);
+  byId("stage-progress").value = Math.min(live.done, live.total);
+  const parts = [
+    `${capitalised(live.task)}: ${count(live.done)} of ${count(live.total)} ${live.unit}`, live.note,
+    live.seconds_left === null ? "" : `about ${duration(live.seconds_left)} left`,
+    live.run_seconds_left === null ? "" : `about ${duration(live.run_seconds_left)} left for the run`,
+  ];
+  byId("stage-text").textContent = parts.filter(Boolean).join(", ");
+  if (!live.latest_game) return;
+  byId("games-part").hidden = false;
+  latestGames.show(summary.game, live.latest_game).catch((error) => showError(byId("error"), error));
+}
+
+const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function receive(update) {
   if (update.error) {
@@ -125,6 +149,7 @@ function receive(update) {
   records = update.records;
   details.summary = update.run;
   showSummary(update.run);
+  showStage(update);
   if (hasGrown) showAll().catch((error) => showError(byId("error"), error));
 }
 
@@ -171,10 +196,6 @@ byId("resume").addEventListener("click", () =>
   }),
 );
 byId("filter").addEventListener("input", showSettings);
-byId("axis").addEventListener("change", () => {
-  setHashParams({ run, x: byId("axis").value });
-  guarded(showCurves);
-});
 addEventListener("hashchange", () => location.reload());
 
 begin().catch((error) => showError(byId("error"), error));

@@ -1,9 +1,10 @@
 // Runs page: a list of runs, and a form for starting a run.
 
 import { get, post } from "./lib/api.js";
-import { goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
+import { dateOf, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
-import { byId, el, percent, showError, table } from "./lib/dom.js";
+import { sparkline } from "./lib/curves.js";
+import { byId, checkFolderName, el, percent, showError, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 4;
 const selected = new Set();
@@ -14,22 +15,31 @@ function show(runs) {
   const focused = document.activeElement?.id;
   const names = new Set(runs.map((each) => each.run));
   for (const name of selected) if (!names.has(name)) selected.delete(name);
+  runs.sort((a, b) => b.latest_progress - a.latest_progress);
   const opponents = [...new Set(runs.flatMap((run) => Object.keys(run.scores)))];
   const hasAccuracy = runs.some((run) => run.accuracy !== null);
+  const hasSource = runs.some((run) => run.source);
   const rows = runs.map((run, number) => [
-    box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), run.game, run.preset,
-    run.iterations ? `${run.iteration}/${run.iterations}` : "", statusOf(run), run.source,
+    box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), sparkline(run.trend),
+    statusOf(run), run.iterations ? `${run.iteration}/${run.iterations}` : "",
     ...(hasAccuracy ? [share(run.accuracy)] : []), ...opponents.map((name) => share(run.scores[name])),
+    run.game, run.preset, ...(hasSource ? [run.source] : []), dateOf(run.latest_progress),
   ]);
+  const measured = [...(hasAccuracy ? ["accuracy on solved positions"] : []), ...opponents.map((name) => `against ${withoutOptions(name, opponents)}`)];
   const headings = [
-    "selected", "run", "game", "preset", "iteration", "status", "started from",
-    ...(hasAccuracy ? ["accuracy on solved positions"] : []), ...opponents.map((name) => `against ${name}`),
+    "selected", "run", "trend", "status", "iteration", ...measured, "game", "preset", ...(hasSource ? ["started from"] : []), "latest progress",
   ];
-  const numbers = [...headings.keys()].filter((column) => column === 4 || column > 6);
+  const numbers = [...headings.keys()].slice(4, 5 + measured.length);
   byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers, caption: "Runs" }) : "");
   byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
   if (focused) byId(focused)?.focus();
   count();
+}
+
+/** Name of an opponent without its options, unless they tell it from another. */
+function withoutOptions(name, opponents) {
+  const [head] = name.split("?");
+  return opponents.filter((each) => each.split("?")[0] === head).length > 1 ? name : head;
 }
 
 const share = (value) => (value === null || value === undefined ? "" : percent(value, 1));
@@ -50,16 +60,7 @@ function count() {
 
 byId("compare").addEventListener("click", () => goTo("compare", { run: [...selected] }));
 
-/** Say what a name must look like; the browser only says that it does not match. */
-function checkName() {
-  const name = byId("name");
-  name.setCustomValidity("");
-  if (name.validity.patternMismatch) {
-    name.setCustomValidity(`"${name.value}": expected letters, digits, dots, hyphens and underscores, beginning with a letter or digit`);
-  }
-}
-
-byId("name").addEventListener("input", checkName);
+byId("name").addEventListener("input", () => checkFolderName(byId("name")));
 
 async function prepareForm() {
   const { allow_training: isAllowed } = await get("/server");

@@ -1,11 +1,10 @@
 // Study page: progress, claims and report of a study at one scale.
 
 import { get } from "./lib/api.js";
-import { count, duration, goTo, keepShowing } from "./lib/archive.js";
+import { count, duration, goTo, keepShowing, rounded, verdictClass } from "./lib/archive.js";
 import { byId, el, hashParams, setHashParams, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 6;
-const WORDS = { holds: "good", "does not hold": "bad" };
 
 function load() {
   const { name, scale = "mini" } = hashParams();
@@ -59,16 +58,13 @@ function reportLinks(study) {
 
 function claimTable(claims) {
   const rows = claims.map((each) => [
-    el("span", { class: WORDS[each.verdict] ?? "soft" }, each.verdict),
+    el("span", { class: verdictClass(each.verdict) }, each.verdict),
     el("span", {}, `${each.claim} `, el("span", { class: "soft" }, each.source)),
     rounded(each.threshold), rounded(each.found), rounded(each.adjusted_p), each.note,
   ]);
   const headings = ["verdict", "claim", "claimed", "measured, 95 % interval", "p (Holm)", "note"];
   return table(headings, rows, { caption: "Claims and verdicts" });
 }
-
-/** Text with numbers rounded to three significant digits. */
-const rounded = (text) => text.replace(/-?\d+\.\d+(e-?\d+)?/g, (number) => String(Number(Number(number).toPrecision(3))));
 
 function partTable(study) {
   const all = { ...study.whole, part: "total" };

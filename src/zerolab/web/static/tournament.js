@@ -1,34 +1,62 @@
 // Tournament page: ratings with error bars, and a cross table whose cells link to the games.
 
-import { get } from "./lib/api.js";
-import { count, elo, goTo, interval, keepShowing, linkTo } from "./lib/archive.js";
-import { byId, el, hashParams, percent, svg, table } from "./lib/dom.js";
+import { get, post } from "./lib/api.js";
+import { count, dateOf, elo, goTo, interval, keepShowing, linkTo, showFacts } from "./lib/archive.js";
+import { byId, el, guarded, hashParams, percent, table } from "./lib/dom.js";
+import { drawIntervals } from "./lib/intervals.js";
 
 const REFRESH_SECONDS = 5;
-const [ROW, MARGIN, WIDEST] = [24, 26, 820];
 let tournament = "";
 
-function load() {
+/** Load the results and, if pages may play, the state of the process; a new one has no results. */
+async function load() {
   tournament = hashParams().tournament;
   byId("tournament-title").textContent = tournament;
   document.title = `${tournament} · zerolab`;
-  return get("/tournaments/one", { tournament });
+  const { allow_training: isAllowed } = await get("/server");
+  const playing = isAllowed ? await get("/tournaments/playing", { tournament }) : null;
+  try {
+    return { details: await get("/tournaments/one", { tournament }), playing };
+  } catch (error) {
+    if (error.status !== 404 || !playing) throw error;
+    return { details: null, playing };
+  }
 }
 
-function show(details) {
+function show({ details, playing }) {
+  if (playing) showPlaying(details, playing);
+  if (details) showResults(details);
+}
+
+function showPlaying(details, playing) {
+  byId("playing-part").hidden = !playing.at_work && !playing.may_resume && (details !== null || !playing.output.length);
+  const { games = 0, games_planned: planned = 1 } = details?.summary ?? {};
+  byId("progress").value = games / planned;
+  const state = playing.at_work ? "Being played" : details ? "Stopped" : "The tournament could not be started";
+  byId("playing").textContent = details ? `${state}: ${count(games)} of ${count(planned)} games are stored.` : `${state}.`;
+  byId("stop").hidden = !playing.may_stop;
+  byId("resume").hidden = !playing.may_resume;
+  byId("output-part").hidden = !playing.output.length;
+  byId("output-part").open ||= !details && !playing.at_work;
+  byId("output").textContent = playing.output.join("\n");
+}
+
+function showResults(details) {
   byId("content").hidden = false;
   const { summary, ratings } = details;
   const isComplete = summary.games >= summary.games_planned;
   const facts = [
     ["Game", summary.game], ["Players", summary.players], ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`],
-    ["State", summary.running ? "being played" : isComplete ? "finished" : "stopped"],
-    ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
+    ...(summary.winner ? [["Winner", summary.winner]] : []), ["State", summary.running ? "being played" : isComplete ? "finished" : "stopped"],
+    ["Latest game", dateOf(summary.latest_progress) || "–"], ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
     ["First-move advantage", details.advantage === null ? "–" : `${elo(details.advantage)} Elo`],
   ];
-  byId("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+  showFacts(byId("facts"), facts);
   byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games"));
   byId("note").textContent = details.note;
-  byId("figure").replaceChildren(ratings.length ? figure(ratings, byId("figure").clientWidth) : "");
+  drawIntervals(byId("figure"), ratings.map((each) => ({ ...each, name: each.player, value: each.elo })), {
+    text: elo, steps: [10, 20, 50, 100, 200, 500, 1000, 2000], label: "Elo with 95 % intervals",
+  });
   byId("ratings").replaceChildren(ratings.length ? ratingTable(ratings) : "");
   byId("cross").replaceChildren(ratings.length ? crossTable(ratings, details.table) : "");
 }
@@ -43,47 +71,13 @@ function ratingTable(ratings) {
   return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Ratings" });
 }
 
-/** Ratings as dots with error bars, strongest at the top. */
-function figure(ratings, room) {
-  const width = Math.min(room, WIDEST);
-  const left = Math.min(240, 0.42 * width);
-  const low = Math.min(...ratings.map((each) => each.low));
-  const high = Math.max(...ratings.map((each) => each.high));
-  const x = (value) => left + ((value - low) / (high - low || 1)) * (width - left - MARGIN);
-  const height = ROW * ratings.length + 34;
-  const step = [10, 20, 50, 100, 200, 500, 1000, 2000].find((each) => (high - low) / each <= width / 60) ?? 5000;
-  const ticks = [];
-  for (let value = Math.ceil(low / step) * step; value <= high; value += step) {
-    ticks.push(svg("line", { x1: x(value), x2: x(value), y1: 4, y2: height - 28 }));
-    ticks.push(svg("text", { class: "soft", x: x(value), y: height - 12, "text-anchor": "middle" }, elo(value)));
-  }
-  const rows = ratings.map((each, number) => {
-    const y = ROW * number + 16;
-    return svg(
-      "g",
-      {},
-      svg("title", {}, `${each.player}: ${elo(each.elo)} (${elo(each.low)} to ${elo(each.high)})`),
-      svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, shortened(each.player, left / 7.4)),
-      svg("line", { class: "error-bar", x1: x(each.low), x2: x(each.high), y1: y, y2: y }),
-      svg("line", { class: "error-bar", x1: x(each.low), x2: x(each.low), y1: y - 4, y2: y + 4 }),
-      svg("line", { class: "error-bar", x1: x(each.high), x2: x(each.high), y1: y - 4, y2: y + 4 }),
-      svg("circle", { cx: x(each.elo), cy: y, r: 4.5 }),
-    );
-  });
-  const best = ratings[0];
-  const label = `Elo with 95 % intervals: ${best.player} leads ${ratings.length} players with ${elo(best.elo)}; see the table for all ratings`;
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ticks, rows);
-}
-
-const shortened = (name, most) => (name.length > most ? `…${name.slice(1 - Math.floor(most))}` : name);
-
 function crossTable(ratings, cells) {
   const rows = cells.map((row, i) => [
     el("span", { class: "name" }, `${i + 1}. ${ratings[i].player}`),
     ...row.map((pair, j) => (pair ? cell(ratings[i].player, ratings[j].player, pair) : "")),
   ]);
   const headings = ["player", ...ratings.map((_, i) => String(i + 1))];
-  return table(headings, rows, { caption: "Points per game for every pair" });
+  return table(headings, rows, { caption: "Points per game for every pair", isMatrix: true });
 }
 
 function cell(player, opponent, pair) {
@@ -94,5 +88,17 @@ function cell(player, opponent, pair) {
   return link;
 }
 
-if (hashParams().tournament) addEventListener("hashchange", keepShowing(load, show, REFRESH_SECONDS));
-else goTo("tournaments", {});
+if (hashParams().tournament) {
+  const showAgain = keepShowing(load, show, REFRESH_SECONDS);
+  addEventListener("hashchange", showAgain);
+  for (const action of ["stop", "resume"]) {
+    byId(action).addEventListener("click", () =>
+      guarded(async () => {
+        await post(`/tournaments/${action}`, { tournament });
+        showAgain();
+      }),
+    );
+  }
+} else {
+  goTo("tournaments", {});
+}

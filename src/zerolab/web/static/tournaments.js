@@ -1,27 +1,80 @@
-// Tournaments page: a list of tournaments.
+// Tournaments page: a list of tournaments, and a form for starting one.
 
-import { get } from "./lib/api.js";
-import { count, keepShowing, linkTo } from "./lib/archive.js";
-import { byId, el, table } from "./lib/dom.js";
+import { get, post } from "./lib/api.js";
+import { count, dateOf, goTo, keepShowing, linkTo } from "./lib/archive.js";
+import { GameChooser, agentsOf } from "./lib/choosers.js";
+import { byId, checkFolderName, el, showError, table } from "./lib/dom.js";
 
-const REFRESH_SECONDS = 4;
+const REFRESH_SECONDS = 5;
+const chooser = new GameChooser(byId("game"), () => suggestPlayers());
 
 function show(tournaments) {
   byId("nothing").hidden = tournaments.length > 0;
   const focused = document.activeElement?.id;
+  tournaments.sort((a, b) => b.latest_progress - a.latest_progress);
   const rows = tournaments.map((each, number) => [
     linkTo("tournament", { tournament: each.tournament }, each.tournament, { id: `tournament-${number}` }),
-    each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, state(each),
+    each.winner, each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, stateOf(each),
+    dateOf(each.latest_progress),
   ]);
-  const headings = ["tournament", "game", "players", "games", "state"];
-  byId("tournaments").replaceChildren(rows.length ? table(headings, rows, { numbers: [2, 3], caption: "Tournaments" }) : "");
+  const headings = ["tournament", "winner", "game", "players", "games", "state", "latest game"];
+  byId("tournaments").replaceChildren(rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments" }) : "");
   if (focused) byId(focused)?.focus();
 }
 
-function state(each) {
+function stateOf(each) {
   if (each.problem) return el("span", { class: "bad" }, `damaged: ${each.problem}`);
   if (each.running) return el("span", { class: "good" }, "being played");
-  return each.games < each.games_planned ? "stopped" : "finished";
+  return each.games >= each.games_planned ? "finished" : el("span", { class: "soft" }, "stopped");
 }
 
+/** Offer the agents of the selected game. */
+async function suggestPlayers() {
+  const agents = await agentsOf(chooser.value);
+  byId("agents").replaceChildren(...agents.map((each) => el("option", { value: each.spec }, each.label)));
+}
+
+/** Add the agent in the field to the list of players. */
+function addPlayer() {
+  const spec = byId("player").value.trim();
+  if (!spec) return;
+  const lines = players();
+  if (!lines.includes(spec)) byId("players").value = [...lines, spec].join("\n");
+  byId("player").value = "";
+}
+
+const players = () => byId("players").value.split("\n").map((each) => each.trim()).filter(Boolean);
+
+async function prepareForm() {
+  const { allow_training: isAllowed } = await get("/server");
+  byId("forbidden").hidden = isAllowed;
+  byId("start").hidden = !isAllowed;
+  if (!isAllowed) return;
+  await chooser.load("connect_four:6x7");
+  await suggestPlayers();
+}
+
+byId("add").addEventListener("click", addPlayer);
+byId("player").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  addPlayer();
+});
+byId("name").addEventListener("input", () => checkFolderName(byId("name")));
+byId("start").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  addPlayer();
+  try {
+    showError(byId("start-error"), "");
+    const { tournament } = await post("/tournaments/start", {
+      name: byId("name").value, game: chooser.value, players: players(),
+      games: Number(byId("games").value), openings: Number(byId("openings").value), seed: Number(byId("seed").value),
+    });
+    goTo("tournament", { tournament });
+  } catch (error) {
+    showError(byId("start-error"), error);
+  }
+});
+
 keepShowing(() => get("/tournaments"), show, REFRESH_SECONDS);
+prepareForm().catch((error) => showError(byId("error"), error));

@@ -1,7 +1,7 @@
-// Links, number formats and curves shared by the pages about runs, games, tournaments and studies.
+// Links and number formats shared by the pages about runs, games, tournaments and studies.
 
-import { lineChart } from "./chart.js";
-import { byId, el, percent, showError } from "./dom.js";
+import { byId, el, percent, replaceContent, showError } from "./dom.js";
+import { explained } from "./help.js";
 
 const address = (page, params) => {
   const pairs = Object.entries(params).flatMap(([key, value]) =>
@@ -37,6 +37,14 @@ export function duration(seconds) {
   return `${count(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
+/** Date and time of seconds since 1970, in the reader's time zone; empty for 0. */
+export function dateOf(seconds) {
+  if (!seconds) return "";
+  const date = new Date(1000 * seconds);
+  const text = date.toLocaleString("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+  return el("time", { datetime: date.toISOString() }, text);
+}
+
 /** Share with a 95 % interval, as text. */
 export const interval = (value, low, high) => `${percent(value)} (${percent(low)} to ${percent(high)})`;
 
@@ -44,35 +52,36 @@ export const interval = (value, low, high) => `${percent(value)} (${percent(low)
 export const setting = (value) =>
   value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
+const shownFacts = new WeakMap();
+
+/** Show facts, [name, value] each, unless they are shown; names that the glossary has are explained. */
+export function showFacts(host, facts) {
+  const termOf = (name) => explained(name, name.startsWith("Score against") ? "points per game" : "");
+  const items = facts.map(([name, value]) => el("div", {}, el("dt", {}, termOf(name)), el("dd", {}, value)));
+  const text = items.map((each) => each.textContent).join();
+  if (shownFacts.get(host) === text) return;
+  shownFacts.set(host, text);
+  replaceContent(host, ...items);
+}
+
 /** Status of a run as coloured text. */
 export function statusOf(run) {
   const colours = { running: "good", damaged: "bad", finished: "", stopped: "soft" };
   return el("span", { class: colours[run.status] || null }, run.problem ? `${run.status}: ${run.problem}` : run.status);
 }
 
-const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
+const VERDICT_CLASSES = { holds: "good", "does not hold": "bad" };
 
-/** Draw `byRun`, which maps run names to panels, and merge panels with the same key. */
-export function drawPanels(host, byRun, x = "iterations") {
-  const names = Object.keys(byRun);
-  const panels = new Map();
-  for (const name of names) {
-    for (const panel of byRun[name]) {
-      const merged = panels.get(panel.key) ?? { ...panel, series: [] };
-      const named = panel.series.map((each) => ({
-        ...each,
-        name: names.length > 1 ? [name, panel.series.length > 1 ? each.name : ""].filter(Boolean).join(", ") : each.name,
-      }));
-      panels.set(panel.key, { ...merged, series: [...merged.series, ...named] });
-    }
-  }
-  const sections = [...panels.values()].map((panel) => {
-    const chart = el("div");
-    lineChart(chart, panel.series, { xLabel: AXES[x], yLabel: panel.unit });
-    return el("section", { class: "panel", "aria-label": panel.title }, el("h3", {}, panel.title), chart);
-  });
-  const placeholder = el("p", { class: "soft" }, "Curves will appear when the first stages are finished.");
-  host.replaceChildren(...(sections.length ? sections : [placeholder]));
+/** Class of the colour of a verdict. */
+export const verdictClass = (verdict) => VERDICT_CLASSES[verdict] ?? "soft";
+
+/** Text with numbers rounded to three significant digits. */
+export const rounded = (text) => text.replace(/-?\d+\.\d+(e-?\d+)?/g, (number) => String(Number(Number(number).toPrecision(3))));
+
+/** P-value as text, such as "p = 0.012" or "p < 0.001"; empty if there is none. */
+export function pText(p) {
+  if (!p) return "";
+  return Number(p) < 0.001 ? "p < 0.001" : `p = ${rounded(p)}`;
 }
 
 /**

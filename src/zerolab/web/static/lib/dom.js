@@ -1,5 +1,7 @@
 // Elements, URL parameters, and announcements to screen readers.
 
+import { explained } from "./help.js";
+
 /**
  * Create an element. Attributes that begin with "on" are event listeners. Attributes that are
  * false, null or undefined are omitted. Children are elements or text.
@@ -77,6 +79,19 @@ export function showError(element, error) {
   if (message) announce(message);
 }
 
+/**
+ * Say what the name in a field must look like; the browser only says that it does not match the
+ * field's pattern.
+ */
+export function checkFolderName(field) {
+  field.setCustomValidity("");
+  if (field.validity.patternMismatch) {
+    field.setCustomValidity(
+      `"${field.value}": expected letters, digits, dots, hyphens and underscores, beginning with a letter or digit`,
+    );
+  }
+}
+
 /** Do some work and show any error in the page's error element, unless the work was aborted. */
 export async function guarded(work) {
   showError(byId("error"), "");
@@ -87,22 +102,32 @@ export async function guarded(work) {
   }
 }
 
-/** Table with rows of cells, which are text or elements. */
-export function table(headings, rows, { numbers = [], caption = "" } = {}) {
+const MOST_COLUMNS = 4; // that fit a phone
+
+/**
+ * Table with rows of cells, which are text or elements. Headings that the glossary has are
+ * explained. On a phone, each row of a wide table becomes a list of its values, unless `isMatrix`
+ * is true.
+ */
+export function table(headings, rows, { numbers = [], caption = "", isMatrix = false } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
-  const head = headings.map((text, column) => el("th", { scope: "col", class: kind(column) }, text));
-  const body = rows.map((cells) =>
-    el("tr", {}, cells.map((cell, column) => el("td", { class: kind(column) }, cell ?? ""))),
-  );
+  const names = headings.map((each) => each.textContent ?? each);
+  const head = headings.map((text, column) => el("th", { scope: "col", role: "columnheader", class: kind(column) }, explained(text)));
+  const isListed = !isMatrix && headings.length > MOST_COLUMNS;
+  const terms = isListed ? headings.map((text) => explained(text)).filter((each) => each instanceof HTMLButtonElement) : [];
+  const cellOf = (cell, column) =>
+    el("td", { role: "cell", class: kind(column), "data-heading": names[column] }, cell ?? "");
+  // Roles are named, because a table that is drawn as a list loses its own.
   return el(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || "table" },
+    terms.length ? el("p", { class: "terms soft" }, "Terms:", terms) : null,
     el(
       "table",
-      {},
+      { role: "table", class: isListed ? "listed" : null },
       caption ? el("caption", { class: "unseen" }, caption) : null,
-      el("thead", {}, el("tr", {}, head)),
-      el("tbody", {}, body),
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
+      el("tbody", { role: "rowgroup" }, rows.map((cells) => el("tr", { role: "row" }, cells.map(cellOf)))),
     ),
   );
 }

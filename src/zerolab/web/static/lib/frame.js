@@ -1,4 +1,4 @@
-// Theme switch on every page.
+// Theme switch and links on every page.
 
 import { byId } from "./dom.js";
 
@@ -16,3 +16,6 @@ byId("theme").addEventListener("click", () => {
   apply();
 });
 apply();
+
+// On a phone the links scroll sideways, and the current one can be out of sight.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

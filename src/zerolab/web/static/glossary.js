@@ -1,0 +1,16 @@
+// Glossary page: all terms, each with a sentence and the document that says more.
+
+import { byId, el } from "./lib/dom.js";
+import { allEntries, anchorOf } from "./lib/help.js";
+
+byId("terms").replaceChildren(
+  ...allEntries().map(({ term, also, text, more }) =>
+    el(
+      "div",
+      { id: anchorOf(term) },
+      el("dt", {}, term, also.length ? el("span", { class: "soft" }, ` (${also.join(", ")})`) : ""),
+      el("dd", {}, `${text} `, el("span", { class: "soft" }, "More in ", el("code", {}, `docs/${more}`))),
+    ),
+  ),
+);
+if (location.hash) byId(location.hash.slice(1))?.scrollIntoView();

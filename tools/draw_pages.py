@@ -1,0 +1,161 @@
+"""Draw the figures of the laboratory's pages, docs/figures/web-*.png, with Playwright.
+
+Usage: python tools/draw_pages.py FOLDER [NAME ...]
+
+FOLDER contains a trained run, runs/demo, as from
+
+    zerolab train connect_four:6x7 --preset mini --run runs/demo
+
+By default, all figures are drawn. NAME is one of analyse, boards, phone, replay, run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+FIGURES = ROOT / "docs" / "figures"
+RUN = "runs/demo"
+SECONDS = 180
+
+_SERVE = "import hex\nfrom zerolab.cli.main import main\nraise SystemExit(main())"
+"""Program of the server, which also has the game of examples/hex.py."""
+
+_BOARDS = (
+    ("connect_four:6x7", "3,3,2,2,4,1,1,6,0,3,5"),
+    ("othello:8x8", "f5,f6,e6,f4,e3,d2,c3"),
+    ("gobang:7x7:5", "d3,c3,d4,e4,d5,e5,d6,e6,d7"),
+    ("hex:5x5", "d1,c1,c2,d2,c3,b3,c4,a4,b5"),
+)
+_SHOW_BOARDS = """async (games) => {
+    const { Board } = await import("/static/lib/board.js");
+    const { post } = await import("/static/lib/api.js");
+    const main = document.querySelector("main");
+    const boards = document.createElement("div");
+    Object.assign(boards.style, {
+        display: "flex", position: "fixed", inset: 0, zIndex: 99, alignItems: "center",
+        background: "var(--paper)", gap: "24px", padding: "12px",
+    });
+    main.replaceChildren(boards);
+    for (const [game, moves] of games) {
+        const host = document.createElement("div");
+        boards.append(host);
+        const position = await post("/position", { game, moves: moves.split(",") });
+        new Board(host).show(position, { isActive: false });
+        for (const each of host.children) each.style.display = each.tagName === "svg" ? "" : "none";
+    }
+}"""
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """Serve a folder; yield the address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", _SERVE, "serve", "--port", str(port), "--allow-training"]
+    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'examples'}", "HOME": str(Path.home())}
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()  # printed when the server listens
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def draw_run(page: Page) -> None:
+    """Show the page of a run, with the cursor in the first chart."""
+    page.goto(f"/run#run={RUN}")
+    page.locator("#curves [role=slider]").first.press("ArrowLeft")
+    page.evaluate("scrollTo(0, 0)")
+
+
+def draw_replay(page: Page) -> None:
+    """Show a game of the run, judged by the solver and the run."""
+    page.goto(f"/replay#source={RUN}&stage=selfplay")
+    expect(page.locator("#judging")).to_contain_text("positions are solved")
+    page.locator("#moves button").nth(9).click()
+
+
+def draw_analyse(page: Page) -> None:
+    """Show the analysis of a position that the solver finishes."""
+    moves = "3,3,3,3,3,0,2,4,1,1,2,2,4,4"
+    page.goto(f"/analyse#game=connect_four:6x7&moves={moves}&agents={RUN}&simulations=1000")
+    expect(page.locator("#solution")).to_contain_text("Under perfect play")
+    expect(page.locator("#thoughts table")).to_be_visible()
+
+
+def draw_phone(page: Page) -> None:
+    """Show the page Play in the middle of a game."""
+    page.goto("/play#game=connect_four:6x7&moves=3,3,2,4,2,2,1,0&o=person")
+    expect(page.locator("#board .piece").nth(7)).to_be_visible()
+
+
+def draw_boards(page: Page) -> None:
+    """Show a board of every kind of drawing."""
+    page.goto("/glossary")
+    page.evaluate(_SHOW_BOARDS, [list(each) for each in _BOARDS])
+
+
+DRAWINGS: dict[str, tuple[Callable[[Page], None], int, int, Sequence[str]]] = {
+    "analyse": (draw_analyse, 1200, 1040, ["light"]),
+    "boards": (draw_boards, 1280, 323, ["light", "dark"]),
+    "phone": (draw_phone, 360, 640, ["light"]),
+    "replay": (draw_replay, 1200, 960, ["light"]),
+    "run": (draw_run, 1200, 960, ["light"]),
+}
+"""Function, width and height in pixels, and themes from top to bottom, by name."""
+
+
+def draw(browser: Browser, address: str, name: str) -> None:
+    """Draw a figure and write it to docs/figures."""
+    show, width, height, themes = DRAWINGS[name]
+    drawings = []
+    for theme in themes:
+        context = browser.new_context(
+            base_url=address,
+            viewport={"width": width, "height": height},
+            color_scheme=theme,
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(1000 * SECONDS)
+        page = context.new_page()
+        show(page)
+        page.wait_for_load_state("networkidle")
+        drawings.append(Image.open(BytesIO(page.screenshot())))
+        context.close()
+    whole = Image.new("RGB", (width, height * len(drawings)))
+    for number, drawing in enumerate(drawings):
+        whole.paste(drawing, (0, number * height))
+    path = FIGURES / f"web-{name}.png"
+    whole.save(path, optimize=True)
+    sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+
+
+def main(folder: str, *names: str) -> None:
+    """Draw the named figures, or all."""
+    expect.set_options(timeout=1000 * SECONDS)
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    with server(Path(folder).resolve()) as address, sync_playwright() as api:
+        browser = api.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name in names or DRAWINGS:
+            draw(browser, address, name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
