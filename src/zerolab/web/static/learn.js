@@ -2,8 +2,9 @@
 
 import { post } from "./lib/api.js";
 import { Board, notesOf, status } from "./lib/board.js";
-import { GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
+import { GameChooser, agentName, agentsOf } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { ladderOf } from "./lib/ladder.js";
 import { showPlayers, turnOf } from "./lib/players.js";
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
@@ -11,10 +12,6 @@ import { scoreText } from "./lib/thoughts.js";
 const TEACHER = "mcts:2000"; // gives hints if the solver is too slow
 const DROP = 0.35; // drop of the teacher's value that counts as a mistake
 const SECONDS = 1.5;
-const LEVELS = 7;
-const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if the game has no run
-const FEWEST_SIMULATIONS = 25; // of a run's networks, from early iterations to the best
-const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
@@ -37,22 +34,6 @@ async function change(game) {
   strength.value = records()[game]?.strength ?? 0;
   byId("rules").textContent = rulesOf(game);
   await start();
-}
-
-/**
- * Specs of seven opponents from weak to strong. Their number is always the same, so that a level
- * keeps its meaning: random moves, then the default run with ever more training and simulations.
- */
-function ladderOf(agents) {
-  const best = agents.find((each) => each.spec === defaultAgent(agents));
-  if (!best.run) return ["random", ...PLAYOUTS.map((count) => `mcts:${count}`)];
-  const trained = agents
-    .filter((each) => each.run === best.run && each.spec !== best.spec && each.iteration <= best.iteration)
-    .sort((a, b) => a.iteration - b.iteration);
-  const steps = new Set([0, 1, 2, 3].map((part) => trained[Math.floor((part * (trained.length - 1)) / 3)].spec));
-  const weak = [...steps].map((spec) => `${spec}?simulations=${FEWEST_SIMULATIONS}`);
-  const strong = MORE_SIMULATIONS.map((count) => `${best.spec}?simulations=${count}`);
-  return ["random", ...weak, ...strong].slice(0, LEVELS);
 }
 
 const records = () => JSON.parse(localStorage.getItem("zerolab-learn") ?? "{}");

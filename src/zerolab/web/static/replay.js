@@ -26,41 +26,64 @@ const drawSoon = drawsSoon(() => draw());
 const socket = new Socket("/judge", { onMessage: receive, onOpen: () => askJudges() });
 
 async function begin() {
+  const params = hashParams();
+  byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
+  if (params.game) await openGiven(params); // first, because the lists take longer
   const [runs, tournaments] = await Promise.all([get("/runs"), get("/tournaments")]);
   const readable = runs.filter((each) => each.status !== "damaged");
   const sources = [
     ["Runs", readable.map((each) => each.run)],
     ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
   ];
-  const params = hashParams();
   const listed = sources.flatMap(([, names]) => names);
   if (params.source && !listed.includes(params.source)) sources.push(["Others", [params.source]]);
   const groups = sources.filter(([, names]) => names.length);
   byId("nothing").hidden = groups.length > 0;
-  byId("all").hidden = !groups.length;
+  byId("list-part").hidden = !groups.length;
+  addEventListener("hashchange", () => guarded(follow));
   if (!groups.length) return;
   byId("source").replaceChildren(
     ...groups.map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", {}, name)))),
   );
   const [latest] = readable.sort((a, b) => b.latest_progress - a.latest_progress);
   if (latest) byId("source").value = latest.run;
-  byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
-  await follow();
-  addEventListener("hashchange", () => guarded(follow));
+  await followList(params);
+  if (!params.game) await followGame(params);
 }
 
 /** Show the games, game and position specified in the URL. */
 async function follow() {
   const params = hashParams();
+  await followList(params);
+  if (params.game) await openGiven(params);
+  else await followGame(params);
+}
+
+async function followList(params) {
   const source = params.source ?? byId("source").value;
   state.filters = Object.fromEntries(FILTERS.map((key) => [key, params[key] ?? ""]));
   state.offset = Number(params.offset) || 0;
   await choose(source);
   await list();
+}
+
+async function followGame(params) {
   const game = params.at ? parseKey(params.at) : state.page.games[0];
   if (!game) byId("game-part").hidden = true;
   else await open(game, Number(params.ply) || 0);
 }
+
+/** Show a game that is in the URL, such as one that has just been played. */
+async function openGiven({ game, moves, x, o, given, resigned, ply }) {
+  const listed = moves ? moves.split(",") : [];
+  await open({
+    source: "", iteration: "", stage: "", number: "", game, moves: listed, first: x ?? "first player",
+    second: o ?? "second player", given_plies: Math.min(Number(given) || 0, listed.length),
+    resigned: resigned ?? "", forfeit: false,
+  }, Number(ply) || 0);
+}
+
+const isGiven = (game) => game.source === "";
 
 function parseKey(text) {
   const [iteration, number, ...stage] = text.split(",");
@@ -72,7 +95,6 @@ async function choose(source) {
   if (state.source !== source) {
     state.facets = await get("/played/facets", { source });
     state.source = source;
-    judge.show(await agentsOf(state.facets.game));
   }
   const { stages, players } = state.facets;
   fill("stage", stages.map((each) => [each.stage, `${each.stage} (${count(each.games)})`]));
@@ -113,7 +135,8 @@ async function open(selected, ply) {
   const { iteration, stage, number } = selected;
   const game = selected.moves ? selected : await get("/played/one", { source: state.source, iteration, stage, number });
   state.line = await post("/line", { game: game.game, moves: game.moves });
-  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source;
+  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source && state.game.moves.join() === game.moves.join();
+  if (state.game?.game !== game.game) judge.show(await agentsOf(game.game));
   state.game = game;
   byId("game-part").hidden = false;
   byId("game-title").textContent = `${game.first} (X) against ${game.second} (O)`;
@@ -130,7 +153,13 @@ function go(ply) {
   draw();
   const position = state.line[ply];
   announce(`${position.last ? `Move ${ply}, ${position.last}. ` : ""}${status(position)}`);
-  setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: keyOf(state.game), ply: ply || "" });
+  const { game } = state;
+  if (isGiven(game)) {
+    setHashParams({
+      game: game.game, moves: game.moves.join(","), x: game.first, o: game.second, given: game.given_plies || "",
+      resigned: game.resigned, ply: ply || "",
+    });
+  } else setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: keyOf(game), ply: ply || "" });
 }
 
 function draw() {
@@ -138,8 +167,8 @@ function draw() {
   if (!game) return;
   const position = line[ply];
   board.show(position, { isActive: false, showLegal: false });
-  const forfeit = game.forfeit && ply === game.moves.length ? ` ${WON[game.result]} by forfeit.` : "";
-  byId("status").textContent = `${status(position)} ${position.note}${forfeit}`;
+  byId("status").textContent = `${status(position)} ${position.note}${ply === game.moves.length ? endOf(game) : ""}`;
+  byId("pgn").disabled = byId("text").disabled = isGiven(game);
   byId("back").disabled = byId("begin").disabled = ply === 0;
   byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
   byId("next").disabled = !verdicts.errors.length;
@@ -150,6 +179,12 @@ function draw() {
   const sides = line.map((each) => (each.first_to_move ? 1 : -1));
   const options = { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: ply, onPick: go };
   lineChart(byId("values"), verdicts.series(sides), options);
+}
+
+/** Sentence about a game that ended before it was decided on the board, or "". */
+function endOf(game) {
+  if (game.forfeit) return ` ${WON[game.result]} by forfeit.`;
+  return game.resigned ? ` ${game.resigned === "first" ? "X" : "O"} has resigned.` : "";
 }
 
 /** Sentence about the last move before the displayed position. */
