@@ -17,6 +17,7 @@ from zerolab.web.requests import add_error_handlers
 from zerolab.web.routes import (
     agents,
     analysis,
+    explanations,
     games,
     judging,
     live,
@@ -37,6 +38,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     _server,
     positions.router,
     analysis.router,
+    explanations.router,
     live.router,
     agents.router,
     runs.router,

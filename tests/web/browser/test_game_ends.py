@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tiny_laboratory import GAME, RUN
+from tiny_laboratory import GAME
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
@@ -104,7 +104,8 @@ def test_two_agents_pause_and_step(page: Page) -> None:
 def test_sound_is_off_at_first_and_remembered(page: Page) -> None:
     page.add_init_script(
         "window.tones = 0; const start = OscillatorNode.prototype.start;"
-        "OscillatorNode.prototype.start = function (at) { window.tones += 1; start.call(this, at); }"
+        "OscillatorNode.prototype.start = function (at)"
+        " { window.tones += 1; start.call(this, at); }"
     )
     page.goto(f"/play#game={GAME}&o=person")
     _play(page, "0")
