@@ -24,12 +24,12 @@ def _open_explorer(page: Page, agent: str = RUN) -> None:
 
 def test_chart_covers_whole_game_at_once(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&moves={MOVES}&agents={RUN}&simulations=100")
-    page.uncheck("#live")
-    expect(page.locator("#values .legend, #values svg")).not_to_have_count(0)
-    expect(page.locator("#values circle")).to_have_count(5)  # no position has been viewed
-    box = page.locator("#values svg").bounding_box()
+    # The network's values of all five positions, and that of the search of the last one.
+    expect(page.locator("#values circle")).to_have_count(5 + 1)
+    chart = page.locator("#values svg")
+    box = chart.bounding_box()
     assert box is not None
-    page.mouse.click(box["x"] + 0.55 * box["width"], box["y"] + box["height"] / 2)
+    chart.click(position={"x": 0.53 * box["width"], "y": 0.5 * box["height"]})
     expect(page.locator('#moves [aria-current="true"]')).to_have_text("2. 3")
 
 

@@ -29,7 +29,7 @@ def test_bar_tells_result_under_perfect_play(page: Page) -> None:
     share = page.locator(f"{BAR} .share")
     expect(share).to_have_attribute("style", re.compile("100%"))
     page.uncheck("#solve")
-    expect(page.locator(BAR)).to_have_attribute("aria-valuetext", re.compile("Value for X: .*mcts"))
+    expect(page.locator(BAR)).to_have_attribute("aria-valuetext", re.compile("Value for X: .*MCTS"))
     page.locator('#board .target[data-move="2"]').first.click()
     expect(page.locator(BAR)).to_have_attribute("aria-valuetext", "X wins.")
 

@@ -78,7 +78,9 @@ function tone({ kind, value }) {
   return value >= 0 ? "win" : "loss";
 }
 
-const compact = (line) => line.replaceAll(" ", "").replace("0.", ".");
+/** Shorter text for small cells: "45%", "+.12", "−1" and, as the letter tells the sign, "L8". */
+const compact = (line) =>
+  line.replaceAll(" ", "").replace(/^([WL])[+−]/, "$1").replace("0.", ".").replace("1.00", "1").replace("100%", "100");
 
 function text(content, x, y, size) {
   const element = svg("text", { class: "note", x, y }, content);
