@@ -91,7 +91,7 @@ def _analysis(page: Page) -> None:
     expect(page.locator(".agent-column")).to_have_count(2)
     expect(page.locator("#values svg circle").nth(2)).to_be_visible()
     page.locator(".best-line .moves button").nth(3).hover()
-    expect(page.locator("#board .line .shape")).to_have_count(4)
+    expect(page.locator("#board .overlay .shape")).to_have_count(4)
 
 
 def _simulation(page: Page) -> None:

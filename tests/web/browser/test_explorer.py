@@ -43,7 +43,7 @@ def test_one_simulation_is_shown_step_by_step(page: Page) -> None:
     page.click("#simulation-next")
     expect(page.locator(f"{STEPS} h3").first).to_have_text("1. Selection")
     expect(page.locator(STEPS)).to_have_count(4)
-    expect(page.locator("#board .line .shape")).to_have_count(1)  # the path is lit
+    expect(page.locator("#board .overlay .shape")).to_have_count(1)  # the path is lit
     page.click("#simulation-next")
     expect(page.locator("#simulation-number")).to_have_value("2")
     formula = page.locator(".formula").first.inner_text()
@@ -62,7 +62,7 @@ def test_one_simulation_is_shown_step_by_step(page: Page) -> None:
     assert serious_findings(page) == []
     page.keyboard.press("ArrowLeft")
     expect(page.locator(STEPS)).to_have_count(0)  # they belong to another position
-    expect(page.locator("#board .line .shape")).to_have_count(0)
+    expect(page.locator("#board .overlay .shape")).to_have_count(0)
 
 
 def test_other_searches_are_not_shown_step_by_step(page: Page) -> None:

@@ -5,14 +5,13 @@ import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
 import { AgentColumn } from "./lib/columns.js";
-import { announce, byId, drawsSoon, el, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, drawsSoon, el, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
 import { EvaluationBar, agentEvaluation, exactEvaluation, finalEvaluation } from "./lib/evaluation.js";
 import { Explorer } from "./lib/explorer.js";
 import { GameValues } from "./lib/game_values.js";
-import { hintLegend, hintsOf } from "./lib/hints.js";
+import { ghostsOf, hintLegend, hintsOf } from "./lib/hints.js";
 import { moveList, movesIn } from "./lib/moves.js";
-import { keepChoice } from "./lib/preferences.js";
 import { acceptAgents } from "./lib/sharing.js";
 import { scoreText } from "./lib/thoughts.js";
 import { Tree } from "./lib/tree.js";
@@ -349,7 +348,7 @@ function drawBoard() {
   if (editor.isOn) return;
   const { position, preview: line, solution } = state;
   const first = state.analyses[state.agents[0]] ?? null;
-  board.show(position, { hints: line.length ? {} : hintsOf(first, solution, hintOptions()), line, showLegal: !line.length });
+  board.show(position, { hints: line.length ? {} : hintsOf(first, solution, hintOptions()), overlay: ghostsOf(position, line), showLegal: !line.length });
   bar.show(evaluation(first), board);
   byId("legend").replaceChildren(first || solution?.scores ? hintLegend(first, solution) : "");
 }

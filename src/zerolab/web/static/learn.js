@@ -3,12 +3,11 @@
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
 import { GameChooser, agentName, agentsOf } from "./lib/choosers.js";
-import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { EvaluationBar, agentEvaluation, exactEvaluation, finalEvaluation } from "./lib/evaluation.js";
 import { hintsOf } from "./lib/hints.js";
 import { ladderOf } from "./lib/ladder.js";
 import { showPlayers, turnOf } from "./lib/players.js";
-import { keepChoice } from "./lib/preferences.js";
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 

@@ -3,15 +3,11 @@
 
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
-import { AgentChooser, GameChooser, agentName, agentsOf, checkAgent, defaultAgent } from "./lib/choosers.js";
-import { announce, byId, el, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
-import { reviewLink, showEnding } from "./lib/ending.js";
-import { strongerThan } from "./lib/ladder.js";
+import { AgentChooser, GameChooser, agentsOf, checkAgent, defaultAgent } from "./lib/choosers.js";
+import { announce, byId, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
 import { playerNames, showPlayers, turnOf } from "./lib/players.js";
-import { keepChoice } from "./lib/preferences.js";
 import { acceptAgents } from "./lib/sharing.js";
-import { playSound } from "./lib/sound.js";
 import { thoughtTable } from "./lib/thoughts.js";
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
@@ -76,8 +72,8 @@ async function newGame(first, second) {
   });
 }
 
-/** Begin another game like the last one, with other players if they are given. */
-async function again(first = state.first, second = state.second) {
+/** Begin another game like the last one, between two players. */
+async function again(first, second) {
   await guarded(async () => {
     if (chooser.value !== state.game) await chooser.load(state.game);
     sides.first.show(state.agents, first);
@@ -121,7 +117,7 @@ byId("pause").addEventListener("click", () => {
 });
 byId("step").addEventListener("click", () => guarded(letAgentMove));
 keepChoice(byId("pace"), "pace");
-keepChoice(byId("sound"), "sound", () => (byId("sound").checked ? playSound("move") : null));
+keepChoice(byId("sound"), "sound", () => sound("move"));
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey) return;
   if (event.key === "u") goTo(plyToReturnTo());
@@ -186,7 +182,7 @@ async function show(changes = {}) {
   remember();
   const last = state.position.last;
   announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.note}`);
-  if (before && byId("sound").checked && state.position.ply > before.ply) playSound(soundOf(state.position));
+  if (before && state.position.ply > before.ply) sound(soundOf(state.position));
   if (!state.isPaused || !areBothAgents()) await continueGame();
 }
 
@@ -255,7 +251,7 @@ function draw() {
   byId("resign").disabled = isOver() || !personMoves(state.ply);
   byId("autoplay").hidden = !areBothAgents() || isOver();
   byId("step").disabled = !state.isPaused || state.waiting !== null || state.isBusy;
-  showEnding(byId("end"), state.position, { names, resigned: state.resigned, actions: isOver() ? waysOn(names) : [] });
+  if (byId("end").hidden === isOver()) drawEnding(names);
   moveList(byId("moves"), state.line, state.ply, goTo);
   const thought = byId("thought");
   if (state.thought) thought.replaceChildren(thoughtTable(state.thought));
@@ -263,22 +259,16 @@ function draw() {
   byId("to-analysis").href = `/analyse#${new URLSearchParams({ game: state.game, moves })}`;
 }
 
-/** Buttons and links at the end of a game. */
-function waysOn(names) {
-  const button = (id, text, onclick) => el("button", { type: "button", id, onclick }, text);
-  const review = {
-    game: state.game, moves: state.line.slice(0, state.ply).join(","), x: names[0], o: names[1],
-    given: state.given || "", resigned: state.resigned, ply: state.ply,
-  };
-  const person = ["first", "second"].find((side) => state[side] === "person");
-  const rival = person === "first" ? "second" : "first";
-  const stronger = person && state[rival] !== "person" ? strongerThan(state[rival], state.agents) : null;
-  return [
-    button("rematch", "Rematch", () => again()),
-    button("swap", "Swap sides", () => again(state.second, state.first)),
-    reviewLink(review, person ? "Review my mistakes" : "Review the mistakes"),
-    stronger ? button("stronger", `Stronger level: ${agentName(stronger, state.agents)}`, () => playStronger(rival, stronger)) : null,
-  ];
+/** Show the end of a game; its module and that of sounds are loaded when they are first needed. */
+async function drawEnding(names) {
+  byId("end").hidden = true;
+  if (!isOver()) return;
+  const { showEnding } = await import("./lib/ending.js");
+  if (isOver()) showEnding(byId("end"), state, names, { again, playStronger });
+}
+
+async function sound(name) {
+  if (byId("sound").checked) (await import("./lib/sound.js")).playSound(name);
 }
 
 function remember() {

@@ -9,6 +9,7 @@ import { announce, byId, drawsSoon, el, hashParams, setHashParams, showError, ta
 import { EvaluationBar, finalEvaluation } from "./lib/evaluation.js";
 import { judgeTry } from "./lib/better_move.js";
 import { WON, gameTable, keyOf, markShown, mostInteresting, parseKey } from "./lib/game_list.js";
+import { ghostsOf } from "./lib/hints.js";
 import { GameValues } from "./lib/game_values.js";
 import { moveList } from "./lib/moves.js";
 import { Timeline } from "./lib/timeline.js";
@@ -156,7 +157,7 @@ function draw() {
   const position = line[ply];
   byId("seeking").hidden = sought === null;
   for (const id of ["judged", "values-part", "timeline"]) byId(id).hidden = sought !== null;
-  board.show(position, { isActive: sought !== null, showLegal: sought !== null, line: sought?.move ? [sought.move] : [] });
+  board.show(position, { isActive: sought !== null, showLegal: sought !== null, overlay: ghostsOf(position, sought?.move ? [sought.move] : []) });
   bar.isHidden = sought !== null;
   bar.show(evaluation(position), board);
   byId("status").textContent = `${status(position)} ${position.note}${ply === game.moves.length ? endOf(game) : ""}`;

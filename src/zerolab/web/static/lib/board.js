@@ -3,8 +3,6 @@
 
 import { el, svg } from "./dom.js";
 import { Drawing } from "./drawing.js";
-import { ghostPieces, plate } from "./hints.js";
-import { piecesOf } from "./lines.js";
 
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
@@ -25,10 +23,10 @@ export class Board {
   }
 
   /**
-   * Show a position in the server's format. Moves can be made if `isActive` is true. `hints` are
-   * those of `hintsOf`, and `line` consists of moves that follow, shown as numbered pale pieces.
+   * Show a position in the server's format. Moves can be made if `isActive` is true. `hints`
+   * are those of `hintsOf`, and `overlay` draws something over the board, such as `ghostsOf` a line.
    */
-  show(position, { isActive = true, hints = {}, line = [], showLegal = true } = {}) {
+  show(position, { isActive = true, hints = {}, overlay = () => [], showLegal = true } = {}) {
     const before = this.position;
     this.position = position;
     this.isActive = isActive && position.outcome === null;
@@ -38,7 +36,7 @@ export class Board {
     this.svg.classList.toggle("won", position.winning_cells.length > 0);
     this.#showPieces(isNew ? undefined : before);
     this.#showHints(hints, showLegal);
-    this.line.replaceChildren(...ghostPieces(piecesOf(position, line), this.drawing, (side) => disc(side, "shape", this.drawing.radius)));
+    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius)));
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
     this.sides.replaceChildren(...[1, -1].map((side) => this.#side(side)));
@@ -73,12 +71,12 @@ export class Board {
     this.cells = new Map(Array.from({ length: rows * columns }, (_, cell) => [cell, this.#newCell(cell)]));
     const layer = (name) => svg("g", {}, [...this.cells.values()].map((each) => each[name]));
     this.ghost = svg("g", { class: "ghost", "aria-hidden": "true" });
-    this.line = svg("g", { class: "line", "aria-hidden": "true" });
+    this.overlay = svg("g", { class: "overlay", "aria-hidden": "true" });
     this.svg = svg(
       "svg",
       { viewBox: this.drawing.viewBox, role: "group", class: `on-${surface} ${pieces}` },
       this.drawing.ground(), this.drawing.names(), layer("place"), this.drawing.front(),
-      layer("mark"), layer("hint"), this.line, this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
+      layer("mark"), layer("hint"), this.overlay, this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
     );
     this.sides = el("p", { class: "sides", "aria-hidden": "true" });
     this.others = el("div", { class: "row" });
@@ -165,7 +163,7 @@ export class Board {
     for (const [cell, { hint }] of this.cells) {
       const name = this.#shownMove(cell);
       const shown = name === null ? undefined : hints[name];
-      if (shown) hint.replaceChildren(...plate(shown, this.drawing.isUpright, pixel));
+      if (shown) hint.replaceChildren(...shown.draw(this.drawing.isUpright, pixel));
       else if (name !== null && showLegal && this.isActive) hint.replaceChildren(svg("circle", { class: "legal", r: 0.1 }));
       else hint.replaceChildren();
     }

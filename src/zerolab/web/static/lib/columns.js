@@ -2,7 +2,7 @@
 
 import { Board } from "./board.js";
 import { el, replaceContent } from "./dom.js";
-import { hintsOf } from "./hints.js";
+import { ghostsOf, hintsOf } from "./hints.js";
 import { bestLine, moveTable, valueText } from "./thoughts.js";
 
 /**
@@ -41,7 +41,7 @@ export class AgentColumn {
 
   #drawBoard(line) {
     const { position, hints, withBoard } = this.shown;
-    if (withBoard) this.board.show(position, { hints: line.length ? {} : hints, line, showLegal: !line.length });
+    if (withBoard) this.board.show(position, { hints: line.length ? {} : hints, overlay: ghostsOf(position, line), showLegal: !line.length });
   }
 }
 

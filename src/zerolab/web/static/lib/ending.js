@@ -1,29 +1,44 @@
 // Panel at the end of a game: the result in words, the score, and ways to go on.
 
 import { linkTo } from "./archive.js";
-import { el, replaceContent } from "./dom.js";
+import { agentName } from "./choosers.js";
+import { el } from "./dom.js";
+import { strongerThan } from "./ladder.js";
 import { cellNames } from "./lines.js";
 
 const SIDES = { first: "X", second: "O" };
 const OTHER = { first: "second", second: "first" };
 
 /**
- * Show the end of a game in an element, or hide the element while the game is not over.
+ * Show the end of a game in an element.
  *
- * `names` are those of both players, and `resigned` is the side that has resigned, or null.
- * `actions` are buttons and links.
+ * `state` is that of the page, and `names` are those of both players. `again(first, second)` begins
+ * another game, and `playStronger(side, spec)` begins one against a stronger agent on that side.
  */
-export function showEnding(host, position, { names, resigned, actions }) {
-  const isOver = position.outcome !== null || resigned !== null;
-  host.hidden = !isOver;
-  if (!isOver) return;
+export function showEnding(host, state, names, { again, playStronger }) {
+  const { position, resigned } = state;
   const facts = [reasonOf(position, resigned), `The game had ${position.ply} plies.`].filter(Boolean).join(" ");
-  replaceContent(
-    host,
+  host.hidden = false;
+  host.replaceChildren(
     el("h2", { id: "end-title" }, resultOf(position, resigned, names)),
     el("p", {}, facts),
-    el("div", { class: "row" }, actions),
+    el("div", { class: "row" }, waysOn(state, names, again, playStronger)),
   );
+}
+
+function waysOn(state, names, again, playStronger) {
+  const { game, first, second, given, resigned, position, agents } = state;
+  const button = (id, text, onclick) => el("button", { type: "button", id, onclick }, text);
+  const review = { game, moves: position.moves.join(","), x: names[0], o: names[1], given: given || "", resigned, ply: position.ply };
+  const person = ["first", "second"].find((side) => state[side] === "person");
+  const rival = OTHER[person];
+  const stronger = person && state[rival] !== "person" ? strongerThan(state[rival], agents) : null;
+  return [
+    button("rematch", "Rematch", () => again(first, second)),
+    button("swap", "Swap sides", () => again(second, first)),
+    linkTo("replay", review, person ? "Review my mistakes" : "Review the mistakes", { id: "review", class: "button" }),
+    stronger ? button("stronger", `Stronger level: ${agentName(stronger, agents)}`, () => playStronger(rival, stronger)) : null,
+  ];
 }
 
 /** Sentence with the winner, such as "You have won." */
@@ -49,6 +64,3 @@ function reasonOf(position, resigned) {
   const names = cellNames(position);
   return `The winning line is lit: ${winning.map((cell) => names[cell]).join(" ")}.`;
 }
-
-/** Link to the verdicts on a game that no run has stored. */
-export const reviewLink = (params, text) => linkTo("replay", params, text, { id: "review", class: "button" });

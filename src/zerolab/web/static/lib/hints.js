@@ -1,6 +1,7 @@
 // Hints on the moves of a board: what each move leads to, its share of the visits, and its rank.
 
 import { el, percent, signed, svg } from "./dom.js";
+import { piecesOf } from "./lines.js";
 
 const LEAST_SHARE = 0.005; // that is shown, as 1 %
 const MOST_RANKS = 5;
@@ -33,7 +34,8 @@ export function hintsOf(analysis, solution = null, { byVisits = false, withRanks
     const lines = [first, exact || (value === null ? "" : signed(value))].filter(Boolean);
     const isBest = analysis ? share > 0 && share === most : scores[name] === highest;
     const strength = byVisits ? Math.sqrt(share) : 1;
-    hints[name] = { share, value, kind, strength, lines, isBest, rank: null };
+    const hint = { share, value, kind, strength, lines, isBest, rank: null };
+    hints[name] = Object.assign(hint, { draw: (isUpright, pixel) => plate(hint, isUpright, pixel) });
   }
   if (withRanks) rank(hints, scores);
   return hints;
@@ -58,7 +60,7 @@ function rank(hints, scores) {
  * Elements of a hint in the middle of a cell: a plate, the lines of its text, and its rank. Plates
  * fill holes but differ from pieces. `pixel` is the size of a pixel of the screen in cells.
  */
-export function plate(hint, isUpright, pixel) {
+function plate(hint, isUpright, pixel) {
   const size = Math.max(NOTE, LEAST_PIXELS * pixel);
   const square = { x: -0.42, y: -0.36, width: 0.84, height: 0.72, rx: 0.16 };
   const attributes = { class: ["heat", tone(hint), hint.isBest ? "best" : ""].filter(Boolean).join(" ") };
@@ -93,19 +95,13 @@ function badge(number, size) {
   return [svg("circle", { class: "rank", cx: x, cy: y, r: 0.62 * size }), text(number, x, y, size)];
 }
 
-/** Numbered pale pieces of a line of moves; `pieces` is the result of `piecesOf`. */
-export function ghostPieces(pieces, drawing, disc) {
-  return pieces.map(({ cell, side, number }) => {
+/** Overlay of a board that shows the moves of a line after a position as numbered pale pieces. */
+export const ghostsOf = (position, line) => (drawing, disc) =>
+  piecesOf(position, line).map(({ cell, side, number }) => {
     const [x, y] = drawing.middle(cell);
-    return svg(
-      "g",
-      { transform: `translate(${x} ${y})` },
-      disc(side),
-      svg("circle", { class: "rank", r: 0.25 }),
-      text(number, 0, 0, 0.32),
-    );
+    const attributes = { transform: `translate(${x} ${y})` };
+    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.25 }), text(number, 0, 0, 0.32));
   });
-}
 
 /** Legend of the colours of hints, in words. */
 export function hintLegend(analysis, solution) {
