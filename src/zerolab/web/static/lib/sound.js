@@ -1,6 +1,7 @@
 // Sounds of moves, made by the browser from a decaying tone: no files are loaded.
 
-const SECONDS = 0.12;
+const SECONDS = 0.12; // of a tone
+const LOUDEST = 0.25;
 const PITCHES = { move: [520], won: [392, 523, 659], drawn: [440, 440], lost: [392, 330, 262] };
 
 let context = null;
@@ -12,10 +13,11 @@ export function playSound(name) {
   PITCHES[name].forEach((pitch, number) => tone(pitch, context.currentTime + number * SECONDS));
 }
 
+/** Play a tone of `pitch` hertz that begins at `start`, in seconds of the context, and fades away. */
 function tone(pitch, start) {
   const oscillator = new OscillatorNode(context, { type: "triangle", frequency: pitch });
   const volume = new GainNode(context, { gain: 0 });
-  volume.gain.setValueAtTime(0.25, start);
+  volume.gain.setValueAtTime(LOUDEST, start);
   volume.gain.exponentialRampToValueAtTime(0.001, start + SECONDS);
   oscillator.connect(volume).connect(context.destination);
   oscillator.start(start);
