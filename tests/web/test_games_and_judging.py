@@ -50,6 +50,23 @@ def test_facets_list_stages_and_players(client, folder):
     assert facets["players"] == ["mcts:5", "perfect", "random"]
 
 
+def test_latest_games_come_first_on_request(client):
+    query = {"source": "runs/demo", "limit": 5}
+    total = client.get(PLAYED, params=query).json()["total"]
+    orders = {}
+    for latest_first in (False, True):
+        pages = [
+            client.get(PLAYED, params={**query, "offset": offset, "latest_first": latest_first})
+            for offset in range(0, total, 5)
+        ]
+        games = [game for page in pages for game in page.json()["games"]]
+        orders[latest_first] = [
+            (each["iteration"], each["stage"], each["number"]) for each in games
+        ]
+    assert orders[True] == orders[False][::-1]
+    assert len(set(orders[True])) == total
+
+
 def test_games_are_filtered_and_paged(client, folder):
     query = {"source": "runs/demo", "stage": "selfplay", "iteration": 2, "limit": 3}
     stored = RunFolder.open(folder / "runs/demo").games.stage_games(2, "selfplay")

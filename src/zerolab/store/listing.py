@@ -184,14 +184,24 @@ def count_matching_games(store: GameStore, game_filter: GameFilter) -> int:
     return int(rows[0][0]) if rows else 0
 
 
+_KEY = ("iteration", "stage", "number")
+
+
 def find_games(
-    store: GameStore, game_filter: GameFilter, offset: int = 0, limit: int = 50
+    store: GameStore,
+    game_filter: GameFilter,
+    offset: int = 0,
+    limit: int = 50,
+    *,
+    latest_first: bool = False,
 ) -> list[FoundGame]:
     """Return the games that match a filter, ordered by iteration, stage and number.
 
-    Raises UserError for an invalid filter or a damaged file.
+    With `latest_first`, the order is reversed, and `offset` counts from the last game. Raises
+    UserError for an invalid filter or a damaged file.
     """
-    return _select(store, game_filter, "LIMIT ? OFFSET ?", [limit, offset])
+    numbers = [limit, offset]
+    return _select(store, game_filter, "LIMIT ? OFFSET ?", numbers, latest_first=latest_first)
 
 
 def iterate_matching_games(
@@ -216,14 +226,20 @@ def _select(
     limits: str,
     numbers: Sequence[int],
     after: tuple[int, str, int] | None = None,
+    *,
+    latest_first: bool = False,
 ) -> list[FoundGame]:
-    """Return matching games ordered by (iteration, stage, number), starting after a given key."""
+    """Return matching games ordered by (iteration, stage, number), starting after a given key.
+
+    With `latest_first`, the order is reversed.
+    """
+    order = ", ".join(f"{key} DESC" if latest_first else key for key in _KEY)
     where, arguments = _where_clause(store, game_filter)
     if after is not None:
         where += " AND (iteration, stage, number) > (?, ?, ?)"
         arguments += after
     rows = store.select_rows(
-        f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY iteration, stage, number {limits}",
+        f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY {order} {limits}",
         [int, str, int, str, str, str, int, int],
         [*arguments, *numbers],
     )

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -67,6 +67,26 @@ class SearchRequest(NamedTuple):
     """True to return analyses before the search ends."""
 
 
+class RequestedAgent(Protocol):
+    """Request that names an agent for a position."""
+
+    @property
+    def agent(self) -> str:
+        """Agent spec."""
+
+    @property
+    def position(self) -> Position:
+        """Position whose game the agent must play."""
+
+    @property
+    def folders(self) -> Folders:
+        """Folders whose agents are allowed."""
+
+    @property
+    def simulations(self) -> int | None:
+        """Number of simulations that overrides the spec, if the agent searches."""
+
+
 class AgentCache:
     """Cache that keeps the networks of recently used agents loaded between requests.
 
@@ -76,7 +96,7 @@ class AgentCache:
     def __init__(self) -> None:
         self._evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
-    def find(self, request: SearchRequest) -> Agent:
+    def find(self, request: RequestedAgent) -> Agent:
         """Return the agent of a request with its network loaded; raise `find_agent`'s errors."""
         game = request.position.game
         agent = find_agent(request.agent, game, request.folders, request.simulations)

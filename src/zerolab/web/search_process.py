@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from zerolab.core.errors import UserError
+from zerolab.web.game_values import GameValues, GameValuesRequest
 from zerolab.web.live_search import AgentCache, LiveSearch, SearchRequest
 from zerolab.web.requests import BusyError, Client
+from zerolab.web.simulations import SimulationRequest, SimulationWork
 
 _FIRST_LEVEL_SECONDS = 0.25
 """Processor time up to which a task stays in the first level; each further level doubles it."""
@@ -162,13 +164,38 @@ _MAX_PROCESS_BYTES = 2 << 30
 """Memory limit for a process's trees and cached evaluations."""
 
 
+WorkRequest = SearchRequest | GameValuesRequest | SimulationRequest
+
+
+class Work(Protocol):
+    """Work that a client has requested: a search, or something that takes less time."""
+
+    bytes: int
+    """Upper bound of its memory in bytes, or 0 before it starts."""
+
+    def steps(self, agents: AgentCache, require_memory: Callable[[int], None]) -> Iterator[Any]:
+        """Work step by step; yield a result or None after each step, and finally a result.
+
+        `require_memory(bytes)` raises an error if there is too little memory.
+        """
+        ...
+
+
+def _new_work(request: WorkRequest) -> Work:
+    if isinstance(request, GameValuesRequest):
+        return GameValues(request)
+    if isinstance(request, SimulationRequest):
+        return SimulationWork(request)
+    return LiveSearch(request)
+
+
 class BeginCommand(NamedTuple):
-    """Command to begin a search for a client."""
+    """Command to begin work for a client."""
 
     task_number: int
-    """Number of the task and of its search."""
+    """Number of the task and of its work."""
     client: Client
-    request: SearchRequest
+    request: WorkRequest
     is_low_priority: bool
     """True if other searches run first."""
 
@@ -218,7 +245,7 @@ class _Searcher:
         self._queue = TaskQueue()
         self._agents = AgentCache()
         self._sent = time.monotonic()
-        self._searches: OrderedDict[int, LiveSearch] = OrderedDict()
+        self._searches: OrderedDict[int, Work] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
@@ -228,9 +255,9 @@ class _Searcher:
     def execute(self, command: Command) -> None:
         """Execute a command, or queue the search that it requests."""
         if isinstance(command, BeginCommand):
-            search = LiveSearch(command.request)
-            self._searches[command.task_number] = search
-            steps = search.steps(self._agents, self._require_memory)
+            work = _new_work(command.request)
+            self._searches[command.task_number] = work
+            steps = work.steps(self._agents, self._require_memory)
             self._queue.add(
                 command.task_number,
                 command.client,
@@ -261,7 +288,7 @@ class _Searcher:
     def _look(self, command: LookCommand) -> None:
         search = self._searches.get(command.search_number)
         try:
-            if search is None:
+            if not isinstance(search, LiveSearch):
                 raise UserError("this search has been discarded: analyse the position again")
             self._send(TaskUpdate(command.task_number, search.node(command.path), is_done=True))
         except UserError as error:

@@ -6,12 +6,15 @@ import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from zerolab.agents.analysis import Analysis
+from zerolab.web.game_values import GameValuesRequest
 from zerolab.web.live_search import SearchRequest, TreeNode
 from zerolab.web.requests import BusyError, Client, Quota
-from zerolab.web.search_process import BeginCommand, LookCommand
+from zerolab.web.search_process import BeginCommand, LookCommand, WorkRequest
 from zerolab.web.search_worker import SearchWorker
+from zerolab.web.simulations import SimulationRequest, SimulationTrace
 
 MAX_PER_PAGE = 16
 MAX_PER_ADDRESS = 100
@@ -65,7 +68,7 @@ class SearchPool:
         return self._quota.in_use
 
     def begin(
-        self, client: Client, request: SearchRequest, *, is_low_priority: bool = False
+        self, client: Client, request: WorkRequest, *, is_low_priority: bool = False
     ) -> SearchHandle:
         """Begin a search for a client; raise BusyError if there are too many already.
 
@@ -78,7 +81,7 @@ class SearchPool:
         return self._begin_in(worker, client, request, is_low_priority)
 
     def _begin_in(
-        self, worker: SearchWorker, client: Client, request: SearchRequest, is_low_priority: bool
+        self, worker: SearchWorker, client: Client, request: WorkRequest, is_low_priority: bool
     ) -> SearchHandle:
         begin = BeginCommand(next(self._numbers), client, request, is_low_priority)
         return SearchHandle(worker, begin, self._numbers, self._quota)
@@ -95,7 +98,19 @@ class SearchPool:
         self, client: Client, request: SearchRequest, *, is_low_priority: bool = False
     ) -> Analysis:
         """Return the analysis at the end of a search; raise BusyError like `begin`."""
-        return await _finish(self.begin(client, request, is_low_priority=is_low_priority))
+        search = self.begin(client, request, is_low_priority=is_low_priority)
+        analysis: Analysis = await _finish(search)
+        return analysis
+
+    async def game_values(self, client: Client, request: GameValuesRequest) -> list[float]:
+        """Return the values of all positions of a game; raise BusyError like `begin`."""
+        values: list[float] = await _finish(self.begin(client, request, is_low_priority=True))
+        return values
+
+    async def simulation(self, client: Client, request: SimulationRequest) -> SimulationTrace:
+        """Return one simulation of a search; raise BusyError like `begin`."""
+        trace: SimulationTrace = await _finish(self.begin(client, request))
+        return trace
 
 
 class SearchHandle:
@@ -122,8 +137,8 @@ class SearchHandle:
     async def __aexit__(self, *_: object) -> None:
         self.drop()
 
-    async def results(self) -> AsyncIterator[Analysis]:
-        """Yield analyses as they improve; slow readers receive only the latest."""
+    async def results(self) -> AsyncIterator[Any]:
+        """Yield results, such as analyses, as they improve; slow readers receive the latest."""
         while True:
             update = await self._updates.next()
             if update.is_done:
@@ -160,9 +175,9 @@ class SearchHandle:
             self._quota.release(self._client)
 
 
-async def _finish(search: SearchHandle) -> Analysis:
-    """Return the last analysis of a search and drop the search."""
+async def _finish(search: SearchHandle) -> Any:
+    """Return the last result of a search and drop the search."""
     async with search:
-        async for analysis in search.results():
-            latest = analysis
+        async for result in search.results():
+            latest = result
     return latest

@@ -158,7 +158,8 @@ def test_analysis_shows_visits_solution_and_tree(page: Page) -> None:
     expect(page.locator("#tree li li").first).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(page.locator('#moves [aria-current="true"]')).to_have_text("3. 1")
-    expect(page.locator("#values circle")).to_have_count(2)
+    # The network's values of all five positions, and those of the searches of two positions.
+    expect(page.locator("#values circle")).to_have_count(5 + 2)
 
 
 def test_positions_can_be_edited_and_moves_pasted(page: Page) -> None:

@@ -163,7 +163,7 @@ async def move(request: MoveRequest, lab: Lab, connection: Request) -> MoveRespo
         request.agent, position, lab.folders, simulations, request.seconds, request.seed
     )
     work = lab.search_pool.analyse(client_of(connection), search)
-    analysis = await _unless_disconnected(connection, work)
+    analysis = await unless_disconnected(connection, work)
     # In a thread, because the first move of a game compiles its rules.
     return await asyncio.to_thread(_move_response, position, analysis)
 
@@ -174,14 +174,14 @@ async def analysis(request: AnalysisRequest, lab: Lab, connection: Request) -> A
     position = await asyncio.to_thread(request.position.position)
     search = SearchRequest(request.agent, position, lab.folders, request.simulations)
     work = lab.search_pool.analyse(client_of(connection), search)
-    return analysis_response(await _unless_disconnected(connection, work))
+    return analysis_response(await unless_disconnected(connection, work))
 
 
 @router.post("/solution")
 async def solution(request: SolutionRequest, lab: Lab, connection: Request) -> SolutionResponse:
     """Return the exact score of every move, or the reason why the position was not solved."""
     work = solve(lab.solver, client_of(connection), request)
-    return await _unless_disconnected(connection, work)
+    return await unless_disconnected(connection, work)
 
 
 @router.post("/agent")
@@ -245,7 +245,7 @@ def _move_response(position: Position, analysis: Analysis) -> MoveResponse:
 _Result = TypeVar("_Result")
 
 
-async def _unless_disconnected(connection: Request, work: Coroutine[Any, Any, _Result]) -> _Result:
+async def unless_disconnected(connection: Request, work: Coroutine[Any, Any, _Result]) -> _Result:
     """Return the result of `work`; cancel it and raise UserError if the client disconnects."""
     working = asyncio.create_task(work)
     disconnecting = asyncio.create_task(_disconnected(connection))

@@ -169,13 +169,21 @@ def matching_games(
     filter: Filter,
     offset: _Number = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_PAGE)] = 50,
+    latest_first: bool = False,
 ) -> GamePage:
-    """Return one page of the games that match a filter, sorted by iteration, stage and number."""
+    """Return one page of the games that match a filter, sorted by iteration, stage and number.
+
+    With `latest_first`, the order is reversed.
+    """
     key = f"{source.path} {filter}"
     total = _COUNTS.get(
         key, [source.store.path], lambda: count_matching_games(source.store, filter)
     )
-    matches = find_games(source.store, filter, offset, limit) if offset < total else []
+    matches = (
+        find_games(source.store, filter, offset, limit, latest_first=latest_first)
+        if offset < total
+        else []
+    )
     games = [_game_response(source, each) for each in matches]
     return GamePage(total=total, offset=offset, games=games)
 

@@ -1,14 +1,19 @@
 // Analyse page: live searches, exact scores, a search tree, and the value over the game.
 
 import { Socket, post } from "./lib/api.js";
-import { Board, notesOf, status } from "./lib/board.js";
+import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
-import { AgentChooser, GameChooser, agentsOf, defaultAgent } from "./lib/choosers.js";
-import { announce, byId, drawsSoon, el, guarded, hashParams, replaceContent, setHashParams, showError } from "./lib/dom.js";
+import { AgentChooser, GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
+import { AgentColumn } from "./lib/columns.js";
+import { announce, byId, drawsSoon, el, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
+import { EvaluationBar, agentEvaluation, exactEvaluation, finalEvaluation } from "./lib/evaluation.js";
+import { Explorer } from "./lib/explorer.js";
+import { GameValues } from "./lib/game_values.js";
+import { ghostsOf, hintLegend, hintsOf } from "./lib/hints.js";
 import { moveList, movesIn } from "./lib/moves.js";
 import { acceptAgents } from "./lib/sharing.js";
-import { scoreText, thoughtTable } from "./lib/thoughts.js";
+import { scoreText } from "./lib/thoughts.js";
 import { Tree } from "./lib/tree.js";
 
 const MOST_AGENTS = 4;
@@ -18,12 +23,22 @@ const state = {
   game: "", setUp: null, line: [], ply: 0, position: null, agents: [], known: [],
   analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, looked: 0,
   looking: 0, looks: [], // the requested path, followed by waiting paths
+  columns: [], preview: [],
 };
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
+const bar = new EvaluationBar(byId("board"));
 const editor = new Editor(board, () => guarded(editorChanged));
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => changeGame(game)));
 const tree = new Tree(byId("tree"), (path) => look(path));
+const explorer = new Explorer(
+  {
+    host: byId("simulation"), back: byId("simulation-back"), next: byId("simulation-next"),
+    number: byId("simulation-number"), error: byId("simulation-error"),
+  },
+  { request: () => ({ position: positionRequest(), agent: state.agents[0] }), onPath: preview },
+);
+const gameValues = new GameValues(() => draw());
 const drawSoon = drawsSoon(() => draw());
 const socket = new Socket("/live", { onMessage: receive, onOpen: () => ask() });
 
@@ -111,6 +126,8 @@ byId("add").addEventListener("click", () => {
 });
 for (const id of ["simulations", "live", "solve", "seconds"]) byId(id).addEventListener("change", () => ask());
 
+for (const id of ["by-visits", "ranks"]) keepChoice(byId(id), id, () => draw());
+
 byId("begin").addEventListener("click", () => goTo(0));
 byId("back").addEventListener("click", () => goTo(Math.max(0, state.ply - 1)));
 byId("forward").addEventListener("click", () => goTo(Math.min(state.line.length, state.ply + 1)));
@@ -178,15 +195,25 @@ async function copy(text, message) {
   }
 }
 
-async function play(move) {
+const play = (move) => playLine([move]);
+
+/** Play the moves of a line, one after the other. */
+async function playLine(moves) {
   await guarded(async () => {
-    if (state.line[state.ply] !== move) {
-      state.line = [...state.line.slice(0, state.ply), move];
-      for (const ply of [...state.values.keys()]) if (ply > state.ply) state.values.delete(ply);
+    const ply = state.ply + moves.length;
+    if (state.line.slice(state.ply, ply).join() !== moves.join()) {
+      state.line = [...state.line.slice(0, state.ply), ...moves];
+      for (const each of [...state.values.keys()]) if (each > state.ply) state.values.delete(each);
     }
-    state.ply += 1;
+    state.ply = ply;
     await show();
   });
+}
+
+/** Show the moves of a line as pale pieces on the board, or none. */
+function preview(moves) {
+  state.preview = moves;
+  drawBoard();
 }
 
 async function goTo(ply) {
@@ -216,8 +243,11 @@ function remember() {
 function ask() {
   if (!state.position) return;
   remember();
-  Object.assign(state, { analyses: {}, solution: null, looking: 0, looks: [] });
+  Object.assign(state, { analyses: {}, solution: null, looking: 0, looks: [], preview: [] });
+  state.columns = state.agents.map(() => new AgentColumn({ onPick: play, onGo: playLine, onLine: preview }));
   tree.clear();
+  explorer.reset();
+  gameValues.want({ position: positionRequest(state.line.length), agent: state.agents[0] });
   state.request += 1;
   socket.send({ id: state.request, do: "stop" });
   state.solving = 0;
@@ -291,23 +321,57 @@ function receiveNode(message) {
 
 function draw() {
   if (!state.position || editor.isOn) return;
-  const first = state.analyses[state.agents[0]] ?? null;
-  board.show(state.position, notesOf(first, state.solution));
+  drawBoard();
   byId("status").textContent = `${status(state.position)} ${state.position.note}`;
   moveList(byId("moves"), state.line, state.ply, goTo);
   drawThoughts();
   drawSolution();
-  const points = [...state.values].sort((a, b) => a[0] - b[0]);
-  lineChart(byId("values"), [{ name: "value", points }], {
-    xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: points.length ? state.ply : null, onPick: goTo,
+  drawValues();
+}
+
+/** Draw the values of the whole game, and those of the searches of the positions viewed. */
+function drawValues() {
+  const searched = [...state.values].sort((a, b) => a[0] - b[0]);
+  const series = [
+    { name: "all positions at once", points: gameValues.points },
+    { name: "search of the positions viewed", points: searched },
+  ].filter((each) => each.points.length);
+  lineChart(byId("values"), series, {
+    xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: series.length ? state.ply : null, onPick: goTo,
   });
+  byId("values-note").textContent = gameValues.problem;
+}
+
+const hintOptions = () => ({ byVisits: byId("by-visits").checked, withRanks: byId("ranks").checked });
+
+function drawBoard() {
+  if (editor.isOn) return;
+  const { position, preview: line, solution } = state;
+  const first = state.analyses[state.agents[0]] ?? null;
+  board.show(position, { hints: line.length ? {} : hintsOf(first, solution, hintOptions()), overlay: ghostsOf(position, line), showLegal: !line.length });
+  bar.show(evaluation(first), board);
+  byId("legend").replaceChildren(first || solution?.scores ? hintLegend(first, solution) : "");
+}
+
+/** Evaluation of the position: the exact result if it is known, or the first agent's value. */
+function evaluation(first) {
+  const { position, solution } = state;
+  if (position.outcome !== null) return finalEvaluation(position);
+  if (solution?.scores) return exactEvaluation(position, solution.scores);
+  return first && agentEvaluation(position, first.value, agentName(state.agents[0], state.known));
 }
 
 function drawThoughts() {
-  const analysed = state.agents.filter((spec) => spec in state.analyses);
-  const tables = analysed.map((spec) => thoughtTable(state.analyses[spec], state.solution, play));
+  const options = { withBoard: state.agents.length > 1, ...hintOptions() };
+  const shown = state.columns.filter((column, number) => {
+    const analysis = state.analyses[state.agents[number]];
+    if (analysis) column.show(state.position, analysis, state.solution, options);
+    return analysis;
+  });
   const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
-  replaceContent(byId("thoughts"), ...(tables.length ? tables : [el("p", { class: "soft" }, waiting)]));
+  const wanted = shown.length ? shown.map((each) => each.element) : [el("p", { class: "soft" }, waiting)];
+  const host = byId("thoughts");
+  if (wanted.some((each, index) => host.children[index] !== each) || host.children.length !== wanted.length) host.replaceChildren(...wanted);
 }
 
 function drawSolution() {

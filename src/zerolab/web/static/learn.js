@@ -1,9 +1,12 @@
 // Learn page: games against an opponent that adapts to your strength, with hints and warnings.
 
 import { post } from "./lib/api.js";
-import { Board, notesOf, status } from "./lib/board.js";
-import { GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
-import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { Board, status } from "./lib/board.js";
+import { GameChooser, agentName, agentsOf } from "./lib/choosers.js";
+import { announce, byId, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
+import { EvaluationBar, agentEvaluation, exactEvaluation, finalEvaluation } from "./lib/evaluation.js";
+import { hintsOf } from "./lib/hints.js";
+import { ladderOf } from "./lib/ladder.js";
 import { showPlayers, turnOf } from "./lib/players.js";
 import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
@@ -11,17 +14,15 @@ import { scoreText } from "./lib/thoughts.js";
 const TEACHER = "mcts:2000"; // gives hints if the solver is too slow
 const DROP = 0.35; // drop of the teacher's value that counts as a mistake
 const SECONDS = 1.5;
-const LEVELS = 7;
-const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if the game has no run
-const FEWEST_SIMULATIONS = 25; // of a run's networks, from early iterations to the best
-const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
 const state = {
-  game: "", moves: [], agents: [], ladder: [], position: null, notes: {}, waiting: null, isBusy: false, request: 0, seed: 0,
-  isCounted: false,
+  game: "", moves: [], agents: [], ladder: [], position: null, hints: {}, waiting: null, isBusy: false, request: 0, seed: 0,
+  isCounted: false, evaluation: null,
 };
+const bar = new EvaluationBar(byId("board"));
+
 
 async function begin() {
   const { game } = hashParams();
@@ -37,22 +38,6 @@ async function change(game) {
   strength.value = records()[game]?.strength ?? 0;
   byId("rules").textContent = rulesOf(game);
   await start();
-}
-
-/**
- * Specs of seven opponents from weak to strong. Their number is always the same, so that a level
- * keeps its meaning: random moves, then the default run with ever more training and simulations.
- */
-function ladderOf(agents) {
-  const best = agents.find((each) => each.spec === defaultAgent(agents));
-  if (!best.run) return ["random", ...PLAYOUTS.map((count) => `mcts:${count}`)];
-  const trained = agents
-    .filter((each) => each.run === best.run && each.spec !== best.spec && each.iteration <= best.iteration)
-    .sort((a, b) => a.iteration - b.iteration);
-  const steps = new Set([0, 1, 2, 3].map((part) => trained[Math.floor((part * (trained.length - 1)) / 3)].spec));
-  const weak = [...steps].map((spec) => `${spec}?simulations=${FEWEST_SIMULATIONS}`);
-  const strong = MORE_SIMULATIONS.map((count) => `${best.spec}?simulations=${count}`);
-  return ["random", ...weak, ...strong].slice(0, LEVELS);
 }
 
 const records = () => JSON.parse(localStorage.getItem("zerolab-learn") ?? "{}");
@@ -90,7 +75,7 @@ async function show(moves = state.moves) {
   try {
     const position = await post("/position", positionRequest(moves));
     if (number !== state.request) return;
-    Object.assign(state, { moves, position, notes: {} });
+    Object.assign(state, { moves, position, hints: {}, evaluation: position.outcome === null ? null : finalEvaluation(position) });
   } finally {
     if (number === state.request) state.isBusy = false;
     draw();
@@ -98,6 +83,21 @@ async function show(moves = state.moves) {
   announce(`${state.position.last ? `Move ${state.position.last}. ` : ""}${status(state.position)} ${state.position.note}`);
   if (state.position.outcome !== null) count();
   else if (!isMine()) await letOpponentMove();
+  else await evaluate();
+}
+
+/** Show who is ahead, on request: by the solver, or by a search if the solver is too slow. */
+async function evaluate() {
+  bar.isHidden = !byId("ahead").checked;
+  if (!byId("ahead").checked || state.position.outcome !== null) return;
+  const { request, position } = state;
+  const { scores } = await post("/solution", { position: positionRequest(), seconds: SECONDS });
+  const evaluation = scores
+    ? exactEvaluation(position, scores)
+    : agentEvaluation(position, (await post("/analysis", { position: positionRequest(), agent: TEACHER })).value, TEACHER);
+  if (request !== state.request) return; // the evaluation is that of an earlier position
+  state.evaluation = evaluation;
+  draw();
 }
 
 async function letOpponentMove() {
@@ -124,7 +124,7 @@ async function play(move) {
   if (state.isBusy || state.waiting || !isMine()) return;
   await guarded(async () => {
     const number = (state.request += 1);
-    Object.assign(state, { notes: {}, isBusy: true });
+    Object.assign(state, { hints: {}, isBusy: true });
     byId("advice").textContent = "";
     draw();
     const verdict = byId("warn").checked ? await judge(state.moves, move) : "";
@@ -162,23 +162,22 @@ byId("hint").addEventListener("click", () =>
     const { request } = state;
     const hint = await hintFor(state.moves);
     if (request !== state.request) return; // the hint is for an earlier position
-    state.notes = hint.notes;
+    state.hints = hint.hints;
     byId("advice").textContent = hint.advice;
     draw();
   }),
 );
 
-/** Hint as board notes and a sentence, from the solver, or from a search if the solver is too slow. */
+/** Hint for the board and as a sentence, from the solver, or from a search if the solver is too slow. */
 async function hintFor(moves) {
   const solution = await post("/solution", { position: positionRequest(moves), seconds: SECONDS });
   if (!solution.scores) {
     const thought = await post("/analysis", { position: positionRequest(moves), agent: TEACHER });
     const advice = `A search prefers ${thought.best}. This is not exact: ${solution.reason}.`;
-    return { notes: notesOf(thought), advice };
+    return { hints: hintsOf(thought), advice };
   }
-  const heat = Object.fromEntries(solution.best.map((move) => [move, 1]));
   const advice = `Exact: ${solution.best.join(", ")} ${scoreText(solution.scores[solution.best[0]])}.`;
-  return { notes: { ...notesOf(null, solution), heat }, advice };
+  return { hints: hintsOf(null, solution), advice };
 }
 
 byId("undo").addEventListener("click", () =>
@@ -195,6 +194,8 @@ byId("strength").addEventListener("change", () => {
   saveRecord({ strength: Number(byId("strength").value) });
   guarded(start);
 });
+keepChoice(byId("ahead"), "ahead", () => guarded(evaluate));
+bar.isHidden = !byId("ahead").checked;
 byId("strength").addEventListener("input", () => drawOpponent());
 
 /** Record the result and choose the next opponent. */
@@ -214,7 +215,8 @@ function count() {
 function draw() {
   if (!state.position) return;
   const isActive = !state.isBusy && !state.waiting && state.position.outcome === null && isMine();
-  board.show(state.position, { isActive, ...state.notes });
+  board.show(state.position, { isActive, hints: state.hints });
+  bar.show(state.evaluation, board);
   const { first_to_move: firstToMove, outcome } = state.position;
   const name = agentName(opponent(), state.agents);
   const names = byId("second").checked ? [name, "You"] : ["You", name];

@@ -4,13 +4,11 @@
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
 import { AgentChooser, GameChooser, agentsOf, checkAgent, defaultAgent } from "./lib/choosers.js";
-import { announce, byId, guarded, hashParams, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
 import { playerNames, showPlayers, turnOf } from "./lib/players.js";
 import { acceptAgents } from "./lib/sharing.js";
 import { thoughtTable } from "./lib/thoughts.js";
-
-const PAUSE = 400; // milliseconds between the moves of two agents, so that people can follow
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => offerAgents(game));
@@ -22,7 +20,7 @@ const sides = {
 /** Current game. `line` includes moves that were taken back. */
 const state = {
   game: "", first: "person", second: "", agents: [], thinking: "", line: [], ply: 0, resigned: null,
-  seed: 0, position: null, thought: null, waiting: null, request: 0, isBusy: false,
+  given: 0, seed: 0, position: null, thought: null, waiting: null, request: 0, isBusy: false, isPaused: false,
 };
 
 async function begin() {
@@ -33,7 +31,7 @@ async function begin() {
   Object.assign(state, {
     game, agents, first: params.x ?? "person", second: params.o ?? defaultAgent(agents),
     thinking: params.thinking ?? "", line: params.moves ? params.moves.split(",") : [],
-    resigned: params.resigned ?? null, seed: Number(params.seed) || newSeed(),
+    resigned: params.resigned ?? null, seed: Number(params.seed) || newSeed(), given: Number(params.given) || 0,
   });
   state.ply = state.line.length;
   byId("thinking").value = state.thinking;
@@ -55,22 +53,41 @@ async function offerAgents(game, second = sides.second.value) {
 
 byId("settings").addEventListener("submit", async (event) => {
   event.preventDefault();
-  await guarded(async () => {
-    const game = chooser.value;
-    const [first, second] = [sides.first.value, sides.second.value];
-    for (const agent of [first, second]) if (agent !== "person") await checkAgent(agent, game);
-    const seed = newSeed();
-    const opening = await post("/opening", { game, plies: Number(byId("plies").value), seed });
-    const agents = await agentsOf(game);
-    stop();
-    board.isFlipped = first !== "person" && second === "person";
-    announce("New game.");
-    await show({
-      game, agents, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
-      ply: opening.ply, resigned: null, thought: null,
-    });
-  });
+  await guarded(() => newGame(sides.first.value, sides.second.value));
 });
+
+async function newGame(first, second) {
+  const game = chooser.value;
+  for (const agent of [first, second]) if (agent !== "person") await checkAgent(agent, game);
+  const seed = newSeed();
+  const opening = await post("/opening", { game, plies: Number(byId("plies").value), seed });
+  const agents = await agentsOf(game);
+  stop();
+  pause(false);
+  board.isFlipped = first !== "person" && second === "person";
+  announce("New game.");
+  await show({
+    game, agents, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
+    ply: opening.ply, given: opening.ply, resigned: null, thought: null,
+  });
+}
+
+/** Begin another game like the last one, between two players. */
+async function again(first, second) {
+  await guarded(async () => {
+    if (chooser.value !== state.game) await chooser.load(state.game);
+    sides.first.show(state.agents, first);
+    sides.second.show(state.agents, second);
+    await newGame(first, second);
+    byId("board").querySelector('.target[tabindex="0"]').focus({ preventScroll: true });
+  });
+}
+
+/** Begin a game against the next level, which its spec describes completely. */
+function playStronger(side, spec) {
+  byId("thinking").value = "";
+  return again(...(side === "first" ? [spec, state.second] : [state.first, spec]));
+}
 
 acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
   await chooser.load(game);
@@ -92,6 +109,15 @@ byId("resign").addEventListener("click", () => {
   announce(resultLine());
 });
 byId("show-legal").addEventListener("change", () => draw());
+byId("pause").addEventListener("click", () => {
+  pause(!state.isPaused);
+  if (state.isPaused) stop();
+  draw();
+  if (!state.isPaused) guarded(continueGame);
+});
+byId("step").addEventListener("click", () => guarded(letAgentMove));
+keepChoice(byId("pace"), "pace");
+keepChoice(byId("sound"), "sound", () => sound("move"));
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey) return;
   if (event.key === "u") goTo(plyToReturnTo());
@@ -101,6 +127,12 @@ document.addEventListener("keydown", (event) => {
 const personMoves = (ply) => state[isFirst(ply) ? "first" : "second"] === "person";
 const isFirst = (ply) => ply % 2 === 0;
 const isOver = () => state.position.outcome !== null || state.resigned !== null;
+const areBothAgents = () => state.first !== "person" && state.second !== "person";
+
+function pause(isPaused) {
+  state.isPaused = isPaused;
+  byId("pause").setAttribute("aria-pressed", String(isPaused));
+}
 
 /** Latest earlier ply at which a person moves, or the previous ply if both players are agents. */
 function plyToReturnTo() {
@@ -136,6 +168,7 @@ const withMove = (move) => ({ line: [...state.line.slice(0, state.ply), move], p
 async function show(changes = {}) {
   const { game, line, ply } = { ...state, ...changes };
   const number = (state.request += 1);
+  const before = state.position;
   state.isBusy = true;
   draw();
   try {
@@ -149,7 +182,20 @@ async function show(changes = {}) {
   remember();
   const last = state.position.last;
   announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.note}`);
+  if (before && state.position.ply > before.ply) sound(soundOf(state.position));
+  if (!state.isPaused || !areBothAgents()) await continueGame();
+}
+
+/** Let an agent move if it is its turn. */
+async function continueGame() {
   if (!isOver() && state.ply === state.line.length && !personMoves(state.ply)) await letAgentMove();
+}
+
+function soundOf({ outcome }) {
+  if (outcome === null) return "move";
+  const people = ["first", "second"].filter((side) => state[side] === "person");
+  if (outcome === "draw") return "drawn";
+  return people.length === 1 && people[0] !== outcome ? "lost" : "won";
 }
 
 async function letAgentMove() {
@@ -166,8 +212,8 @@ async function letAgentMove() {
   try {
     const began = performance.now();
     const answer = await post("/move", request, waiting.signal);
-    const areBothAgents = state.first !== "person" && state.second !== "person";
-    if (areBothAgents) await new Promise((done) => setTimeout(done, Math.max(0, PAUSE - (performance.now() - began))));
+    const pace = areBothAgents() && !state.isPaused ? Number(byId("pace").value) : 0;
+    if (pace) await new Promise((done) => setTimeout(done, Math.max(0, pace - (performance.now() - began))));
     if (waiting.signal.aborted) return;
     state.waiting = null;
     await show({ ...withMove(answer.move), thought: answer.analysis });
@@ -203,6 +249,9 @@ function draw() {
   byId("undo").disabled = state.ply === 0;
   byId("redo").disabled = state.ply >= state.line.length;
   byId("resign").disabled = isOver() || !personMoves(state.ply);
+  byId("autoplay").hidden = !areBothAgents() || isOver();
+  byId("step").disabled = !state.isPaused || state.waiting !== null || state.isBusy;
+  if (byId("end").hidden === isOver()) drawEnding(names);
   moveList(byId("moves"), state.line, state.ply, goTo);
   const thought = byId("thought");
   if (state.thought) thought.replaceChildren(thoughtTable(state.thought));
@@ -210,10 +259,23 @@ function draw() {
   byId("to-analysis").href = `/analyse#${new URLSearchParams({ game: state.game, moves })}`;
 }
 
+/** Show the end of a game; its module and that of sounds are loaded when they are first needed. */
+async function drawEnding(names) {
+  byId("end").hidden = true;
+  if (!isOver()) return;
+  const { showEnding } = await import("./lib/ending.js");
+  if (isOver()) showEnding(byId("end"), state, names, { again, playStronger });
+}
+
+async function sound(name) {
+  if (byId("sound").checked) (await import("./lib/sound.js")).playSound(name);
+}
+
 function remember() {
   setHashParams({
     game: state.game, x: state.first, o: state.second, thinking: state.thinking,
     moves: state.line.slice(0, state.ply).join(","), resigned: state.resigned ?? "", seed: state.seed,
+    given: state.given || "",
   });
 }
 

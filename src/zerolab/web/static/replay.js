@@ -6,7 +6,13 @@ import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, agentsOf } from "./lib/choosers.js";
 import { announce, byId, drawsSoon, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { EvaluationBar, finalEvaluation } from "./lib/evaluation.js";
+import { judgeTry } from "./lib/better_move.js";
+import { WON, gameTable, keyOf, markShown, mostInteresting, parseKey } from "./lib/game_list.js";
+import { ghostsOf } from "./lib/hints.js";
+import { GameValues } from "./lib/game_values.js";
 import { moveList } from "./lib/moves.js";
+import { Timeline } from "./lib/timeline.js";
 import { Verdicts, explain, mistakeList } from "./lib/verdicts.js";
 
 const PAGE = 20;
@@ -14,65 +20,85 @@ const FILTERS = ["stage", "iteration", "player", "opponent", "result", "min_plie
 const RESULTS = {
   "": "any", first: "X won", second: "O won", draw: "drawn", won: "player won", lost: "player lost",
 };
-const WON = { first: "X won", second: "O won", draw: "drawn" };
 
 const state = {
   source: "", facets: null, filters: {}, offset: 0, page: null,
   game: null, line: [], ply: 0, verdicts: new Verdicts(), request: 0, problem: "",
+  sought: null, // the ply of a mistake for which the user seeks a better move, and the last try
 };
-const board = new Board(byId("board"));
+const board = new Board(byId("board"), { onMove: (move) => tryMove(move) });
+const timeline = new Timeline(byId("timeline"), (ply) => go(ply));
+const gameValues = new GameValues(() => draw());
+const bar = new EvaluationBar(byId("board"));
 const judge = new AgentChooser(byId("judge"), "Agent", { onChange: () => askJudges() });
 const drawSoon = drawsSoon(() => draw());
 const socket = new Socket("/judge", { onMessage: receive, onOpen: () => askJudges() });
 
 async function begin() {
+  const params = hashParams();
+  byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
+  if (params.game) await openGiven(params); // first, because the lists take longer
   const [runs, tournaments] = await Promise.all([get("/runs"), get("/tournaments")]);
   const readable = runs.filter((each) => each.status !== "damaged");
   const sources = [
     ["Runs", readable.map((each) => each.run)],
     ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
   ];
-  const params = hashParams();
   const listed = sources.flatMap(([, names]) => names);
   if (params.source && !listed.includes(params.source)) sources.push(["Others", [params.source]]);
   const groups = sources.filter(([, names]) => names.length);
   byId("nothing").hidden = groups.length > 0;
-  byId("all").hidden = !groups.length;
+  byId("list-part").hidden = !groups.length;
+  addEventListener("hashchange", () => guarded(follow));
   if (!groups.length) return;
   byId("source").replaceChildren(
     ...groups.map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", {}, name)))),
   );
   const [latest] = readable.sort((a, b) => b.latest_progress - a.latest_progress);
   if (latest) byId("source").value = latest.run;
-  byId("result").replaceChildren(...Object.entries(RESULTS).map(([value, text]) => el("option", { value }, text)));
-  await follow();
-  addEventListener("hashchange", () => guarded(follow));
+  await followList(params);
+  if (!params.game) await followGame(params);
 }
 
 /** Show the games, game and position specified in the URL. */
 async function follow() {
   const params = hashParams();
+  await followList(params);
+  if (params.game) await openGiven(params);
+  else await followGame(params);
+}
+
+async function followList(params) {
   const source = params.source ?? byId("source").value;
   state.filters = Object.fromEntries(FILTERS.map((key) => [key, params[key] ?? ""]));
   state.offset = Number(params.offset) || 0;
   await choose(source);
   await list();
-  const game = params.at ? parseKey(params.at) : state.page.games[0];
+}
+
+async function followGame(params) {
+  const game = params.at ? parseKey(params.at) : mostInteresting(state.page.games);
   if (!game) byId("game-part").hidden = true;
   else await open(game, Number(params.ply) || 0);
 }
 
-function parseKey(text) {
-  const [iteration, number, ...stage] = text.split(",");
-  return { iteration, number, stage: stage.join(",") };
+/** Show a game that is in the URL, such as one that has just been played. */
+async function openGiven({ game, moves, x, o, given, resigned, ply }) {
+  const listed = moves ? moves.split(",") : [];
+  await open({
+    source: "", iteration: "", stage: "", number: "", game, moves: listed, first: x ?? "first player",
+    second: o ?? "second player", given_plies: Math.min(Number(given) || 0, listed.length),
+    resigned: resigned ?? "", forfeit: false,
+  }, Number(ply) || 0);
 }
+
+const isGiven = (game) => game.source === "";
 
 async function choose(source) {
   byId("source").value = source;
   if (state.source !== source) {
     state.facets = await get("/played/facets", { source });
     state.source = source;
-    judge.show(await agentsOf(state.facets.game));
   }
   const { stages, players } = state.facets;
   fill("stage", stages.map((each) => [each.stage, `${each.stage} (${count(each.games)})`]));
@@ -85,41 +111,26 @@ function fill(id, options) {
 }
 
 async function list() {
-  state.page = await get("/played", { source: state.source, ...state.filters, offset: state.offset, limit: PAGE });
+  state.page = await get("/played", { source: state.source, ...state.filters, offset: state.offset, limit: PAGE, latest_first: true });
   const { total, games } = state.page;
   const last = Math.min(state.offset + PAGE, total);
   byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No matching games.";
   byId("earlier").disabled = state.offset === 0;
   byId("later").disabled = last >= total;
   if (total) byId("opening").placeholder = games[0].moves.slice(0, 2).join(","); // moves of this game, as an example
-  byId("games").replaceChildren(total ? gameTable(games) : "");
+  byId("games").replaceChildren(total ? gameTable(games, state.facets.kind === "run", (game) => guarded(() => open(game, 0))) : "");
 }
-
-function gameTable(games) {
-  const rows = games.map((game) => [
-    el("button", { type: "button", "data-game": keyOf(game), "aria-label": `Show game ${game.number}`, onclick: () => guarded(() => open(game, 0)) }, `${game.number}`),
-    game.iteration, game.stage, el("span", { class: "name" }, game.first), el("span", { class: "name" }, game.second),
-    WON[game.result] + (game.forfeit ? " by forfeit" : ""), game.plies,
-    el("span", { class: "moves soft" }, game.moves.slice(0, 6).join(" ")),
-  ]);
-  const isRun = state.facets.kind === "run";
-  const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "begins"];
-  return table(headings, rows, { numbers: [1, 6], caption: "Matching games" });
-}
-
-const keyOf = (game) => `${game.iteration},${game.number},${game.stage}`;
 
 async function open(selected, ply) {
   const { iteration, stage, number } = selected;
   const game = selected.moves ? selected : await get("/played/one", { source: state.source, iteration, stage, number });
   state.line = await post("/line", { game: game.game, moves: game.moves });
-  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source;
+  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source && state.game.moves.join() === game.moves.join();
+  if (state.game?.game !== game.game) judge.show(await agentsOf(game.game));
   state.game = game;
   byId("game-part").hidden = false;
   byId("game-title").textContent = `${game.first} (X) against ${game.second} (O)`;
-  for (const each of document.querySelectorAll("[data-game]")) {
-    each.setAttribute("aria-pressed", String(each.dataset.game === keyOf(game)));
-  }
+  markShown(isGiven(game) ? "" : keyOf(game));
   if (!isSame) state.verdicts = new Verdicts();
   go(Math.min(ply, game.moves.length));
   if (!isSame) askJudges();
@@ -127,29 +138,98 @@ async function open(selected, ply) {
 
 function go(ply) {
   state.ply = ply;
+  state.sought = null;
   draw();
   const position = state.line[ply];
   announce(`${position.last ? `Move ${ply}, ${position.last}. ` : ""}${status(position)}`);
-  setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: keyOf(state.game), ply: ply || "" });
+  const { game } = state;
+  if (isGiven(game)) {
+    setHashParams({
+      game: game.game, moves: game.moves.join(","), x: game.first, o: game.second, given: game.given_plies || "",
+      resigned: game.resigned, ply: ply || "",
+    });
+  } else setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: keyOf(game), ply: ply || "" });
 }
 
 function draw() {
-  const { game, line, ply, verdicts } = state;
+  const { game, line, ply, verdicts, sought } = state;
   if (!game) return;
   const position = line[ply];
-  board.show(position, { isActive: false, showLegal: false });
-  const forfeit = game.forfeit && ply === game.moves.length ? ` ${WON[game.result]} by forfeit.` : "";
-  byId("status").textContent = `${status(position)} ${position.note}${forfeit}`;
+  byId("seeking").hidden = sought === null;
+  for (const id of ["judged", "values-part", "timeline"]) byId(id).hidden = sought !== null;
+  board.show(position, { isActive: sought !== null, showLegal: sought !== null, overlay: ghostsOf(position, sought?.move ? [sought.move] : []) });
+  bar.isHidden = sought !== null;
+  bar.show(evaluation(position), board);
+  byId("status").textContent = `${status(position)} ${position.note}${ply === game.moves.length ? endOf(game) : ""}`;
+  byId("pgn").disabled = byId("text").disabled = isGiven(game);
   byId("back").disabled = byId("begin").disabled = ply === 0;
   byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
-  byId("next").disabled = !verdicts.errors.length;
+  byId("next").disabled = byId("better").disabled = !verdicts.errors.length;
   byId("analyse").href = linkTo("analyse", { game: game.game, moves: game.moves.slice(0, ply).join(",") }, "").href;
-  moveList(byId("moves"), game.moves, ply, go, verdicts.marks(game.moves), game.given_plies);
+  moveList(byId("moves"), game.moves, ply, go, sought === null ? verdicts.marks(game.moves) : {}, game.given_plies);
   byId("verdict").textContent = verdictText();
   byId("mistakes").replaceChildren(mistakeList(verdicts, (mistake) => go(mistake + 1)) ?? "");
-  const sides = line.map((each) => (each.first_to_move ? 1 : -1));
-  const options = { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: ply, onPick: go };
-  lineChart(byId("values"), verdicts.series(sides), options);
+  timeline.show(game.moves.length, ply, verdicts.errors.map((each) => errorOf(each)));
+  drawValues();
+}
+
+const errorOf = (ply) => ({ ply: ply + 1, verdict: state.verdicts.of(ply).verdict, text: explain(state.verdicts.of(ply)) });
+
+function evaluation(position) {
+  if (position.outcome !== null) return finalEvaluation(position);
+  const value = gameValues.at(state.ply);
+  return state.verdicts.evaluation(state.ply, position) ?? (value === null ? null : { value, isExact: false, source: "the agent's network" });
+}
+
+function drawValues() {
+  const sides = state.line.map((each) => (each.first_to_move ? 1 : -1));
+  const network = { name: "all positions at once", points: gameValues.points };
+  const series = [...state.verdicts.series(sides), network].filter((each) => each.points.length);
+  lineChart(byId("values"), series, { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: state.ply, onPick: go });
+}
+
+/** Begin to seek a better move than the mistake that led here, or than the next one. */
+function seek() {
+  const { errors } = state.verdicts;
+  const ply = errors.includes(state.ply - 1) ? state.ply - 1 : (errors.find((each) => each >= state.ply) ?? errors[0]);
+  go(ply);
+  state.sought = { ply, move: null, asked: 0 };
+  const side = state.line[ply].first_to_move ? "X" : "O";
+  tell(`Find a better move for ${side} than ${state.game.moves[ply]}, which was played.`, "");
+  draw();
+}
+
+async function tryMove(move) {
+  const { sought, game, verdicts } = state;
+  if (sought === null) return;
+  Object.assign(sought, { move, asked: sought.asked + 1 });
+  const { asked, ply } = sought;
+  tell(`Judging ${move} …`, "");
+  draw();
+  if (move === game.moves[ply]) {
+    tell(`${move} is the move of the game: find a better one.`, "warn");
+    return;
+  }
+  const position = { game: game.game, moves: game.moves.slice(0, ply) };
+  const settings = { agent: judge.value, simulations: Number(byId("simulations").value), seconds: Number(byId("seconds").value) };
+  try {
+    const { isBetter, text } = await judgeTry(position, move, verdicts.of(ply), settings);
+    if (state.sought === sought && sought.asked === asked) tell(text, isBetter ? "good" : "bad");
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+}
+
+/** Show and announce a sentence about the search for a better move. */
+function tell(text, className) {
+  byId("try").className = className;
+  byId("try").textContent = text;
+}
+
+/** Sentence about a game that ended before it was decided on the board, or "". */
+function endOf(game) {
+  if (game.forfeit) return ` ${WON[game.result]} by forfeit.`;
+  return game.resigned ? ` ${game.resigned === "first" ? "X" : "O"} has resigned.` : "";
 }
 
 /** Sentence about the last move before the displayed position. */
@@ -172,6 +252,7 @@ function askJudges() {
     given_plies: state.game.given_plies,
     exactly: byId("exactly").checked, seconds: Number(byId("seconds").value),
   };
+  gameValues.want({ position: request.position, agent });
   const search = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
   byId("judging").textContent = "Judging the moves …";
   socket.send({ ...request, ...search });
@@ -210,7 +291,7 @@ function find(filters) {
     Object.assign(state, { filters, offset: 0 });
     await choose(source);
     await list();
-    if (state.page.games.length) await open(state.page.games[0], 0);
+    if (state.page.games.length) await open(mostInteresting(state.page.games), 0);
     else byId("game-part").hidden = true;
   });
 }
@@ -260,6 +341,9 @@ byId("back").addEventListener("click", () => go(Math.max(0, state.ply - 1)));
 byId("forward").addEventListener("click", () => go(Math.min(state.game.moves.length, state.ply + 1)));
 byId("end").addEventListener("click", () => go(state.game.moves.length));
 byId("next").addEventListener("click", nextMistake);
+byId("better").addEventListener("click", seek);
+byId("answer").addEventListener("click", () => go(state.sought.ply + 1));
+byId("give-up").addEventListener("click", () => go(state.ply));
 byId("flip").addEventListener("click", () => {
   board.flip();
   draw();
@@ -267,7 +351,7 @@ byId("flip").addEventListener("click", () => {
 for (const id of ["exactly", "seconds", "simulations"]) byId(id).addEventListener("change", askJudges);
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea, .target") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const keys = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", n: "next", f: "flip" };
+  const keys = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", n: "next", b: "better", f: "flip" };
   if (!(event.key in keys) || !state.game) return;
   event.preventDefault();
   byId(keys[event.key]).click();

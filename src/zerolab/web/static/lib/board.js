@@ -1,12 +1,11 @@
 // Board with mouse, keyboard and screen-reader support. Its elements stay while positions change, so
 // that pieces can move; drawing.js has the geometry.
 
-import { el, svg, percent, signed } from "./dom.js";
+import { el, svg } from "./dom.js";
 import { Drawing } from "./drawing.js";
 
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
-const LEAST_SHARE = 0.005; // that is shown, as 1 %
 
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
@@ -24,10 +23,10 @@ export class Board {
   }
 
   /**
-   * Show a position in the server's format. Moves can be made if `isActive` is true. `heat` maps
-   * moves to shares in [0, 1], and `notes` maps them to short texts on the board.
+   * Show a position in the server's format. Moves can be made if `isActive` is true. `hints`
+   * are those of `hintsOf`, and `overlay` draws something over the board, such as `ghostsOf` a line.
    */
-  show(position, { isActive = true, heat = {}, notes = {}, showLegal = true } = {}) {
+  show(position, { isActive = true, hints = {}, overlay = () => [], showLegal = true } = {}) {
     const before = this.position;
     this.position = position;
     this.isActive = isActive && position.outcome === null;
@@ -36,7 +35,8 @@ export class Board {
     this.svg.setAttribute("aria-label", this.summary());
     this.svg.classList.toggle("won", position.winning_cells.length > 0);
     this.#showPieces(isNew ? undefined : before);
-    this.#showHints(heat, notes, showLegal);
+    this.#showHints(hints, showLegal);
+    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius)));
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
     this.sides.replaceChildren(...[1, -1].map((side) => this.#side(side)));
@@ -71,11 +71,12 @@ export class Board {
     this.cells = new Map(Array.from({ length: rows * columns }, (_, cell) => [cell, this.#newCell(cell)]));
     const layer = (name) => svg("g", {}, [...this.cells.values()].map((each) => each[name]));
     this.ghost = svg("g", { class: "ghost", "aria-hidden": "true" });
+    this.overlay = svg("g", { class: "overlay", "aria-hidden": "true" });
     this.svg = svg(
       "svg",
       { viewBox: this.drawing.viewBox, role: "group", class: `on-${surface} ${pieces}` },
       this.drawing.ground(), this.drawing.names(), layer("place"), this.drawing.front(),
-      layer("mark"), layer("hint"), this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
+      layer("mark"), layer("hint"), this.overlay, this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
     );
     this.sides = el("p", { class: "sides", "aria-hidden": "true" });
     this.others = el("div", { class: "row" });
@@ -155,28 +156,17 @@ export class Board {
     place.replaceChildren(shown);
   }
 
-  /** Show dots on legal moves, or plates with the share and the note of a move. */
-  #showHints(heat, notes, showLegal) {
-    const best = Math.max(0, ...Object.values(heat));
+  /** Show dots on legal moves, or hints. */
+  #showHints(hints, showLegal) {
+    const [, , width] = this.drawing.viewBox.split(" ").map(Number);
+    const pixel = width / (this.svg.clientWidth || 500);
     for (const [cell, { hint }] of this.cells) {
       const name = this.#shownMove(cell);
-      const [share, note] = [heat[name] ?? 0, notes[name] ?? ""];
-      const isHint = name !== null && (share >= LEAST_SHARE || note);
-      if (isHint) hint.replaceChildren(...this.#hint(share, note, share > 0 && share === best));
+      const shown = name === null ? undefined : hints[name];
+      if (shown) hint.replaceChildren(...shown.draw(this.drawing.isUpright, pixel));
       else if (name !== null && showLegal && this.isActive) hint.replaceChildren(svg("circle", { class: "legal", r: 0.1 }));
       else hint.replaceChildren();
     }
-  }
-
-  /** Plate in the colour of a share, and the lines of a note. Plates fill holes but differ from pieces. */
-  #hint(share, note, isBest) {
-    const kind = { class: isBest ? "heat best" : "heat" };
-    const square = { x: -0.42, y: -0.36, width: 0.84, height: 0.72, rx: 0.16 };
-    const plate = this.drawing.isUpright ? svg("circle", { r: 0.43, ...kind }) : svg("rect", { ...square, ...kind });
-    plate.style.setProperty("--share", `${100 * Math.sqrt(share)}%`);
-    const lines = String(note).split("\n").filter(Boolean);
-    const texts = lines.map((line, number) => svg("text", { class: "note", y: 0.24 * (number - (lines.length - 1) / 2) }, line));
-    return [plate, ...texts];
   }
 
   /** Show the piece that a click on `cell` would place: in the cell, or above its column. */
@@ -298,22 +288,4 @@ function disc(side, name, r) {
 export function status(position) {
   const results = { first: "X has won.", second: "O has won.", draw: "The game is drawn." };
   return results[position.outcome] ?? `${position.first_to_move ? "X" : "O"} is to move.`;
-}
-
-/** Heat and notes for the board: visit shares or priors, and values or exact scores. */
-export function notesOf(analysis, solution = null) {
-  const heat = {};
-  const notes = {};
-  const total = analysis?.simulations || 0;
-  for (const move of analysis?.moves ?? []) {
-    const share = total ? move.visits / total : (move.prior ?? 0);
-    heat[move.name] = share;
-    if (share >= LEAST_SHARE || move.value === null) notes[move.name] = share ? percent(share) : "";
-    if (move.value !== null && share >= LEAST_SHARE) notes[move.name] += `\n${signed(move.value)}`;
-  }
-  for (const [name, score] of Object.entries(solution?.scores ?? {})) {
-    const exact = score > 0 ? `+${score}` : `${score}`.replace("-", "−");
-    notes[name] = notes[name] ? `${notes[name].split("\n")[0]}\n= ${exact}` : `= ${exact}`;
-  }
-  return { heat, notes };
 }

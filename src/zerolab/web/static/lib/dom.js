@@ -1,4 +1,4 @@
-// Elements, URL parameters, and announcements to screen readers.
+// Elements, URL parameters, announcements to screen readers, and choices that the browser remembers.
 
 import { explained } from "./help.js";
 
@@ -144,3 +144,19 @@ export function setHashParams(params) {
 
 export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
 export const signed = (value, digits = 2) => (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(digits);
+
+/**
+ * Restore a checkbox or menu from the browser's memory, and store it whenever it changes. Controls
+ * with the same name share their value between pages.
+ */
+export function keepChoice(control, name, onChange = () => {}) {
+  const key = `zerolab-${name}`;
+  const isCheckbox = control.type === "checkbox";
+  const stored = localStorage.getItem(key);
+  if (stored !== null && isCheckbox) control.checked = stored === "true";
+  if (stored !== null && !isCheckbox && [...control.options].some((each) => each.value === stored)) control.value = stored;
+  control.addEventListener("change", () => {
+    localStorage.setItem(key, isCheckbox ? String(control.checked) : control.value);
+    onChange();
+  });
+}

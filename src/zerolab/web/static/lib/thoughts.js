@@ -3,9 +3,20 @@
 import { el, percent, signed, table } from "./dom.js";
 
 const SHOWN = 8;
+const LINE = 12;
+
+/** Analysis of a position: its value, best line and moves, with exact scores if available. */
+export function thoughtTable(analysis) {
+  const line = analysis.line.length ? `Best line: ${bestLine(analysis).join(" ")}.` : "";
+  return el("div", {}, el("p", {}, el("code", {}, analysis.agent), `: ${valueText(analysis)}${line}`), moveTable(analysis));
+}
+
+export const bestLine = (analysis) => analysis.line.slice(0, LINE);
+
+export const valueText = ({ value }) => (value === null ? "" : `Value for the side to move: ${signed(value)}. `);
 
 /** Table of analysed moves with visits, values and priors, and exact scores if available. */
-export function thoughtTable(analysis, solution = null, onPick = null) {
+export function moveTable(analysis, solution = null, onPick = null) {
   const total = analysis.simulations || 0;
   const rows = analysis.moves.slice(0, SHOWN).map((move) => [
     onPick
@@ -17,13 +28,10 @@ export function thoughtTable(analysis, solution = null, onPick = null) {
     ...(solution?.scores ? [scoreText(solution.scores[move.name])] : []),
   ]);
   const headings = ["move", "visits", "value", "prior", ...(solution?.scores ? ["exact"] : [])];
-  const value = analysis.value === null ? "" : `Value for the side to move: ${signed(analysis.value)}. `;
-  const line = analysis.line.length ? `Best line: ${analysis.line.slice(0, 12).join(" ")}.` : "";
   const hidden = analysis.moves.length - rows.length;
   return el(
     "div",
     {},
-    el("p", {}, el("code", {}, analysis.agent), `: ${value}${line}`),
     table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves analysed by ${analysis.agent}` }),
     hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
   );

@@ -31,6 +31,16 @@ export class Verdicts {
     return [...plies].filter((ply) => this.of(ply).verdict !== "good").sort((a, b) => a - b);
   }
 
+  /** Evaluation of the position before a ply for the bar beside the board, or null. */
+  evaluation(ply, position) {
+    const side = position.first_to_move ? 1 : -1;
+    const judged = this.of(ply);
+    if (!judged) return null;
+    const isExact = judged.judge === "exact";
+    const value = (isExact ? Math.sign(judged.value) : judged.value) * side || 0;
+    return { value, isExact, source: isExact ? "under perfect play" : "the agent" };
+  }
+
   /** Curves of the value for X before each ply. `sides` contains 1 for X to move and -1 for O. */
   series(sides) {
     const agent = [...this.agent.values()].map((each) => [each.ply, each.value * sides[each.ply]]);

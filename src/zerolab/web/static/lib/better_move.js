@@ -1,0 +1,41 @@
+// Search for a better move than a mistake: the verdict is hidden, and the user's tries are judged.
+
+import { post } from "./api.js";
+import { scoreText } from "./thoughts.js";
+
+const CLEARLY = 0.1; // gain of expected outcome from which a move counts as better
+
+/**
+ * Judge a move tried instead of the move with a verdict.
+ *
+ * `position` is the request for the position before both. `judge` has the agent, its simulations and
+ * the seconds for the solver. Return {isBetter, text}.
+ */
+export async function judgeTry(position, tried, judged, judge) {
+  if (judged.judge === "exact") {
+    const { scores, reason } = await post("/solution", { position, seconds: judge.seconds });
+    return scores ? exactly(scores, tried, judged) : { isBetter: false, text: `Not solved: ${reason}.` };
+  }
+  const after = { ...position, moves: [...position.moves, tried] };
+  const value = await valueOf(after, judge);
+  const isBetter = value >= judged.after + CLEARLY;
+  const numbers = `value ${number(value)} instead of ${number(judged.after)}`;
+  return { isBetter, text: isBetter ? `${tried} is better: ${numbers}.` : `${tried} is not clearly better: ${numbers}.` };
+}
+
+function exactly(scores, tried, judged) {
+  const best = Math.max(...Object.values(scores));
+  const words = `${tried} ${scoreText(scores[tried])}`;
+  if (scores[tried] === best) return { isBetter: true, text: `Yes: ${words}. There is nothing better.` };
+  if (scores[tried] > judged.after) return { isBetter: true, text: `Better: ${words}. There is an even better move.` };
+  return { isBetter: false, text: `No: ${words}, and the move of the game ${scoreText(judged.after)}.` };
+}
+
+/** Value of a move for the player who made it, from the agent's search of the position after it. */
+async function valueOf(after, { agent, simulations }) {
+  const { outcome, first_to_move: firstToMove } = await post("/position", after);
+  if (outcome !== null) return outcome === "draw" ? 0 : (outcome === "first") === firstToMove ? -1 : 1;
+  return -(await post("/analysis", { position: after, agent, simulations })).value;
+}
+
+const number = (value) => value.toFixed(2).replace("-", "−");

@@ -1,0 +1,59 @@
+// Bar beside a board that shows who is ahead, with the same in words below the board.
+
+import { el, signed } from "./dom.js";
+
+/** Bar beside the board in `host`, which it moves into a frame of its own. */
+export class EvaluationBar {
+  constructor(host) {
+    this.share = el("div", { class: "share" });
+    this.track = el("div", {
+      class: "evaluation", role: "meter", "aria-label": "Evaluation for X", "aria-valuemin": -1, "aria-valuemax": 1,
+    }, this.share);
+    this.caption = el("p", { class: "evaluation-text soft" });
+    const frame = el("div", { class: "with-evaluation" });
+    host.before(frame);
+    frame.append(this.track, host, this.caption);
+  }
+
+  /**
+   * Show an evaluation {value, isExact, source} for X, with the value in [-1, 1], or none if it is
+   * null. The bar stands like the board: the share of X is at the bottom unless it is flipped.
+   */
+  show(evaluation, board) {
+    const { position } = board;
+    const pieces = position ? position.drawing.pieces : "";
+    this.track.className = `evaluation ${pieces}${board.isFlipped ? " flipped" : ""}${evaluation ? "" : " unknown"}`;
+    const value = evaluation?.value ?? 0;
+    this.share.style.blockSize = `${50 + 50 * value}%`;
+    this.caption.textContent = evaluation ? evaluationText(evaluation) : "No evaluation yet.";
+    this.track.setAttribute("aria-valuenow", value.toFixed(2));
+    this.track.setAttribute("aria-valuetext", this.caption.textContent);
+  }
+
+  /** Show or hide the bar and its text. */
+  set isHidden(isHidden) {
+    this.track.hidden = this.caption.hidden = isHidden;
+  }
+}
+
+/** Evaluation in words, such as "X wins under perfect play." */
+function evaluationText({ value, isExact, source }) {
+  if (!isExact) return `Value for X: ${signed(value)}${source ? `, from ${source}` : ""}.`;
+  if (value === 0) return `A draw${source ? ` ${source}` : ""}.`;
+  return `${value > 0 ? "X" : "O"} wins${source ? ` ${source}` : ""}.`;
+}
+
+/** Evaluation of a finished game. */
+export const finalEvaluation = ({ outcome }) => ({ value: { first: 1, second: -1, draw: 0 }[outcome], isExact: true, source: "" });
+
+/** Evaluation from exact scores for the side to move. */
+export function exactEvaluation(position, scores) {
+  const best = Math.sign(Math.max(...Object.values(scores)));
+  return { value: position.first_to_move ? best : -best || 0, isExact: true, source: "under perfect play" };
+}
+
+/** Evaluation from an agent's value for the side to move, or null if it has no expected outcome. */
+export function agentEvaluation(position, value, source) {
+  if (value === null || Math.abs(value) > 1) return null;
+  return { value: position.first_to_move ? value : -value, isExact: false, source };
+}

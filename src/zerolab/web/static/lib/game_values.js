@@ -1,0 +1,43 @@
+// Values of all positions of a game at once, requested after the board is shown.
+
+import { post } from "./api.js";
+
+const PAUSE = 300; // milliseconds without changes before a request
+
+/** Latest values of a game. `onChange()` is called when they arrive. */
+export class GameValues {
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.points = [];
+    this.problem = "";
+    this.wanted = "";
+  }
+
+  /** Request the values for a final position and an agent, unless they are known or requested. */
+  want(request) {
+    const wanted = JSON.stringify(request);
+    if (wanted === this.wanted) return;
+    this.wanted = wanted;
+    Object.assign(this, { points: [], problem: "" });
+    clearTimeout(this.timer);
+    if (request.position.moves.length && request.agent) this.timer = setTimeout(() => this.#load(request, wanted), PAUSE);
+  }
+
+  /** Value for X at a ply, or null if it is unknown. */
+  at(ply) {
+    return this.points[ply]?.[1] ?? null;
+  }
+
+  async #load(request, wanted) {
+    let [points, problem] = [[], ""];
+    try {
+      const { values } = await post("/values", request);
+      points = values.map((value, ply) => [ply, value]);
+    } catch (error) {
+      problem = `No values of the whole game: ${error.message}.`;
+    }
+    if (wanted !== this.wanted) return; // the game has changed
+    Object.assign(this, { points, problem });
+    this.onChange();
+  }
+}

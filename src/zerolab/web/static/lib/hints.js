@@ -1,0 +1,115 @@
+// Hints on the moves of a board: what each move leads to, its share of the visits, and its rank.
+
+import { el, percent, signed, svg } from "./dom.js";
+import { piecesOf } from "./lines.js";
+
+const LEAST_SHARE = 0.005; // that is shown, as 1 %
+const MOST_RANKS = 5;
+const NOTE = 0.225; // size of a text in cells
+const LEAST_PIXELS = 12;
+const COMPACT = 0.27; // size of a text from which it is shortened to fit
+const KINDS = { 1: "win", 0: "draw", "-1": "loss" };
+const LETTERS = { win: "W", draw: "D", loss: "L" };
+
+/**
+ * Hints by move from an analysis and exact scores, each of which may be null.
+ *
+ * A hint has a `kind`, "win", "draw" or "loss", if the solver knows it; otherwise the `value` for
+ * the side to move, or null. With `byVisits`, its colour is the stronger the larger the share of
+ * the visits. With `withRanks`, the best moves have ranks from 1.
+ */
+export function hintsOf(analysis, solution = null, { byVisits = false, withRanks = false } = {}) {
+  const scores = solution?.scores ?? {};
+  const shares = sharesOf(analysis);
+  const most = Math.max(0, ...shares.values());
+  const highest = Math.max(...Object.values(scores));
+  const values = new Map((analysis?.moves ?? []).map((move) => [move.name, move.value]));
+  const names = [...shares.keys()].filter((name) => shares.get(name) >= LEAST_SHARE);
+  const hints = {};
+  for (const name of new Set([...names, ...Object.keys(scores)])) {
+    const [share, value] = [shares.get(name) ?? 0, values.get(name) ?? null];
+    const kind = name in scores ? KINDS[Math.sign(scores[name])] : null;
+    const exact = kind === null ? "" : exactText(kind, scores[name]);
+    const first = share >= LEAST_SHARE ? percent(share) : "";
+    const lines = [first, exact || (value === null ? "" : signed(value))].filter(Boolean);
+    const isBest = analysis ? share > 0 && share === most : scores[name] === highest;
+    const strength = byVisits ? Math.sqrt(share) : 1;
+    const hint = { share, value, kind, strength, lines, isBest, rank: null };
+    hints[name] = Object.assign(hint, { draw: (isUpright, pixel) => plate(hint, isUpright, pixel) });
+  }
+  if (withRanks) rank(hints, scores);
+  return hints;
+}
+
+/** Share of the visits of each move, or its prior if the agent does not search. */
+function sharesOf(analysis) {
+  const total = analysis?.simulations || 0;
+  return new Map((analysis?.moves ?? []).map((move) => [move.name, total ? move.visits / total : (move.prior ?? 0)]));
+}
+
+const exactText = (kind, score) => (score === 0 ? LETTERS[kind] : `${LETTERS[kind]} ${signed(score, 0)}`);
+
+/** Number the best moves by their exact scores, then by their shares. */
+function rank(hints, scores) {
+  const order = ([a, one], [b, other]) => (scores[b] ?? 0) - (scores[a] ?? 0) || other.share - one.share;
+  const best = Object.entries(hints).sort(order).slice(0, MOST_RANKS);
+  best.forEach(([, hint], index) => (hint.rank = index + 1));
+}
+
+/**
+ * Elements of a hint in the middle of a cell: a plate, the lines of its text, and its rank. Plates
+ * fill holes but differ from pieces. `pixel` is the size of a pixel of the screen in cells.
+ */
+function plate(hint, isUpright, pixel) {
+  const size = Math.max(NOTE, LEAST_PIXELS * pixel);
+  const square = { x: -0.42, y: -0.36, width: 0.84, height: 0.72, rx: 0.16 };
+  const attributes = { class: ["heat", tone(hint), hint.isBest ? "best" : ""].filter(Boolean).join(" ") };
+  const shape = isUpright ? svg("circle", { r: 0.43, ...attributes }) : svg("rect", { ...square, ...attributes });
+  const isPlain = tone(hint) === "";
+  shape.style.setProperty("--share", `${100 * (isPlain ? Math.sqrt(hint.share) : hint.strength)}%`);
+  if (hint.kind === null) shape.style.setProperty("--certainty", `${100 * Math.min(1, Math.abs(hint.value ?? 0))}%`);
+  const lines = size > COMPACT ? hint.lines.map(compact) : hint.lines;
+  const texts = lines.map((line, number) => text(line, 0, 1.07 * size * (number - (lines.length - 1) / 2), size));
+  return [shape, ...texts, ...(hint.rank === null ? [] : badge(hint.rank, size))];
+}
+
+/** Class of the colour: what is known about the move, or the sign of its value. */
+function tone({ kind, value }) {
+  if (kind !== null) return kind;
+  if (value === null) return "";
+  return value >= 0 ? "win" : "loss";
+}
+
+/** Shorter text for small cells: "45%", "+.12", "−1" and, as the letter tells the sign, "L8". */
+const compact = (line) =>
+  line.replaceAll(" ", "").replace(/^([WL])[+−]/, "$1").replace("0.", ".").replace("1.00", "1").replace("100%", "100");
+
+function text(content, x, y, size) {
+  const element = svg("text", { class: "note", x, y }, content);
+  element.style.fontSize = `${size}px`;
+  return element;
+}
+
+function badge(number, size) {
+  const [x, y] = [-0.36, -0.34];
+  return [svg("circle", { class: "rank", cx: x, cy: y, r: 0.62 * size }), text(number, x, y, size)];
+}
+
+/** Overlay of a board that shows the moves of a line after a position as numbered pale pieces. */
+export const ghostsOf = (position, line) => (drawing, disc) =>
+  piecesOf(position, line).map(({ cell, side, number }) => {
+    const [x, y] = drawing.middle(cell);
+    const attributes = { transform: `translate(${x} ${y})` };
+    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.25 }), text(number, 0, 0, 0.32));
+  });
+
+/** Legend of the colours of hints, in words. */
+export function hintLegend(analysis, solution) {
+  const swatch = (kind, words) => el("span", { class: `swatch ${kind}` }, words);
+  const isExact = Boolean(solution?.scores);
+  const parts = isExact
+    ? [swatch("win", "W: wins under perfect play"), swatch("draw", "D: draws"), swatch("loss", "L: loses")]
+    : [swatch("win", "+: good for the side to move"), swatch("draw", "near 0: even"), swatch("loss", "−: bad for it")];
+  const visits = analysis?.simulations ? "Percentages are shares of the visits; a thick ring marks the most visited move." : "";
+  return el("p", { class: "legend hint-legend" }, parts, visits ? el("span", {}, visits) : null);
+}

@@ -1,0 +1,88 @@
+"""Replay in a real browser: the list, the timeline, and better moves than mistakes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tiny_laboratory import GAME, RUN
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from audits import serious_findings
+from playwright.sync_api import Page, expect
+
+from zerolab.oracles.solver import solve_position
+from zerolab.rules.position import Position
+
+MOVES = "0,0,3"  # 3 turns a win for X into a loss
+ADDRESS = f"/replay#game={GAME}&moves={MOVES}"
+CURRENT = '#moves [aria-current="true"]'
+
+
+def _scores(moves: str) -> dict[str, int]:
+    position = Position.start(GAME)
+    for move in moves.split(","):
+        position = position.play(move)
+    return solve_position(position).move_values
+
+
+def test_latest_decisive_game_is_open(page: Page) -> None:
+    page.goto(f"/replay#source={RUN}")
+    shown = page.locator("#games tr.shown")
+    expect(shown).to_have_count(1)
+    expect(shown).to_contain_text(re.compile("X won|O won"))
+    results = page.locator("#games tbody td:nth-child(6)").all_inner_texts()
+    first = next(index for index, result in enumerate(results) if re.match("[XO] won$", result))
+    key = page.locator("#games tbody tr").nth(first).locator("button")
+    expect(key).to_have_attribute("aria-pressed", "true")
+
+
+def test_rows_are_selected_with_arrow_keys(page: Page) -> None:
+    page.goto(f"/replay#source={RUN}")
+    rows = page.locator("#games tbody tr")
+    expect(page.locator("#games tr.shown")).to_have_count(1)
+    rows.nth(2).locator("td").nth(2).click()
+    expect(rows.nth(2)).to_have_class("shown")
+    rows.nth(2).locator("button").focus()
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(3)).to_have_class("shown")
+    expect(rows.nth(3).locator("button")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(rows.nth(2)).to_have_class("shown")
+
+
+def test_timeline_leads_to_mistake(page: Page) -> None:
+    page.goto(ADDRESS)
+    mistake = page.locator(".timeline .mistake")
+    expect(mistake.last).to_have_attribute("title", re.compile(r"^3\. 3 loses"))
+    mistake.last.click()
+    expect(page.locator(CURRENT)).to_have_text("3. 3??")
+    slider = page.get_by_role("slider", name="Timeline with mistakes")
+    expect(slider).to_have_attribute("aria-valuetext", "Ply 3 of 3, a mistake")
+    slider.press("ArrowLeft")
+    expect(slider).to_have_attribute("aria-valuenow", "2")
+    assert serious_findings(page) == []
+
+
+def test_better_move_is_sought_and_judged(page: Page) -> None:
+    """Outside truth: the solver's scores of all moves before the mistake."""
+    scores = _scores("0,0")
+    best, worst = max(scores, key=scores.__getitem__), scores["3"]
+    page.goto(f"{ADDRESS}&ply=3")
+    expect(page.locator("#verdict")).to_contain_text("3. 3 loses")
+    page.keyboard.press("b")
+    expect(page.locator("#try")).to_contain_text("Find a better move for X than 3")
+    expect(page.locator(CURRENT)).to_have_text("2. 0")
+    for hidden in ("#judged", "#values-part", "#timeline", ".evaluation"):
+        expect(page.locator(hidden)).to_be_hidden()
+    assert scores[best] > worst
+    for move, score in scores.items():
+        page.locator(f'#board .target[data-move="{move}"][aria-disabled="false"]').first.click()
+        answer = "Yes: " if score == scores[best] else "Better: " if score > worst else "No: "
+        answer = "is the move of the game" if move == "3" else answer
+        expect(page.locator("#try")).to_contain_text(answer)
+    assert serious_findings(page) == []
+    page.click("#answer")
+    expect(page.locator("#judged")).to_be_visible()
+    expect(page.locator(CURRENT)).to_have_text("3. 3??")
