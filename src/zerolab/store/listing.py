@@ -257,7 +257,7 @@ def latest_games(store: GameStore, limit: int) -> list[FoundGame]:
         [int, str, int, str, str, str, int, int],
         [limit],
     )
-    with guarded_read(store.path):
+    with user_errors_on_read(store.path):
         return [_found_game(store, *row) for row in rows]
 
 
