@@ -95,11 +95,9 @@ def _analysis(page: Page) -> None:
 
 
 def _simulation(page: Page) -> None:
-    page.locator(".steps summary").click()
     page.fill("#simulation-number", "12")
     page.keyboard.press("Enter")
     expect(page.locator(".steps .step")).to_have_count(4)
-    page.locator(".steps summary").scroll_into_view_if_needed()
     page.locator(".steps").evaluate("each => scrollTo(0, each.offsetTop - 20)")
 
 

@@ -19,7 +19,6 @@ STEPS = ".steps .step"
 def _open_explorer(page: Page, agent: str = RUN) -> None:
     page.goto(f"/analyse#game={GAME}&moves={MOVES}&agents={agent}&simulations=100")
     page.wait_for_selector("#board .target")
-    page.locator(".steps summary").click()
 
 
 def test_chart_covers_whole_game_at_once(page: Page) -> None:
