@@ -6,7 +6,7 @@ FOLDER contains a trained run, runs/demo, as from
 
     zerolab train connect_four:6x7 --preset mini --run runs/demo
 
-By default, all figures are drawn. NAME is one of analyse, boards, phone, replay, run.
+By default, all figures are drawn. NAME is one of analyse, boards, phone, replay, run, simulation.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SECONDS = 180
 _SERVE = "import hex\nfrom zerolab.cli.main import main\nraise SystemExit(main())"
 """Program of the server, which also has the game of examples/hex.py."""
 
+_ANALYSE = "/analyse#game=connect_four:6x7&moves=3,3,3,3,3,0,2,4,1,1,2,2,4,4&simulations=1000"
 _BOARDS = (
     ("connect_four:6x7", "3,3,2,2,4,1,1,6,0,3,5"),
     ("othello:8x8", "f5,f6,e6,f4,e3,d2,c3"),
@@ -85,18 +86,29 @@ def draw_run(page: Page) -> None:
 
 
 def draw_replay(page: Page) -> None:
-    """Show a game of the run, judged by the solver and the run."""
-    page.goto(f"/replay#source={RUN}&stage=selfplay")
-    expect(page.locator("#judging")).to_contain_text("positions are solved")
-    page.locator("#moves button").nth(9).click()
+    """Show a game of the run, judged by the solver and the run, at its first mistake."""
+    page.goto("/replay")
+    expect(page.locator("#judging")).to_contain_text("are solved")
+    page.keyboard.press("n")
+    expect(page.locator(".timeline .mark").first).to_be_visible()
 
 
 def draw_analyse(page: Page) -> None:
-    """Show the analysis of a position that the solver finishes."""
-    moves = "3,3,3,3,3,0,2,4,1,1,2,2,4,4"
-    page.goto(f"/analyse#game=connect_four:6x7&moves={moves}&agents={RUN}&simulations=1000")
+    """Show the analysis of a position that the solver finishes, by two agents."""
+    page.goto(f"{_ANALYSE}&agents={RUN}+mcts:1000")
+    page.check("#ranks")
     expect(page.locator("#solution")).to_contain_text("Under perfect play")
-    expect(page.locator("#thoughts table")).to_be_visible()
+    expect(page.locator(".agent-column")).to_have_count(2)
+    expect(page.locator("#board .rank")).not_to_have_count(0)
+
+
+def draw_simulation(page: Page) -> None:
+    """Show a simulation of a search with all its numbers."""
+    page.goto(f"{_ANALYSE}&agents={RUN}")
+    page.fill("#simulation-number", "12")
+    page.keyboard.press("Enter")
+    expect(page.locator(".steps .step")).not_to_have_count(0)
+    page.locator(".steps").evaluate("each => scrollTo(0, each.offsetTop - 20)")
 
 
 def draw_phone(page: Page) -> None:
@@ -112,11 +124,12 @@ def draw_boards(page: Page) -> None:
 
 
 DRAWINGS: dict[str, tuple[Callable[[Page], None], int, int, Sequence[str]]] = {
-    "analyse": (draw_analyse, 1200, 1040, ["light"]),
+    "analyse": (draw_analyse, 1280, 1340, ["light"]),
     "boards": (draw_boards, 1280, 323, ["light", "dark"]),
     "phone": (draw_phone, 360, 640, ["light"]),
-    "replay": (draw_replay, 1200, 960, ["light"]),
+    "replay": (draw_replay, 1280, 1040, ["dark"]),
     "run": (draw_run, 1200, 960, ["light"]),
+    "simulation": (draw_simulation, 1280, 1100, ["light"]),
 }
 """Function, width and height in pixels, and themes from top to bottom, by name."""
 
