@@ -95,6 +95,7 @@ def _analysis(page: Page) -> None:
 
 
 def _simulation(page: Page) -> None:
+    expect(page.locator("#board .target")).not_to_have_count(0)
     page.fill("#simulation-number", "12")
     page.keyboard.press("Enter")
     expect(page.locator(".steps .step")).to_have_count(4)
