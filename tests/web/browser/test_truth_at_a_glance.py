@@ -127,6 +127,9 @@ def test_lesson_shows_who_is_ahead_on_request(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     page.wait_for_selector("#board .target")
     expect(page.locator(BAR)).to_be_hidden()
+    frame, board = (page.locator(each).bounding_box() for each in (".with-evaluation", "#board"))
+    assert frame is not None and board is not None
+    assert board["x"] == frame["x"]  # nothing is beside the board
     page.check("#ahead")
     expect(page.locator(BAR)).to_have_attribute(
         "aria-valuetext", re.compile("(X|O) wins under perfect play|A draw under perfect play")

@@ -246,7 +246,7 @@ function ask() {
   Object.assign(state, { analyses: {}, solution: null, looking: 0, looks: [], preview: [] });
   state.columns = state.agents.map(() => new AgentColumn({ onPick: play, onGo: playLine, onLine: preview }));
   tree.clear();
-  explorer.reset();
+  explorer.follow();
   gameValues.want({ position: positionRequest(state.line.length), agent: state.agents[0] });
   state.request += 1;
   socket.send({ id: state.request, do: "stop" });

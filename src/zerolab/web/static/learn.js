@@ -231,6 +231,7 @@ function draw() {
 }
 
 function drawOpponent() {
+  if (!state.ladder.length) return; // the agents have not been loaded yet
   const number = Number(byId("strength").value);
   byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${agentName(opponent(), state.agents)}`;
   byId("strength").setAttribute("aria-valuetext", byId("opponent").textContent);

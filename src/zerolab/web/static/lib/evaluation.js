@@ -10,9 +10,9 @@ export class EvaluationBar {
       class: "evaluation", role: "meter", "aria-label": "Evaluation for X", "aria-valuemin": -1, "aria-valuemax": 1,
     }, this.share);
     this.caption = el("p", { class: "evaluation-text soft" });
-    const frame = el("div", { class: "with-evaluation" });
-    host.before(frame);
-    frame.append(this.track, host, this.caption);
+    this.frame = el("div", { class: "with-evaluation" });
+    host.before(this.frame);
+    this.frame.append(this.track, host, this.caption);
   }
 
   /**
@@ -33,6 +33,7 @@ export class EvaluationBar {
   /** Show or hide the bar and its text. */
   set isHidden(isHidden) {
     this.track.hidden = this.caption.hidden = isHidden;
+    this.frame.classList.toggle("bare", isHidden);
   }
 }
 

@@ -18,11 +18,17 @@ export class Explorer {
     this.next.addEventListener("click", () => this.#show(this.shown === null ? 1 : this.shown + 1));
     this.back.addEventListener("click", () => this.#show(this.shown - 1));
     this.number.addEventListener("change", () => this.#show(Number(this.number.value)));
-    this.reset();
+    this.#clear();
   }
 
-  /** Forget the simulation, because the position or the agent has changed. */
-  reset() {
+  /** Forget the simulation if the position or the agent has changed. */
+  follow() {
+    const request = JSON.stringify(this.request());
+    if (request !== this.followed) this.#clear();
+    this.followed = request;
+  }
+
+  #clear() {
     this.asked += 1;
     this.shown = null;
     this.host.replaceChildren();
