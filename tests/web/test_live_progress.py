@@ -17,6 +17,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training import live, reporting
 from zerolab.training.live import LIVE_FILE, LiveReporter, read_live_progress
 from zerolab.training.reporting import NullReporter
+from zerolab.web import folders
 
 COPY = "runs/live-copy"
 
@@ -32,8 +33,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 
 @pytest.fixture
-def run(here: Path) -> Iterator[RunFolder]:
+def run(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunFolder]:
     """A copy of the tiny run that is not finished, as if its iterations had been extended."""
+    monkeypatch.setattr(folders, "_LOCK_SECONDS", -1.0)  # locks change from test to test
     shutil.copytree(here / RUN, here / COPY)
     copy = RunFolder.open(Path(COPY))
     copy.commit(copy.progress.model_copy(update={"finished": False}), [])

@@ -65,7 +65,6 @@ byId("name").addEventListener("input", () => checkFolderName(byId("name")));
 async function prepareForm() {
   const { allow_training: isAllowed } = await get("/server");
   byId("forbidden").hidden = isAllowed;
-  byId("start").hidden = !isAllowed;
   if (!isAllowed) return;
   const presets = await get("/training/presets");
   byId("preset").replaceChildren(...presets.map((each) => el("option", { selected: each.name === "mini" }, each.name)));
@@ -75,6 +74,7 @@ async function prepareForm() {
   byId("preset").addEventListener("change", explain);
   explain();
   await chooser.load("connect_four:6x7");
+  byId("start").hidden = false;
 }
 
 byId("start").addEventListener("submit", async (event) => {

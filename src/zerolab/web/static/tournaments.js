@@ -48,9 +48,9 @@ const players = () => byId("players").value.split("\n").map((each) => each.trim(
 async function prepareForm() {
   const { allow_training: isAllowed } = await get("/server");
   byId("forbidden").hidden = isAllowed;
-  byId("start").hidden = !isAllowed;
   if (!isAllowed) return;
   await chooser.load("connect_four:6x7");
+  byId("start").hidden = false;
   await suggestPlayers();
 }
 

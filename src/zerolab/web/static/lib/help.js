@@ -1,24 +1,14 @@
 // Terms with a tooltip: one sentence of the glossary, for mouse, touch and keyboard.
 
+import all from "../glossary.json" with { type: "json" };
 import { announce, el } from "./dom.js";
 
 const HOVER_MILLISECONDS = 250;
-const all = await load();
 const byName = index((each) => [each.term, ...each.also]);
 const byHeading = index((each) => each.headings);
 const tip = el("div", { class: "tip", popover: "auto", id: "tip" });
 let opener = null;
 let timer = null;
-
-/** Entries of the glossary, in alphabetical order; none if the file cannot be loaded. */
-async function load() {
-  try {
-    const response = await fetch("/static/glossary.json");
-    return response.ok ? await response.json() : [];
-  } catch {
-    return [];
-  }
-}
 
 function index(namesOf) {
   return new Map(all.flatMap((each) => namesOf(each).map((name) => [name.toLowerCase(), each])));
