@@ -5,6 +5,8 @@ All functions are inlined into kernels. The trees of a group take turns to desce
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from zerolab.core import streams
@@ -58,7 +60,7 @@ def _takes_tie(methods, search_state, b, node, child, ties):
 def _best_child(methods, tree, search_state, b, node):
     """Return the child with the highest score."""
     shared = shared_score_terms(methods.selection, methods.fpu, tree, b, node)
-    first = tree.first_child[b, node]
+    first: Any = np.int64(tree.first_child[b, node])  # the type of other children
     best = first
     highest = score_unless_losing(
         tree.solver, tree, b, first, selection_score(methods.selection, tree, b, first, shared)
@@ -140,12 +142,12 @@ def descend(methods, tree, search_state, workspace, options, begin, end):
             workspace.nodes[i] = node
             first = tree.first_child[b, node]
             if first != 0 and is_unproven(tree.solver, tree, b, node):
-                prefetch_nodes(tree, b, first, tree.child_count[b, node])
+                prefetch_nodes(tree, b, np.int64(first), np.int64(tree.child_count[b, node]))
                 workspace.unfinished[kept_count] = i
                 kept_count += 1
             else:
                 prefetch(tree.states, (b, node), 0)
-                prefetch(tree.states, (b, tree.parent[b, node]), 0)
+                prefetch(tree.states, (b, np.int64(tree.parent[b, node])), 0)
         unfinished_count = kept_count
 
 
