@@ -102,12 +102,12 @@ def wrong_options():
 
 
 def wrong_arguments():
-    """Yield half of the odd values with each command, and each value with half of the commands."""
+    """Yield a quarter of the odd values with each command, and each with a quarter of them."""
     pairs = itertools.product(enumerate(COMMANDS), enumerate(ODD))
     for (number, command), (place, value) in pairs:
-        if (number + place) % 4 == 0 or (command == "settings" and place % 2 == 0):
+        if (number + place) % 8 == 0 or (command == "settings" and place % 2 == 0):
             yield [command, value, "--no-such-option"]
-        elif (number + place) % 4 == 1 and command != "settings":
+        elif (number + place) % 8 == 4 and command != "settings":
             yield [command, f"{value}!"]
     for spec in (LONG, f"mcts:{DIGITS}", "mcts:0", "mcts:-1", f"mcts:2?c={NESTED}", "mcts:2?x=1",
                  f"mcts:2?{LONG}", f"nowhere@{DIGITS}", f"{LONG}@1", "gtp:", 'gtp:"', f"gtp:{LONG}",

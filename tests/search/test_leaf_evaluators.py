@@ -17,7 +17,7 @@ from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.leaf_evaluators import MixedValue, RandomPlayout
-from zerolab.search.methods import leaf_value
+from zerolab.search.methods import general_leaf_evaluator, leaf_value
 from zerolab.search.search_settings import SearchSettings
 
 GAME = "othello:4x4"
@@ -122,6 +122,7 @@ def test_several_playouts_are_averaged(rule):
         values_of(RandomPlayout(), position, 20_000),
         values_of(rule, position, 20_000),
     )
+    assert (averaged == values_of(general_leaf_evaluator(rule), position, 20_000)).all()
     assert set(np.round(9 * averaged).astype(int)) <= set(range(-9, 10))
     assert averaged.mean() == pytest.approx(single.mean(), abs=0.03)
     assert averaged.var() == pytest.approx(single.var() / 9, rel=0.1)

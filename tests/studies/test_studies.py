@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import Counter
 from functools import cache
 
 import pytest
 
+from zerolab.report.claims import ClaimTable
 from zerolab.studies.cost_model import estimate_run_seconds, estimate_tournament_seconds
+from zerolab.studies.results import Results
 from zerolab.studies.study import SCALES, registered_studies
 
 STUDIES = registered_studies()
@@ -22,8 +25,11 @@ def planned(name, scale):
 
 
 def estimated_seconds(design):
-    """Return the estimated seconds of a design on one core."""
-    runs = sum(estimate_run_seconds(run.settings) for run in design.distinct_runs.values())
+    """Return the estimated seconds of a design on one core; the seed of a run does not matter."""
+    settings = [run.settings for run in design.distinct_runs.values()]
+    first = {each.model_dump_json(exclude={"seed"}): each for each in settings}
+    counts = Counter(each.model_dump_json(exclude={"seed"}) for each in settings)
+    runs = sum(estimate_run_seconds(first[text]) * count for text, count in counts.items())
     computed = sum(each.estimated_seconds for each in design.computations)
     return runs + sum(map(estimate_tournament_seconds, design.tournaments)) + computed
 
@@ -78,6 +84,18 @@ def test_larger_scales_take_longer(name):
     estimates = [estimated_seconds(planned(name, scale)) for scale in SCALES]
     assert estimates == sorted(estimates)
     assert estimates[0] < 300
+
+
+@by_name
+def test_claims_do_not_depend_on_the_scale(name):
+    """Claims that depend on the scale could be chosen after seeing results."""
+    claims = []
+    for scale in SCALES:
+        document = STUDIES[name].document(Results(scale, planned(name, scale), [], {}))
+        (table,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
+        claims.append([verdict.claim for verdict in table.verdicts])
+    assert claims[0]
+    assert all(each == claims[0] for each in claims)
 
 
 @by_name

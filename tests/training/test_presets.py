@@ -63,11 +63,6 @@ def shrunk_settings(name, changes=()):
         assignments.append("learn.epochs=1")
     if settings.gate.games:
         assignments.append("gate.games=2")
-    # Reuse search kernels compiled by other tests.
-    if settings.search.fpu.name == "parent":
-        assignments.append("search.fpu=zero")
-    if settings.search.tie_break == "random":
-        assignments.append("search.tie_break=first")
     if settings.selfplay.mode.name == "continuous":
         assignments.append("selfplay.mode.plies=45")  # enough to finish a game of 42 plies
     return resolve_settings(None, name, [*assignments, *changes])

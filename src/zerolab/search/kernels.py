@@ -5,10 +5,13 @@ The evaluator then evaluates the whole batch, and `expand_and_backup` uses the r
 that end in a finished game or a cached position are backed up immediately, so a batch contains only
 positions to evaluate. Trees never influence each other.
 
-Helpers are inlined. A call inside a branch can be slow (docs/decisions/0010).
+Helpers are inlined. A call inside a branch can be slow (docs/decisions/0010). A helper is compiled
+once for each combination of types, so indices are cast to the same type wherever it is called.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -226,10 +229,10 @@ def _gather_waiting_leaves(tree, search_state, begin, end, place, workspace):
     nodes = min(workspace.legal_mask.shape[0], EXPECTED_CHILDREN)
     for b in range(begin, end):
         if place < search_state.waiting_count[b]:
-            node = search_state.waiting_leaves[b, place]
+            node = np.int64(search_state.waiting_leaves[b, place])
             prefetch_nodes(tree, b, node, 1)
             prefetch(tree.states, (b, node), 0)
-            prefetch_nodes(tree, b, tree.node_count[b], nodes)
+            prefetch_nodes(tree, b, np.int64(tree.node_count[b]), nodes)
             workspace.trees[count] = b
             workspace.nodes[count] = node
             workspace.unfinished[count] = count
@@ -240,7 +243,7 @@ def _gather_waiting_leaves(tree, search_state, begin, end, place, workspace):
         for at in range(unfinished_count):
             i = workspace.unfinished[at]
             b = workspace.trees[i]
-            node = tree.parent[b, workspace.nodes[i]]
+            node = np.int64(tree.parent[b, workspace.nodes[i]])
             if node >= 0:
                 prefetch_nodes(tree, b, node, 1)
                 workspace.nodes[i] = node
@@ -270,9 +273,10 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
             for i in range(count):
                 b = workspace.trees[i]
                 node = np.int64(search_state.waiting_leaves[b, place])
-                row = search_state.batch_rows[b, place]
+                row: Any = np.int64(search_state.batch_rows[b, place])
+                priors = evaluations.priors[row, ::1]  # strided like the rows of the cache
                 draw = draw_probability(tree.utility, evaluations.draws, row)
-                evaluation = evaluations.priors[row], evaluations.values[row], draw
+                evaluation = priors, evaluations.values[row], draw
                 simulations += expand_and_backup_leaf(
                     game,
                     methods,

@@ -22,7 +22,7 @@ class MixedValue(NamedTuple):
 
 
 @register_leaf_evaluator("mixed", MixedValue)
-class _MixedValueRule:
+class _MixedValueRule(LeafEvaluatorRule):
     """Bitwise equal to the network value at weight 0, and to the playout value at weight 1."""
 
     @staticmethod
@@ -57,7 +57,11 @@ class RandomPlayout(NamedTuple):
 
 
 @register_leaf_evaluator("playout", RandomPlayout)
-class _RandomPlayoutRule:
+class _RandomPlayoutRule(LeafEvaluatorRule):
+    @staticmethod
+    def general_leaf_evaluator(rule):
+        return MixedValue(1.0, rule.playouts)
+
     @staticmethod
     def playouts_per_leaf(rule):
         return rule.playouts

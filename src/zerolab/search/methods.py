@@ -1,4 +1,4 @@
-"""Exchangeable rules of a search: selection, first-play urgency, ties, leaf values, the root.
+"""Exchangeable rules of a search: selection, first-play urgency, leaf values, the root.
 
 Each rule is a NamedTuple registered with one of the functions below. Kernels are compiled for the
 types of their arguments. Other packages can add rules from a module named by the entry-point group
@@ -7,12 +7,11 @@ types of their arguments. Other packages can add rules from a module named by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from zerolab.core import streams
 from zerolab.core.compiled import CompiledInterface
 from zerolab.core.config import VariantSettings, variant_settings_class
 from zerolab.core.registry import Registry
@@ -20,7 +19,6 @@ from zerolab.search.evaluator import ExtraOutput
 
 SELECTIONS = CompiledInterface("selection rule")
 FPUS = CompiledInterface("first-play urgency rule")
-TIE_BREAKS = CompiledInterface("tie break")
 LEAF_EVALUATORS = CompiledInterface("leaf evaluator")
 ROOT_RULES = CompiledInterface("root rule")
 
@@ -51,7 +49,7 @@ register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
 
 
 class SearchMethods(NamedTuple):
-    """Rules of a tree search, each of a registered type.
+    """Rules of a tree search, most of them of a registered type.
 
     Kernels that take this tuple are compiled for each combination of types. The leaf evaluator is
     passed separately because few functions need it.
@@ -59,7 +57,8 @@ class SearchMethods(NamedTuple):
 
     selection: Any
     fpu: Any
-    tie_break: Any
+    random_ties: bool
+    """Whether a random child is chosen among children with equal scores, instead of the first."""
     root_rule: Any
     virtual_loss: Any
 
@@ -86,7 +85,7 @@ def shared_score_terms(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any
 def selection_score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
     """Return a child's score; the search descends to the child with the highest score.
 
-    `shared` is the result of `shared_score_terms` for the parent; `takes_tie` decides ties.
+    `shared` is the result of `shared_score_terms` for the parent.
     """
     raise AssertionError
 
@@ -108,6 +107,15 @@ def update_statistics(
 @FPUS.declare
 def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
     """Return the evaluator outputs that the rule needs in addition to priors and values."""
+    raise AssertionError
+
+
+@FPUS.declare
+def general_fpu(rule: Any) -> Any:
+    """Return an equal rule of the type for which kernels are compiled.
+
+    Special cases of a rule thus share its machine code.
+    """
     raise AssertionError
 
 
@@ -147,12 +155,9 @@ def reset_child_value(rule: Any, tree: Any, b: int, child: int) -> None:
     raise AssertionError
 
 
-@TIE_BREAKS.declare
-def takes_tie(rule: Any, key: int, node: int, child: int, ties: int) -> bool:
-    """Return whether a child replaces the best child so far, which has the same score.
-
-    The child is the `ties`-th with this score. `key` is a random stream of the simulation.
-    """
+@LEAF_EVALUATORS.declare
+def general_leaf_evaluator(rule: Any) -> Any:
+    """Return an equal rule of the type for which kernels are compiled; see `general_fpu`."""
     raise AssertionError
 
 
@@ -239,6 +244,10 @@ class FpuRule:
         return ()
 
     @staticmethod
+    def general_fpu(rule):
+        return rule
+
+    @staticmethod
     def child_fpu_value(rule, tree, b, child, shared):
         return shared
 
@@ -268,38 +277,12 @@ class SelectionRule:
 
 
 class LeafEvaluatorRule:
-    """Base class of leaf evaluators without playouts."""
+    """Base class of leaf evaluators, without playouts."""
+
+    @staticmethod
+    def general_leaf_evaluator(rule):
+        return rule
 
     @staticmethod
     def playouts_per_leaf(rule):
         return 0
-
-
-class FirstTieBreak(NamedTuple):
-    """The child with the lowest action number, as in [AZG]."""
-
-
-class _FirstTieBreakRule:
-    @staticmethod
-    def takes_tie(rule, key, node, child, ties):
-        return False
-
-
-class RandomTieBreak(NamedTuple):
-    """One of the children, uniformly at random."""
-
-
-class _RandomTieBreakRule:
-    """Reservoir sampling: the k-th tied child replaces the current choice with probability 1/k."""
-
-    @staticmethod
-    def takes_tie(rule, key, node, child, ties):
-        random = streams.random_bits(streams.fold(key, node), child)
-        return streams.below(random, ties) == 0
-
-
-TIE_BREAKS.implement(FirstTieBreak, _FirstTieBreakRule)
-TIE_BREAKS.implement(RandomTieBreak, _RandomTieBreakRule)
-
-TIE_BREAK_TYPES: Mapping[str, type] = {"first": FirstTieBreak, "random": RandomTieBreak}
-"""Tie-break types by the value of the setting `tie_break`."""

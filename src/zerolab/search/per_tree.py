@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import quoted
 from zerolab.search.evaluator import ExtraOutput
-from zerolab.search.methods import FPUS, SELECTIONS, node_fpu_value
-from zerolab.search.puct import FixedFpuRule, PuctRule
+from zerolab.search.methods import FPUS, SELECTIONS, FpuRule, general_fpu, node_fpu_value
+from zerolab.search.puct import PuctRule
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.values import UTILITIES, DrawValueUtility, DrawValueUtilityRule, ZeroSumUtility
 
@@ -49,7 +49,7 @@ class PerTreeSettings(NamedTuple):
 
     def fpu_rule(self, settings: SearchSettings) -> Any:
         """Return the first-play urgency rule."""
-        return settings.fpu.build() if self.fpu is None else FixedFpuPerTree(self.fpu)
+        return general_fpu(settings.fpu.build()) if self.fpu is None else FixedFpuPerTree(self.fpu)
 
     def utility(self, settings: SearchSettings) -> Any:
         """Return the utility, which converts backup values to numbers."""
@@ -84,7 +84,7 @@ class FixedFpuPerTree(NamedTuple):
     value: NDArray[np.float64]  # [B]
 
 
-class _FixedFpuPerTreeRule(FixedFpuRule):
+class _FixedFpuPerTreeRule(FpuRule):
     @staticmethod
     def node_fpu_value(rule, tree, b, node):
         return np.float32(rule.value[b])

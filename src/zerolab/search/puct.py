@@ -13,9 +13,11 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.search.methods import (
+    FPUS,
     FpuRule,
     SelectionRule,
     child_fpu_value,
+    general_fpu,
     node_fpu_value,
     register_fpu,
     register_selection,
@@ -53,6 +55,31 @@ class PuctRule(SelectionRule):
         return value + exploration * tree.prior[b, child] / np.float32(1 + visits)
 
 
+class LinearFpu(NamedTuple):
+    """Q(s, a) = parent_weight * V(s) + offset for unvisited children."""
+
+    parent_weight: float
+    offset: float
+
+
+class _LinearFpuRule(FpuRule):
+    @staticmethod
+    def node_fpu_value(rule, tree, b, node):
+        parent_value = node_value(tree.utility, tree, b, node)
+        return np.float32(rule.parent_weight) * parent_value + np.float32(rule.offset)
+
+
+FPUS.implement(LinearFpu, _LinearFpuRule)
+
+
+class _SpecialLinearFpuRule(FpuRule):
+    """Base class of special cases of `LinearFpu`."""
+
+    @staticmethod
+    def node_fpu_value(rule, tree, b, node):
+        return node_fpu_value(general_fpu(rule), tree, b, node)
+
+
 class ZeroFpu(NamedTuple):
     """Q(s, a) = 0 for unvisited children.
 
@@ -61,10 +88,10 @@ class ZeroFpu(NamedTuple):
 
 
 @register_fpu("zero", ZeroFpu)
-class _ZeroFpuRule(FpuRule):
+class _ZeroFpuRule(_SpecialLinearFpuRule):
     @staticmethod
-    def node_fpu_value(rule, tree, b, node):
-        return np.float32(0.0)
+    def general_fpu(rule):
+        return LinearFpu(0.0, 0.0)
 
 
 class ParentFpu(NamedTuple):
@@ -78,10 +105,10 @@ class ParentFpu(NamedTuple):
 
 
 @register_fpu("parent", ParentFpu)
-class _ParentFpuRule(FpuRule):
+class _ParentFpuRule(_SpecialLinearFpuRule):
     @staticmethod
-    def node_fpu_value(rule, tree, b, node):
-        return node_value(tree.utility, tree, b, node) - np.float32(rule.reduction)
+    def general_fpu(rule):
+        return LinearFpu(1.0, -rule.reduction)
 
 
 class FixedFpu(NamedTuple):
@@ -95,12 +122,10 @@ class FixedFpu(NamedTuple):
 
 
 @register_fpu("fixed", FixedFpu)
-class FixedFpuRule(FpuRule):
-    """Implementation of `FixedFpu`."""
-
+class _FixedFpuRule(_SpecialLinearFpuRule):
     @staticmethod
-    def node_fpu_value(rule, tree, b, node):
-        return np.float32(rule.value)
+    def general_fpu(rule):
+        return LinearFpu(0.0, rule.value)
 
 
 class ActionValuesFpu(NamedTuple):

@@ -81,11 +81,11 @@ def _increment(tree, b, node, column):
 @inlined
 def _add_rave_value(tree, b, node, action, value):
     """Add a value for the side to move to Q_rave of an action, if the action is legal."""
-    first = tree.first_child[b, node]
+    first = np.int64(tree.first_child[b, node])
     if first == 0:
         return
     # Children are sorted by action, so the index of a child never exceeds its action number.
-    child = first + min(np.int64(action), np.int64(tree.child_count[b, node] - 1))
+    child = first + min(action, np.int64(tree.child_count[b, node] - 1))
     while child >= first and tree.action[b, child] > action:
         child -= 1
     if child >= first and tree.action[b, child] == action:
@@ -111,7 +111,7 @@ def _credit(rule, tree, b, node, is_own_action, action, backup_value):
         if (is_own_action or rule.all_movers) and tree.action[b, node] == action:
             return
         backup_value = seen_from_parent(tree.utility, backup_value)
-        node = tree.parent[b, node]
+        node = np.int64(tree.parent[b, node])
 
 
 @register_selection("rave", Rave)
@@ -172,13 +172,14 @@ class _RaveRule(SelectionRule):
         node_backup = backup_value
         while tree.parent[b, node] >= 0:
             node_backup = seen_from_parent(tree.utility, node_backup)
-            action = tree.action[b, node]
-            node = tree.parent[b, node]
+            action = np.int64(tree.action[b, node])
+            node = np.int64(tree.parent[b, node])
             _credit(rule, tree, b, node, True, action, node_backup)
         if rule.playout_moves:
             for ply in range(playout_moves[0]):
                 if not _occurred_earlier(playout_moves, ply, rule.all_movers):
-                    _credit(rule, tree, b, leaf, ply % 2 == 0, playout_moves[1 + ply], backup_value)
+                    action = np.int64(playout_moves[1 + ply])
+                    _credit(rule, tree, b, leaf, ply % 2 == 0, action, backup_value)
 
 
 @inlined
@@ -205,7 +206,7 @@ def _credit_ancestors(tree, b, node, action, backup_value):
     """Credit an action to all ancestors of a node; the backup value is that of the node."""
     while tree.parent[b, node] >= 0:
         backup_value = seen_from_parent(tree.utility, backup_value)
-        node = tree.parent[b, node]
+        node = np.int64(tree.parent[b, node])
         _add_rave_value(tree, b, node, action, scalar_value(tree.utility, b, backup_value))
 
 
@@ -221,14 +222,14 @@ class _LiteralRaveRule(_RaveRule):
         node = leaf
         node_backup = backup_value
         while tree.parent[b, node] >= 0:
-            action = tree.action[b, node]
+            action = np.int64(tree.action[b, node])
             node_backup = seen_from_parent(tree.utility, node_backup)
-            node = tree.parent[b, node]
+            node = np.int64(tree.parent[b, node])
             if not _led_to(tree, b, node, action):
                 _credit_ancestors(tree, b, node, action, node_backup)
         if rule.playout_moves:
             for ply in range(playout_moves[0]):
-                action = playout_moves[1 + ply]
+                action = np.int64(playout_moves[1 + ply])
                 occurred = _occurred_earlier(playout_moves, ply, True)
                 if not occurred and not _led_to(tree, b, leaf, action):
                     if ply > 0:

@@ -25,9 +25,9 @@ from zerolab.search.evaluator import (
 )
 from zerolab.search.mcts_solver import MctsSolver, NoSolver
 from zerolab.search.methods import (
-    TIE_BREAK_TYPES,
     SearchMethods,
     empty_root_rule_state,
+    general_leaf_evaluator,
     plans_ahead,
     playouts_per_leaf,
     statistics_width,
@@ -88,7 +88,7 @@ class Search:
         self._methods = _methods(settings, per_tree)
         require_extra_outputs(evaluator, self.extra_outputs)
         self._threads = threads
-        self._leaf_evaluator = settings.leaf_evaluator.build()
+        self._leaf_evaluator = general_leaf_evaluator(settings.leaf_evaluator.build())
         self._playouts_per_leaf = playouts_per_leaf(self._leaf_evaluator)
         self._step_options = _first_step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.word_count(game), rules.action_count(game)
@@ -380,7 +380,7 @@ def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> SearchMetho
     return SearchMethods(
         with_simulations(per_tree.selection_rule(settings), settings.simulations),
         per_tree.fpu_rule(settings),
-        TIE_BREAK_TYPES[settings.tie_break](),
+        settings.tie_break == "random",
         settings.root.build(),
         NoVirtualLoss() if leaves == 1 else VirtualLoss(leaves),
     )

@@ -5,6 +5,8 @@ All functions are inlined into kernels. The trees of a group take turns to desce
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from zerolab.core import streams
@@ -24,7 +26,6 @@ from zerolab.search.methods import (
     prepare_root,
     selection_score,
     shared_score_terms,
-    takes_tie,
     update_statistics,
 )
 from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
@@ -42,10 +43,24 @@ Simulations use smaller numbers.
 
 
 @inlined
-def _best_child(methods, tree, b, node, tie_key):
-    """Return the child with the highest score; `tie_key` is a random stream of the simulation."""
+def _takes_tie(methods, search_state, b, node, child, ties):
+    """Return whether the `ties`-th child with the highest score replaces the best child so far.
+
+    Reservoir sampling: with random ties, the k-th child does so with probability 1/k.
+    """
+    if not methods.random_ties:
+        return False
+    key = streams.fold(search_state.playout_key[b], _TIES)
+    key = streams.fold(key, unstarted_simulations(methods.virtual_loss, search_state, b))
+    random = streams.random_bits(streams.fold(key, node), child)
+    return streams.below(random, ties) == 0
+
+
+@inlined
+def _best_child(methods, tree, search_state, b, node):
+    """Return the child with the highest score."""
     shared = shared_score_terms(methods.selection, methods.fpu, tree, b, node)
-    first = tree.first_child[b, node]
+    first: Any = np.int64(tree.first_child[b, node])  # the type of other children
     best = first
     highest = score_unless_losing(
         tree.solver, tree, b, first, selection_score(methods.selection, tree, b, first, shared)
@@ -61,7 +76,7 @@ def _best_child(methods, tree, b, node, tie_key):
             ties = 1
         elif child_score == highest:
             ties += 1
-            if takes_tie(methods.tie_break, tie_key, node, child, ties):
+            if _takes_tie(methods, search_state, b, node, child, ties):
                 best = child
     return best
 
@@ -80,13 +95,6 @@ def _prepare_root_once(methods, tree, search_state, options, b):
     if search_state.is_root_unprepared[b] and tree.first_child[b, 0] != 0:
         prepare_root(methods.root_rule, tree, search_state, options, b)
         search_state.is_root_unprepared[b] = False
-
-
-@inlined
-def _tie_key(methods, search_state, b):
-    """Return the random stream that breaks ties in the next simulation."""
-    key = streams.fold(search_state.playout_key[b], _TIES)
-    return streams.fold(key, unstarted_simulations(methods.virtual_loss, search_state, b))
 
 
 @inlined
@@ -130,17 +138,16 @@ def descend(methods, tree, search_state, workspace, options, begin, end):
         for at in range(unfinished_count):
             i = workspace.unfinished[at]
             b = workspace.trees[i]
-            key = _tie_key(methods, search_state, b)
-            node = _best_child(methods, tree, b, workspace.nodes[i], key)
+            node = _best_child(methods, tree, search_state, b, workspace.nodes[i])
             workspace.nodes[i] = node
             first = tree.first_child[b, node]
             if first != 0 and is_unproven(tree.solver, tree, b, node):
-                prefetch_nodes(tree, b, first, tree.child_count[b, node])
+                prefetch_nodes(tree, b, np.int64(first), np.int64(tree.child_count[b, node]))
                 workspace.unfinished[kept_count] = i
                 kept_count += 1
             else:
                 prefetch(tree.states, (b, node), 0)
-                prefetch(tree.states, (b, tree.parent[b, node]), 0)
+                prefetch(tree.states, (b, np.int64(tree.parent[b, node])), 0)
         unfinished_count = kept_count
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -275,6 +276,7 @@ class _Reader:
         return {name: GramMatrix(activations) for name, activations in by_layer.items()}
 
 
+@cache  # all runs on a board are compared on the same positions
 def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
     """Return distinct non-terminal positions, one from each random game, as uint64[N, words].
 
