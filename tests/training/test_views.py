@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
@@ -112,6 +114,16 @@ def test_event_file_grows_during_training(tmp_path):
         Trainer(run, settings, on_record=measure).train()
     assert len(sizes) == 6
     assert sizes == sorted(set(sizes))
+
+
+def test_training_needs_no_tensorboard(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    settings = resolve_settings(None, "smoke", ["iterations=1", "final_evaluation.games=0"])
+    run = RunFolder.create(tmp_path / "run", settings.model_dump())
+    with run.locked():
+        Trainer(run, settings).train()
+    assert run.progress.finished
+    assert not TensorBoardFile(run).folder.exists()
 
 
 def accuracy(iteration):

@@ -204,7 +204,7 @@ def _import_development_module(module: str) -> Any:
     try:
         return __import__(module, fromlist=["*"])
     except ModuleNotFoundError as error:
-        raise MissingExtraError("this suite", module, "dev") from error
+        raise MissingExtraError.of("this suite", module, "dev") from error
 
 
 _RUNS = 16

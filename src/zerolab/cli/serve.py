@@ -70,7 +70,7 @@ def serve(
         from zerolab.web.laboratory import Laboratory
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
-        raise MissingExtraError("zerolab serve", error.name, "web") from error
+        raise MissingExtraError.of("zerolab serve", error.name, "web") from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
     classroom = Classroom.open(folders.classroom, class_names(class_)) if class_ else None
     laboratory = Laboratory(

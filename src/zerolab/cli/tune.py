@@ -77,7 +77,7 @@ def tune(
         from zerolab.tuning.search import TrialDisplay
         from zerolab.tuning.search import tune as search
     except ModuleNotFoundError as error:
-        raise MissingExtraError("zerolab tune", error.name, "tune") from error
+        raise MissingExtraError.of("zerolab tune", error.name, "tune") from error
 
     options = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,

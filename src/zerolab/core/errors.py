@@ -25,11 +25,12 @@ class UserError(Exception):
 class MissingExtraError(UserError):
     """Missing optional package; the message names the extra that installs it."""
 
-    def __init__(self, purpose: str, package: str | None, extra: str) -> None:
-        """Say that `purpose`, the subject of the sentence, requires a package of an extra."""
-        super().__init__(
+    @classmethod
+    def of(cls, purpose: str, package: str | None, extra: str) -> MissingExtraError:
+        """Return an error that `purpose`, the subject of the sentence, requires a package."""
+        return cls(
             f'{purpose} requires {package}, which is not installed: install the extra "{extra}",'
-            f" as in pip install 'zerolab[{extra}]'"
+            f" as in pip install '.[{extra}]' in the folder with zerolab's pyproject.toml"
         )
 
 

@@ -27,14 +27,14 @@ from zerolab.core.processes import available_cores
 try:
     import ray
 except ImportError:
-    raise MissingExtraError("work on a cluster", "ray", "cluster") from None
+    raise MissingExtraError.of("work on a cluster", "ray", "cluster") from None
 try:
     from ray._private import ray_constants, worker
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise UserError(
         f"zerolab does not work with Ray {ray.__version__} ({one_line(error)}): expected the"
-        " version installed by pip install 'zerolab[cluster]'"
+        ' version that the extra "cluster" installs'
     ) from None
 
 __all__ = ["RayCluster", "gpu_share", "last_error_line", "ray", "worker_nodes"]

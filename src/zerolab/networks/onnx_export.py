@@ -51,7 +51,7 @@ def require_onnx_packages() -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise MissingExtraError("exporting a network", name, "onnx") from error
+            raise MissingExtraError.of("exporting a network", name, "onnx") from error
 
 
 def encode_onnx_model(

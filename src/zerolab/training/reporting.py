@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -158,6 +159,11 @@ class TensorBoardFile:
                 temporary.write_bytes(content)
 
 
+def has_tensorboard() -> bool:
+    """Return whether the package of the extra ``tensorboard`` is installed."""
+    return find_spec("tensorboard") is not None
+
+
 def export_tensorboard(run: RunFolder) -> Path:
     """Update the event file of a run; return the folder of the file."""
     file = TensorBoardFile(run)
@@ -171,7 +177,7 @@ def _encode_events(records: Iterable[Record]) -> bytes:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
+        raise MissingExtraError.of(
             "the event file of TensorBoard", "tensorboard", "tensorboard"
         ) from error
 

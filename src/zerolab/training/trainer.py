@@ -35,7 +35,13 @@ from zerolab.training.learner import Learner
 from zerolab.training.live import LiveReporter
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import OpponentRecord, Record
-from zerolab.training.reporting import NullReporter, Reporter, TensorBoardFile, read_records
+from zerolab.training.reporting import (
+    NullReporter,
+    Reporter,
+    TensorBoardFile,
+    has_tensorboard,
+    read_records,
+)
 from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import require_solved_targets, solved_window
@@ -95,7 +101,7 @@ class Trainer:
             league=reconstruct_league(run.games, settings),
         )
         self._on_record = on_record
-        self._events = TensorBoardFile(run)
+        self._events = TensorBoardFile(run) if has_tensorboard() else None
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
@@ -121,7 +127,7 @@ class Trainer:
         self._fill_window()
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
-        self._events.update()
+        self._update_events()
         # This is last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
             run.save_config(context.settings.model_dump())
@@ -186,10 +192,14 @@ class Trainer:
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL_STAGE.name):
             context.run.prune()
-        self._events.update()
+        self._update_events()
         for record in records:
             context.reporter.stage_finished(record)
             self._on_record(record)
+
+    def _update_events(self) -> None:
+        if self._events is not None:
+            self._events.update()
 
     def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
         """Advance to the next stage due in this iteration, or to the next iteration."""
