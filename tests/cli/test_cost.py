@@ -37,7 +37,7 @@ def as_json(capsys, *arguments):
 def test_moves_are_measured_on_this_machine(reference):
     (measured,) = zerolab.read_reference(reference).moves  # both networks have the same size
     assert measured.low <= measured.milliseconds <= measured.high
-    assert (measured.rounds, measured.moves, measured.simulations_per_move) == (6, 3 * 32, 4)
+    assert (measured.rounds, measured.moves, measured.simulations_per_move) == (6, 3 * 32, 8)
 
 
 def test_costs_of_every_iteration(run, reference, capsys):

@@ -192,7 +192,7 @@ def test_reference_is_read_back_and_extended(run, tmp_path):
 
 def test_unmeasured_network_is_reported(run, tmp_path):
     other = made_run(tmp_path / "other", [self_play(1)], "network.channels=9")
-    with pytest.raises(UserError, match=r"conv \(channels 9\), gobang:3x3:3, 4 sim") as error:
+    with pytest.raises(UserError, match=r"conv \(channels 9\), gobang:3x3:3, 8 sim") as error:
         run_costs(other, reference_for(run))
     assert "zerolab cost --measure" in str(error.value)
     assert "\n" not in str(error.value)

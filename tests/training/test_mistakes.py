@@ -207,7 +207,7 @@ def test_temperature_plies_can_exceed_the_game_length(finished):
 def test_changed_settings_are_refused_on_resume(run, capsys):
     before = (run / "state.json").read_bytes()
     assert train("--run", str(run), "--set", "search.simulations=9") == 2
-    assert "search.simulations = 9 differs from 4 in" in capsys.readouterr().err
+    assert "search.simulations = 9 differs from 8 in" in capsys.readouterr().err
     assert train("--run", str(run), "othello:6x6") == 2
     assert 'game = "othello:6x6" differs' in capsys.readouterr().err
     assert train("--run", str(run), "--set", "learn.loss=product") == 2

@@ -235,7 +235,7 @@ def test_self_play_record_agrees_with_the_games(tmp_path):
     assert record.games == len(games) == 4
     assert record.distinct_games == len({game.actions for game in games})
     assert record.positions == sum(len(game.actions) for game in games)
-    assert record.simulations == 4 * record.positions
+    assert record.simulations == 8 * record.positions
     assert record.warm_start_weight is None
 
 

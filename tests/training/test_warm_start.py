@@ -19,7 +19,7 @@ GAME = "othello:4x4"
 
 PAPER = ("baseline", "rollout", "rave", "rora", "wro", "wrora")
 
-TINY = ["selfplay.episodes=3", "search.simulations=4", "gate=always", "final_evaluation.games=0",
+TINY = ["selfplay.episodes=3", "search.simulations=8", "gate=always", "final_evaluation.games=0",
         "learn.epochs=1"]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_search_is_plain_after_the_warm_start(tmp_path, searches):
     )  # fmt: skip
     assert warm_start_weights(metrics) == [1.0, 0.0, 0.0]
     assert [search.leaf_evaluator.name for search in searches] == ["mixed", "network", "network"]
-    assert searches[1] == searches[2] == SearchSettings(simulations=4)
+    assert searches[1] == searches[2] == SearchSettings(simulations=8)
 
 
 def test_endless_ramp_is_used_in_all_iterations(tmp_path, searches):
