@@ -126,6 +126,23 @@ def test_pupil_cannot_do_what_the_teacher_can(members):
     assert members.teacher.post("/api/v1/class/mine", json={"kind": "random"}).status_code == 403
 
 
+def test_pupil_can_send_only_what_the_pages_of_pupils_need(members):
+    routes = members.app.openapi()["paths"]
+    paths = {path.removeprefix("/api/v1/") for path in routes if "get" not in routes[path]}
+    paths |= {"class/mine"}  # can be read, too
+    assert {"tournaments/start", "tournaments/stop", "tournaments/resume"} < paths
+    reached = set()
+    for path in paths:
+        response = members.pupils["Ada"].post(f"/api/v1/{path}", json={})
+        if response.status_code != 403:
+            reached.add(path)
+        assert "only the teacher" not in members.teacher.post(f"/api/v1/{path}", json={}).text
+    assert reached == {
+        "class/mine", "class/file", "puzzles/answer", "position", "line", "opening", "move",
+        "analysis", "solution", "agent", "values", "simulation",
+    }  # fmt: skip
+
+
 def test_links_at_top_depend_on_role(members):
     teacher, pupil = members.teacher.get("/wall").text, members.pupils["Ada"].get("/wall").text
     assert ('href="/class"' in teacher, 'href="/pupil"' in teacher) == (True, False)
