@@ -100,8 +100,9 @@ class ClassPlay:
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
     """Play the remaining games of a tournament; return who was left out and why, or "".
 
-    Agents that cannot play any more are left out. Raise UserError if fewer than two can. Pairs are played in a random order, a few at a time, so that the standings soon include all
-    pupils and change often. One thread plays, which leaves other cores to pages.
+    Agents that cannot play any more are left out. Raise UserError if fewer than two can. Pairs are
+    played in a random order, a few at a time, so that the standings soon include all pupils and
+    change often. One thread plays, which leaves other cores to pages.
     """
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
