@@ -106,6 +106,11 @@ class StepwiseSearch:
         self._count = 0
 
     @property
+    def count(self) -> int:
+        """Number of simulations so far, which is also the number of the next one."""
+        return self._count
+
+    @property
     def root_visits(self) -> dict[int, int]:
         """Visit counts of the actions at the root; empty before the root is evaluated."""
         return {action: child.visits for action, child in self._root.children.items()}
