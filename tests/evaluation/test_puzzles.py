@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import islice
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from evaluation.exhaustive import Exhaustive
 from zerolab.agents.specs import parse_agents
+from zerolab.cli import puzzles as puzzles_command
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.evaluation.puzzles import (
@@ -133,6 +135,23 @@ def test_file_keeps_puzzles_and_names_damaged_line(tested, tmp_path):
     path.write_text(path.read_text() + "{}\n")
     with pytest.raises(UserError, match=rf"line {len(puzzles) + 1}"):
         read_puzzles(path)
+
+
+def test_interrupted_command_keeps_graded_puzzles(tmp_path, monkeypatch):
+    path = tmp_path / "puzzles.jsonl"
+    graded = []
+
+    def interrupted(*arguments):
+        if len(graded) == 2:
+            raise KeyboardInterrupt
+        graded.append(measure(*arguments))
+        return graded[-1]
+
+    monkeypatch.setattr(puzzles_command, "measure", interrupted)
+    with suppress(KeyboardInterrupt):
+        main(["puzzles", GAME, "--count", "4", "--output", str(path)])
+    assert read_puzzles(path) == graded
+    assert len(graded) == 2
 
 
 def test_command_writes_graded_puzzles(tmp_path, capsys):

@@ -56,6 +56,34 @@ def test_visits_and_values_equal_those_of_compiled_search(game: str, name: str) 
             assert each.prior == result.priors[each.action]
 
 
+class UnusablePriors(HashEvaluator):
+    """Evaluator that rates no legal move, or rates moves with numbers that are not finite."""
+
+    prior = 0.0
+
+    def evaluate(self, states):
+        priors, values = super().evaluate(states)
+        return np.full_like(priors, self.prior), values
+
+
+@pytest.mark.parametrize("prior", [0.0, np.inf, np.nan])
+def test_unusable_priors_are_replaced_by_equal_ones(prior: float) -> None:
+    position = Position.start("connect_four:4x4:3")
+    evaluator = UnusablePriors(rules.action_count(position.game))
+    evaluator.prior = prior
+    settings = SearchSettings(simulations=SIMULATIONS)
+    stepwise = StepwiseSearch(position, settings, evaluator)
+    for _ in range(1 + SIMULATIONS):
+        stepwise.simulate()
+    search = Search(position.game, settings, evaluator, 1)
+    slots, keys = np.zeros(1, np.int64), np.zeros(1, np.uint64)
+    search.set_root(slots, position.state[None])
+    search.start_search(slots, keys, keys)
+    search.run()
+    visits = search.result(0).visits
+    assert stepwise.root_visits == {action: visits[action] for action in position.legal_actions}
+
+
 def test_record_of_simulation_adds_up() -> None:
     """Every number follows from the others: the formula, the choice, and the mean."""
     position = Position.start("connect_four:4x4:3")
@@ -89,6 +117,7 @@ def test_record_of_simulation_adds_up() -> None:
         (None, "expected a run"),
         (SearchSettings.model_validate({"root": "gumbel"}), 'root = "gumbel": expected puct'),
         (SearchSettings(tie_break="random"), 'tie_break = "random": expected first'),
+        (SearchSettings(leaves_per_step=8), "leaves_per_step = 8: expected 1"),
     ],
 )
 def test_other_searches_are_rejected(settings: SearchSettings | None, reason: str) -> None:

@@ -26,6 +26,7 @@ from zerolab.web.classroom import Classroom, class_names, link_table
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError, Client, Quota, pupil_address
+from zerolab.web.routes import classes
 
 SMALL = "gobang:3x3:3"
 
@@ -126,6 +127,23 @@ def test_pupil_cannot_do_what_the_teacher_can(members):
     assert members.teacher.post("/api/v1/class/mine", json={"kind": "random"}).status_code == 403
 
 
+def test_pupil_can_send_only_what_the_pages_of_pupils_need(members):
+    routes = members.app.openapi()["paths"]
+    paths = {path.removeprefix("/api/v1/") for path in routes if "get" not in routes[path]}
+    paths |= {"class/mine"}  # can be read, too
+    assert {"tournaments/start", "tournaments/stop", "tournaments/resume"} < paths
+    reached = set()
+    for path in paths:
+        response = members.pupils["Ada"].post(f"/api/v1/{path}", json={})
+        if response.status_code != 403:
+            reached.add(path)
+        assert "only the teacher" not in members.teacher.post(f"/api/v1/{path}", json={}).text
+    assert reached == {
+        "class/mine", "class/file", "puzzles/answer", "position", "line", "opening", "move",
+        "analysis", "solution", "agent", "values", "simulation",
+    }  # fmt: skip
+
+
 def test_links_at_top_depend_on_role(members):
     teacher, pupil = members.teacher.get("/wall").text, members.pupils["Ada"].get("/wall").text
     assert ('href="/class"' in teacher, 'href="/pupil"' in teacher) == (True, False)
@@ -213,6 +231,7 @@ def test_restarted_server_has_same_tokens_agents_and_results(members, in_thread)
     members.start()
     before = members.finished()
     assert len(before["ratings"]) == 2
+    Members(members.classroom.folder, ["Ben", "Cleo"])
     again = Members(members.classroom.folder, ["Ben", "Ada", "Cleo"])
     kept = {each.name: each for each in again.classroom.record.pupils}
     for pupil in members.classroom.record.pupils:
@@ -268,6 +287,56 @@ def test_stopped_tournament_can_be_continued(members, in_thread):
     response = members.teacher.post("/api/v1/class/manage/continue")
     assert response.status_code == 200
     assert members.finished()["tournament"]["games"] == 2
+
+
+def test_absent_pupil_has_no_access_and_returns_with_token_and_agent(members):
+    members.bring("Ada", "mcts", playouts=7)
+    (ada, _) = members.classroom.record.pupils
+    without = Members(members.classroom.folder, ["Ben", "Cleo"])
+    assert without.client(ada.token).get("/api/v1/server").status_code == 401
+    listed = without.teacher.get("/api/v1/class/manage").json()["pupils"]
+    assert [each["name"] for each in listed] == ["Ben", "Cleo"]
+    again = Classroom.open(members.classroom.folder, ["Ada", "Cleo"])
+    assert again.pupil("Ada") == ada
+    assert again.pupil("Cleo") == without.classroom.pupil("Cleo")
+
+
+def test_tournament_keeps_the_network_that_was_the_best_at_its_start(here, tmp_path, in_thread):
+    group = Members(tmp_path / "class", ["Ada", "Ben"])
+    group.classroom.change(game=GAME)
+    group.bring("Ada", "network", network=RUN, playouts=2)
+    group.bring("Ben")
+    body = {"game": GAME, "games": 2, "openings": 1}
+    assert group.teacher.post("/api/v1/class/manage/start", json=body).status_code == 200
+    best = RunFolder.open(here / RUN).progress.best
+    played = group.classroom.record.tournament.agents
+    assert played["Ada"] == f"{RUN}@{best}?simulations=2"
+    assert group.classroom.pupil("Ada").agent == f"{RUN}?simulations=2"
+    group.laboratory.close()
+
+
+def test_agent_that_cannot_play_any_more_is_left_out_and_named(here, tmp_path, in_thread):
+    group = Members(tmp_path / "class", ["Ada", "Ben", "Cleo"])
+    for name in group.pupils:
+        group.bring(name)
+    group.start()
+    tournament = group.classroom.record.tournament
+    agents = {**tournament.agents, "Cleo": "runs/deleted@1"}
+    shutil.rmtree(group.classroom.tournament_folder(1))
+    group.classroom.change(tournament=tournament.model_copy(update={"agents": agents}))
+    state = group.teacher.post("/api/v1/class/manage/continue").json()["tournament"]
+    assert (state["games"], state["planned"], state["playing"]) == (2, 6, False)
+    assert "Cleo was left out" in state["problem"]
+    assert "runs/deleted" in state["problem"]
+    group.laboratory.close()
+
+
+def test_agents_are_read_again_only_if_their_files_change(members, monkeypatch):
+    members.bring("Ada", "mcts", playouts=3)
+    members.teacher.get("/api/v1/class/manage")
+    monkeypatch.setattr(classes, "find_agent", lambda *arguments: pytest.fail("read again"))
+    shown = members.teacher.get("/api/v1/class/manage").json()["pupils"]
+    assert [each["problem"] for each in shown] == ["", ""]
 
 
 def test_problem_of_a_tournament_is_shown(members, in_thread, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
@@ -10,6 +12,9 @@ from zerolab.agents.analysis import analyse
 from zerolab.agents.specs import parse_agent
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.web.folders import Folders
+from zerolab.web.live_search import AgentCache
+from zerolab.web.simulations import SimulationRequest, SimulationTrace, SimulationWork
 
 WON = ["0", "3", "1", "3", "2"]  # X completes a line
 
@@ -54,6 +59,20 @@ def test_simulations_lead_to_visits_of_compiled_search(client: TestClient, numbe
     assert trace["root_visits"] == {each["name"]: each["visits"] for each in analysis["moves"]}
     assert trace["backups"][0]["mean_after"] == pytest.approx(analysis["value"], abs=1e-6)
     assert [each["path"] for each in trace["backups"]][-1] == trace["leaf"]["path"]
+
+
+def test_next_simulation_continues_the_search_of_the_last_one(here: Path) -> None:
+    def traces(number: int) -> list[SimulationTrace | None]:
+        position = Position.start(GAME).play("1")
+        work = SimulationWork(SimulationRequest(RUN, position, Folders(), number))
+        return list(work.steps(AgentCache(), lambda size: None))
+
+    assert len(traces(20)) == 21
+    continued = traces(23)
+    assert len(continued) == 3  # numbers 21, 22 and 23
+    repeated = traces(23)
+    assert len(repeated) == 24
+    assert repeated[-1] == continued[-1]
 
 
 @pytest.mark.parametrize(

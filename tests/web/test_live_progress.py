@@ -67,6 +67,14 @@ def test_time_left_is_proportional_to_the_work_left(run: RunFolder, clock: list[
     assert read_live_progress(run.path) is None
 
 
+def test_file_of_killed_training_is_removed_at_the_start(run: RunFolder) -> None:
+    killed = LiveReporter(run, NullReporter(), 10)
+    killed.stage_started(1, "self-play", 40, "games")
+    assert read_live_progress(run.path) is not None
+    LiveReporter(run, NullReporter(), 10)
+    assert read_live_progress(run.path) is None
+
+
 def test_latest_game_belongs_to_the_iteration(run: RunFolder, clock: list[float]) -> None:
     game = run.games.stage_games(1, "selfplay")[0]
     reporter = LiveReporter(run, NullReporter(), 10)

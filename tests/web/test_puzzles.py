@@ -14,7 +14,13 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 from tiny_laboratory import GAME, new_client
 
 from evaluation.exhaustive import Exhaustive
-from zerolab.evaluation.puzzles import BASELINES, make_puzzle, random_positions, write_puzzles
+from zerolab.evaluation.puzzles import (
+    BASELINES,
+    make_puzzle,
+    puzzle_position,
+    random_positions,
+    write_puzzles,
+)
 from zerolab.oracles.solver import oracle_for
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -22,7 +28,8 @@ from zerolab.web import puzzle_maker
 from zerolab.web.folders import Folders
 from zerolab.web.puzzle_maker import PuzzleMaker
 from zerolab.web.puzzle_sources import candidates, graders
-from zerolab.web.requests import BusyError, Client
+from zerolab.web.requests import Client
+from zerolab.web.solving import SolverEndedError
 
 SMALL = "gobang:3x3:3"
 COUNT = 4
@@ -117,7 +124,7 @@ def test_restarted_server_has_same_puzzles_without_solving_again(client):
         ({"game": "nogame:3x3", "key": "0" * 16, "move": "a1"}, 400, "nogame"),
     ],
 )
-def test_wrong_answers_requests_are_explained(client, body, status, expected):
+def test_wrong_answer_requests_are_explained(client, body, status, expected):
     response = client.post("/api/v1/puzzles/answer", json=body)
     assert response.status_code == status
     assert expected in response.json()["error"]
@@ -141,8 +148,8 @@ def test_candidates_come_from_files_and_stored_games(here, tmp_path):
         write_puzzles(folders.puzzles / "mine.jsonl", [puzzle])
         (folders.puzzles / "damaged.jsonl").write_text("{")
         positions = candidates(folders, game)
-        assert next(positions)[1] == puzzle
-        stored = next(positions)[0]
+        assert next(positions) == puzzle_position(puzzle)
+        stored = next(positions)
     finally:
         for path in folders.puzzles.iterdir():
             path.unlink()
@@ -154,7 +161,7 @@ def test_candidates_come_from_files_and_stored_games(here, tmp_path):
 
 def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
     def positions(folders, game):
-        return iter([(Position.start(game), None)])
+        return iter([Position.start(game)])
 
     async def ask():
         maker = PuzzleMaker(Folders((tmp_path,)), SimpleNamespace(is_busy=True), None)
@@ -162,11 +169,50 @@ def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
         first, second, third = map(parse_game, (SMALL, GAME, "gobang:4x4:3"))
         await maker.shelf(greedy, first)
         await maker.shelf(greedy, second)
-        with pytest.raises(BusyError, match="2 sets of puzzles are already in progress"):
-            await maker.shelf(greedy, third)
-        await maker.shelf(greedy, first)  # is being made already
-        await maker.shelf(other, third)
+        assert (await maker.shelf(greedy, third)).state == "waiting"
+        assert (await maker.shelf(greedy, first)).state == "solving"  # is being made already
+        assert (await maker.shelf(other, third)).state == "solving"
         maker.close()
 
     monkeypatch.setattr(puzzle_maker, "candidates", positions)
     asyncio.run(ask())
+
+
+class Solver:
+    """A solver that does the same with every position."""
+
+    is_busy = False
+
+    def __init__(self, error):
+        self.error = error
+        self.asked = 0
+
+    async def puzzle(self, client, position, seconds):
+        self.asked += 1
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "asked", "state", "problem"),
+    [
+        (SolverEndedError("ended"), 2, "complete", ""),
+        (ValueError("a fault"), 1, "stopped", "internal error: a fault"),
+    ],
+)
+def test_solver_that_ends_or_fails_is_not_asked_for_ever(
+    tmp_path, monkeypatch, error, asked, state, problem
+):
+    solver, game = Solver(error), parse_game(SMALL)
+
+    async def ask():
+        maker = PuzzleMaker(Folders((tmp_path,)), solver, None)
+        while (shelf := await maker.shelf(Client("", ""), game)).state == "solving":
+            await asyncio.sleep(0)
+        await maker.shelf(Client("", ""), game)  # begins nothing
+        return shelf
+
+    monkeypatch.setattr(
+        puzzle_maker, "candidates", lambda folders, game: iter([Position.start(game)])
+    )
+    shelf = asyncio.run(ask())
+    assert (solver.asked, shelf.state, shelf.problem) == (asked, state, problem)

@@ -7,6 +7,8 @@ import os
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import accumulate
 
 import pytest
@@ -28,7 +30,7 @@ from zerolab.training.panels import MAX_TREND, trend_of
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
 from zerolab.web.app import make_app
-from zerolab.web.folders import Folders, newest_run
+from zerolab.web.folders import FileCache, Folders, newest_run
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError
 from zerolab.web.routes.study_claims import read_headline
@@ -353,3 +355,19 @@ def test_server_warms_up_with_most_recent_run(folder, monkeypatch):
         assert get(client, "/runs")
     assert [(each.agent, each.position.history) for each in requests] == [("runs/one", ())]
     assert newest_run(Folders((folder / "nowhere",))) is None
+
+
+def test_simultaneous_callers_read_a_file_once(tmp_path):
+    cache, reads, meeting = FileCache(), [], threading.Barrier(2)
+
+    def read():
+        reads.append(1)
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait(timeout=0.1)  # ends at once if two callers read
+        return len(reads)
+
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(lambda _: cache.get("key", [tmp_path / "file"], read), range(4))
+        assert list(results) == [1] * 4
+    (tmp_path / "file").touch()
+    assert cache.get("key", [tmp_path / "file"], read) == 2

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from zerolab.cli.main import main
 from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
-from zerolab.web import processes
+from zerolab.web import folders, processes
 from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
@@ -33,6 +33,7 @@ def server(allow_training=True):
 @pytest.fixture
 def client(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folders, "_LOCK_SECONDS", -1.0)  # locks change within a test
     with server() as client:
         yield client
 

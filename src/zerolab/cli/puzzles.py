@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from zerolab.evaluation.puzzles import (
     BASELINES,
     JUDGE,
     Collection,
+    Puzzle,
     make_puzzle,
     measure,
     random_positions,
@@ -29,6 +32,8 @@ from zerolab.rules.position import Position
 _MOST_PUZZLES = 10_000
 _TRIES_PER_PUZZLE = 200
 _MOST_SEED = 1 << 63
+_SAVE_SECONDS = 10.0
+"""Minimum time between two writes before the end."""
 
 
 def puzzles(
@@ -44,7 +49,8 @@ def puzzles(
 
     The positions come from random games, and the exact solver proves the answers. The grade is the
     share of agents that miss the answer. Each line of the file is a JSON object with the game, the
-    moves to the position, the answer, the score of each move, and the grade.
+    moves to the position, the answer, the score of each move, and the grade. Ctrl-C keeps the
+    puzzles that are graded so far.
 
     Examples:
       zerolab puzzles connect_four:5x5 --count 20 --output puzzles.jsonl
@@ -65,38 +71,43 @@ def puzzles(
     graders = parse_agents([*BASELINES, *agents], parsed_game)
     (judge,) = parse_agents([JUDGE], parsed_game)
     oracle = oracle_for(parsed_game, SolverBudget(seconds=seconds))
-    collection = Collection(count)
     candidates = islice(random_positions(parsed_game, seed), _TRIES_PER_PUZZLE * count)
+    measured: list[Puzzle] = []
+    saved = time.monotonic()
     with progress_bar(f"puzzles of {name}", count, "puzzles") as update:
-        for position in candidates:
-            if collection.is_complete:
-                break
-            _try(position, collection, oracle)
-            update(len(collection.puzzles), "solving")
-        measured = []
-        for puzzle in collection.puzzles.values():
-            measured.append(measure(puzzle, graders, judge))
-            update(len(measured), "grading")
+        try:
+            for puzzle in _found(candidates, count, oracle):
+                measured.append(measure(puzzle, graders, judge))
+                update(len(measured), "")
+                if time.monotonic() - saved > _SAVE_SECONDS:
+                    write_puzzles(output, measured)
+                    saved = time.monotonic()
+        finally:
+            if measured:
+                write_puzzles(output, measured)
     if not measured:
         raise UserError(
             f"no puzzles of {name} found: expected a smaller game, or more than {seconds} --seconds"
         )
-    write_puzzles(output, measured)
     say(f"{output}: {len(measured)} puzzles of {name}")
     if len(measured) < count:
         say(f"only {len(measured)} of {count} found in {_TRIES_PER_PUZZLE * count} random games")
 
 
-def _try(position: Position, collection: Collection, oracle: Oracle) -> None:
-    """Add a position if it is new and a puzzle, and can be solved in time."""
-    if not collection.is_new(position):
-        return
-    try:
-        puzzle = make_puzzle(position, oracle)
-    except NotSolvedError:
-        return
-    if puzzle is not None:
-        collection.add(puzzle)
+def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterator[Puzzle]:
+    """Yield up to `count` puzzles among new positions that can be solved in time."""
+    collection = Collection(count)
+    for position in candidates:
+        if not collection.is_new(position):
+            continue
+        try:
+            puzzle = make_puzzle(position, oracle)
+        except NotSolvedError:
+            continue
+        if puzzle is not None and collection.add(puzzle):
+            yield puzzle
+        if collection.is_complete:
+            return
 
 
 def _check(count: int, seconds: float, seed: int) -> None:

@@ -84,9 +84,10 @@ def read_text(path: Path, limit: int) -> str:
 
 
 @contextmanager
-def atomic_replace(path: Path) -> Iterator[Path]:
+def atomic_replace(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path to write to; on success, flush it to disk and rename it to `path`.
 
+    Without `durable`, it is not flushed, and a crash of the machine can leave a damaged file.
     A crash leaves a complete file, old or new, and perhaps the temporary file `.NAME.*.part`.
     Concurrent writers use different temporary files, and the last one to finish wins. Raises
     UserError if the disk is full or the folder is not writable; the old file is then unchanged.
@@ -94,10 +95,12 @@ def atomic_replace(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
         temporary.replace(path)
-        _flush_folder(path.parent)
+        if durable:
+            _flush_folder(path.parent)
     except OSError as error:
         raise _unwritable(path, _reason(error)) from error
     finally:
@@ -105,14 +108,14 @@ def atomic_replace(path: Path) -> Iterator[Path]:
             temporary.unlink()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a text file atomically."""
-    write_bytes(path, text.encode())
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Replace a text file atomically; see `atomic_replace`."""
+    write_bytes(path, text.encode(), durable=durable)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file atomically."""
-    with atomic_replace(path) as temporary:
+def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace a file atomically; see `atomic_replace`."""
+    with atomic_replace(path, durable=durable) as temporary:
         temporary.write_bytes(content)
 
 

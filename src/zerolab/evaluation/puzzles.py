@@ -35,29 +35,33 @@ JUDGE = "mcts:100"
 BASELINES = ("random", "mcts:30", "mcts:100", "mcts:1000")
 """Agents whose misses grade every puzzle, besides the networks of runs."""
 _MAX_LINE = 30
+_MAX_MOVES = 1000  # of a game, and of a position
+_MAX_NAME = 5000  # characters of an agent, which can have a path
 _MAX_FILE = 1 << 24
 _EASY, _HARD = 0.25, 0.4  # random moves alone account for up to 0.25
 _HALF_ESTIMATE = 4.0  # plies and similar moves, as `Puzzle.grade` counts them, of the grade 0.5
 
 Level = Literal["easy", "medium", "hard"]
+_Move = Annotated[str, Field(max_length=20)]
+_Agent = Annotated[str, Field(max_length=_MAX_NAME)]
 
 
 class Puzzle(Settings):
     """Solved position with exactly one move of the best result."""
 
-    game: str
+    game: str = Field(max_length=60)
     """Game name, such as othello:6x6."""
-    moves: tuple[str, ...]
+    moves: tuple[_Move, ...] = Field(max_length=_MAX_MOVES)
     """Moves from the start of the game to the position."""
-    answer: str
+    answer: _Move
     """The only move with the best result."""
-    scores: Mapping[str, int]
+    scores: Mapping[_Move, int] = Field(max_length=_MAX_MOVES)
     """Exact scores of the legal moves, on the scale of `oracles.oracle.Oracle`."""
-    line: tuple[str, ...]
+    line: tuple[_Move, ...] = Field(max_length=_MAX_LINE)
     """Perfect play from the answer to the end of the game, or its first thirty plies."""
     look_alikes: int = Field(default=0, ge=0)
     """Number of other moves that `JUDGE` visits at least half as often as its favourite."""
-    misses: Mapping[str, Annotated[float, Field(ge=0, le=1)]] = {}
+    misses: Mapping[_Agent, Annotated[float, Field(ge=0, le=1)]] = Field({}, max_length=100)
     """Share of tries in which an agent misses the answer, by agent; empty until measured."""
 
     @property
@@ -129,6 +133,7 @@ class Collection:
         """Collect `count` puzzles, of which `puzzles` are already there."""
         self.count = count
         self.puzzles = {puzzle.key: puzzle for puzzle in puzzles}
+        self._easy = sum(each.level == "easy" for each in self.puzzles.values())
         self._seen = {puzzle_position(each).state.tobytes() for each in self.puzzles.values()}
 
     @property
@@ -146,9 +151,10 @@ class Collection:
 
     def add(self, puzzle: Puzzle) -> bool:
         """Add a puzzle unless too many are as easy; return whether it was added."""
-        easy = sum(each.level == "easy" for each in self.puzzles.values())
-        if puzzle.level == "easy" and 2 * easy >= self.count:
+        is_easy = puzzle.level == "easy"
+        if is_easy and 2 * self._easy >= self.count:
             return False
+        self._easy += is_easy
         self.puzzles[puzzle.key] = puzzle
         return True
 

@@ -106,6 +106,11 @@ class StepwiseSearch:
         self._count = 0
 
     @property
+    def count(self) -> int:
+        """Number of simulations so far, which is also the number of the next one."""
+        return self._count
+
+    @property
     def root_visits(self) -> dict[int, int]:
         """Visit counts of the actions at the root; empty before the root is evaluated."""
         return {action: child.visits for action, child in self._root.children.items()}
@@ -150,8 +155,11 @@ class StepwiseSearch:
         total = np.float32(0)
         for action in legal:  # in the order of the compiled search, whose sum this must equal
             total += priors[0, action]
+        is_usable = total > 0 and bool(np.isfinite(total))
+        equal = np.float32(1 / len(legal))
         for action in legal:
-            node.children[action] = _Node(node.position.play(action), priors[0, action] / total)
+            prior = priors[0, action] / total if is_usable else equal
+            node.children[action] = _Node(node.position.play(action), prior)
         shares = {action: float(child.prior) for action, child in node.children.items()}
         return Leaf(None, float(values[0]), shares)
 
@@ -169,6 +177,8 @@ class StepwiseSearch:
 def require_plain_search(settings: Settings | None, name: str) -> SearchSettings:
     """Return an agent's settings if `StepwiseSearch` can follow them; otherwise raise UserError.
 
+    Players of a single game may use virtual loss in spite of their settings
+    (`SearchPlayer.use_virtual_loss`); such searches are shown with one leaf per step.
     `name` is the agent's name, for the message.
     """
     if not isinstance(settings, SearchSettings) or settings.leaf_evaluator.name != "network":
@@ -182,6 +192,7 @@ def require_plain_search(settings: Settings | None, name: str) -> SearchSettings
         "root": (settings.root.name, ("puct",)),
         "tie_break": (settings.tie_break, ("first",)),
         "draw_value": (settings.draw_value, (0.0,)),
+        "leaves_per_step": (settings.leaves_per_step, (1,)),
     }
     for key, (value, possible) in expected.items():
         if value not in possible:

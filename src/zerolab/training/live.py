@@ -1,7 +1,7 @@
 """Progress within a stage, in a hidden file of the run that the web pages read.
 
 The file is not part of the run: it changes about once a second and is removed after training. If
-training is killed, the next training replaces it.
+training is killed, the next training removes it.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class LiveReporter:
         self._game: LiveGame | None = None
         self._began = 0.0
         self._written = -_SECONDS
+        self.close()  # the file of a training that was killed
 
     def message(self, text: str) -> None:
         self._reporter.message(text)
@@ -120,7 +121,7 @@ class LiveReporter:
             latest_game=self._game,
         )
         with suppress(UserError):  # a full disk ends training when a stage is saved, not before
-            write_text(self._path, live.model_dump_json(exclude_none=True))
+            write_text(self._path, live.model_dump_json(exclude_none=True), durable=False)
 
 
 def read_live_progress(run: Path) -> LiveProgress | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import Any
 from pebble import ProcessPool
 
 from zerolab.agents.agent import Agent
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder
 from zerolab.core.processes import process_pool
 from zerolab.play.tournament import Tournament, TournamentSettings, play_slice
@@ -44,7 +45,7 @@ class ClassPlay:
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
         self.problem = ""
-        """Reason why the latest tournament ended early, or an empty string."""
+        """Reason why games of the latest tournament are missing, or an empty string."""
 
     def resume(self) -> None:
         """Continue the tournament that was being played when the server ended, if any."""
@@ -54,7 +55,7 @@ class ClassPlay:
 
     def play(self, tournament: ClassTournament) -> None:
         """Play the remaining games of a tournament; raise UserError if one is being played."""
-        with self._lock:
+        with self._classroom.lock, self._lock:
             if self._pool is not None:
                 raise UserError("the tournament is already being played: stop it first")
             self.problem = ""
@@ -88,28 +89,35 @@ class ClassPlay:
         if error := future.exception():
             assert isinstance(error, Exception)
             self.problem = error_message(error)
+        else:
+            self.problem = future.result()
         tournament = self._classroom.record.tournament
         assert tournament is not None
         self._classroom.change(tournament=tournament.model_copy(update={"is_playing": False}))
         threading.Thread(target=_end, args=[pool], daemon=True).start()
 
 
-def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> None:
-    """Play the remaining games of a tournament; raise UserError if an agent cannot play.
+def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
+    """Play the remaining games of a tournament; return who was left out and why, or "".
 
-    Pairs are played in a random order, a few at a time, so that the standings soon include all
-    pupils and change often. One thread plays, which leaves other cores to pages.
+    Agents that cannot play any more are left out. Raise UserError if fewer than two can. Pairs are
+    played in a random order, a few at a time, so that the standings soon include all pupils and
+    change often. One thread plays, which leaves other cores to pages.
     """
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
-    agents = class_agents(tournament, folders)
+    stored = Tournament.load(folder) if folder.is_dir() else None
+    agents, problems = class_agents(tournament, folders, stored.settings.players if stored else {})
+    if len(agents) < 2:
+        raise UserError("; ".join(["expected at least two agents that can play", *problems]))
     settings = TournamentSettings(
         game=tournament.game, games=tournament.games, openings=tournament.openings,
         seed=tournament.number, players={agent.name: agent.identity for agent in agents},
     )  # fmt: skip
     make_folder(folder.parent)
     with Tournament.open_locked(folder, settings) as opened:
-        blocks = opened.remaining_blocks()
+        names = {agent.name for agent in agents}
+        blocks = [each for each in opened.remaining_blocks() if {each.first, each.second} <= names]
         Random(settings.seed).shuffle(blocks)
         for begin in range(0, len(blocks), _PAIRS_AT_ONCE):
             games = [
@@ -118,15 +126,29 @@ def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders)
                 for game in block.pairings(block.game_numbers(settings.games))
             ]
             opened.record_games(play_slice(agents, games, settings.openings, settings.seed))
+    return "; ".join(problems)
 
 
-def class_agents(tournament: ClassTournament, folders: Folders) -> list[Agent]:
-    """Return the agents of a tournament, each with the name of its pupil."""
+def class_agents(
+    tournament: ClassTournament, folders: Folders, identities: Mapping[str, str]
+) -> tuple[list[Agent], list[str]]:
+    """Return the agents of a tournament that can play, and the problems of the others.
+
+    Each agent has the name of its pupil. `identities` are those of the agents that have played.
+    """
     game = parse_game(tournament.game)
-    return [
-        replace(find_agent(spec, game, folders), name=name)
-        for name, spec in tournament.agents.items()
-    ]
+    agents, problems = [], []
+    for name, spec in tournament.agents.items():
+        try:
+            agent = replace(find_agent(spec, game, folders), name=name)
+        except UserError as error:
+            problems.append(f"{name} was left out: {error}")
+            continue
+        if identities.get(name, agent.identity) == agent.identity:
+            agents.append(agent)
+        else:
+            problems.append(f"{name} was left out: {quoted(spec)} has changed")
+    return agents, problems
 
 
 def _end(pool: ProcessPool | None) -> None:

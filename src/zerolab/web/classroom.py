@@ -23,6 +23,7 @@ from zerolab.store.arrays import AGENT_SUFFIX
 from zerolab.web.requests import MissingError
 
 MAX_PUPILS = 100
+_MAX_ABSENT = 400
 _MAX_NAME = 40  # characters
 _MAX_NAMES_FILE = 1 << 16
 _MAX_CLASS_FILE = 1 << 20
@@ -73,6 +74,8 @@ class ClassRecord(Settings):
     teacher: str = Field(min_length=_TOKEN_BYTES)
     """Token of the teacher."""
     pupils: tuple[Pupil, ...]
+    absent: tuple[Pupil, ...] = ()
+    """Pupils of earlier lists of names, who have no access until their names are added again."""
     game: str = "connect_four:5x5"
     """Game for which pupils bring agents."""
     tournament: ClassTournament | None = None
@@ -92,19 +95,20 @@ class Classroom:
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
         """Return the class of a folder with the pupils in `names`; create what is missing.
 
-        Pupils who were there before keep their tokens and agents. Raise UserError if the file is
-        damaged or cannot be written.
+        Pupils who were there before keep their tokens and agents, even if they were absent in the
+        meantime. Raise UserError if the file is damaged or cannot be written.
         """
         path = folder / "class.json"
         known: dict[str, Pupil] = {}
         record = ClassRecord(teacher=_new_token(), pupils=())
         if path.exists():
             record = _read(path)
-            known = {pupil.name: pupil for pupil in record.pupils}
+            known = {pupil.name: pupil for pupil in (*record.pupils, *record.absent)}
         pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
         make_folder(folder)
         classroom = cls(folder, record)
-        classroom.change(pupils=pupils)
+        absent = tuple(pupil for name, pupil in known.items() if name not in names)
+        classroom.change(pupils=pupils, absent=absent[:_MAX_ABSENT])
         return classroom
 
     @property
@@ -122,7 +126,7 @@ class Classroom:
         return self.folder / "tournaments" / str(number)
 
     def holder_of(self, token: str) -> Holder | None:
-        """Return who holds a token, or None if nobody does; the time depends on no token."""
+        """Return who holds a token, or None; takes the same time for every token."""
         holders = [Holder("")] + [Holder(each.name) for each in self._record.pupils]
         tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
         given = token.encode("utf-8", "replace")
@@ -160,7 +164,8 @@ class Classroom:
 
     def _remove_unused_uploads(self) -> None:
         played = self._record.tournament.agents.values() if self._record.tournament else ()
-        specs = [*(each.agent for each in self._record.pupils), *played]
+        pupils = (*self._record.pupils, *self._record.absent)
+        specs = [*(each.agent for each in pupils), *played]
         for path in self.uploads.glob(f"*{AGENT_SUFFIX}"):
             if not any(path.name in spec for spec in specs):
                 path.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.store.folder import is_locked
@@ -104,15 +105,25 @@ _MAX_CACHED = 2000
 
 
 class FileCache(Generic[_Result]):
-    """Cache of results read from files. A result is valid until one of its files changes."""
+    """Cache of results read from files. A result is valid until one of its files changes.
+
+    Of several simultaneous callers that need the same result, one reads it and the others wait.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cached: OrderedDict[str, tuple[_Signature, _Result]] = OrderedDict()
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        """Locks of the keys in use."""
 
     def get(self, key: str, files: Iterable[Path], read: Callable[[], _Result]) -> _Result:
         """Return the cached result, or call `read` if one of the files has changed."""
-        signature = tuple(map(_file_signature, files))
+        with self._lock:
+            turn = self._turns.setdefault(key, threading.Lock())
+        with turn:
+            return self._get(key, tuple(map(_file_signature, files)), read)
+
+    def _get(self, key: str, signature: _Signature, read: Callable[[], _Result]) -> _Result:
         with self._lock:
             cached = self._cached.get(key)
             if cached is not None and cached[0] == signature:
@@ -145,10 +156,10 @@ _LOCK_SECONDS = 0.4
 """Time for which the result of a lock check is reused."""
 _MAX_LOCKS = 10_000
 _checking = threading.Lock()
-"""Lock that serialises checks of run locks. A check briefly takes the run's lock, which a
-simultaneous check would mistake for training."""
+"""Lock that serialises checks of folder locks. A check briefly takes the folder's lock, which a
+simultaneous check would mistake for work in the folder."""
 _locks: dict[Path, tuple[float, bool]] = {}
-"""Time and result of the last lock check, by run folder."""
+"""Time and result of the last lock check, by folder."""
 
 
 def list_runs(folders: Folders) -> list[RunSummary]:
@@ -181,7 +192,7 @@ def run_summary(path: Path) -> RunSummary:
 
 
 def is_running(path: Path) -> bool:
-    """Return whether a process is training the run in a folder."""
+    """Return whether a process is training the run, or playing the tournament, in a folder."""
     with _checking:
         now = time.monotonic()
         when, was_locked = _locks.get(path, (-math.inf, False))

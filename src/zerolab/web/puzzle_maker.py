@@ -34,10 +34,10 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
-from zerolab.web.puzzle_sources import Candidate, candidates, graders
-from zerolab.web.requests import BusyError, Client, MissingError, Quota
+from zerolab.web.puzzle_sources import candidates, graders
+from zerolab.web.requests import BusyError, Client, MissingError, Quota, error_message
 from zerolab.web.searches import SearchPool
-from zerolab.web.solving import SolverProcess
+from zerolab.web.solving import SolverEndedError, SolverProcess
 
 PUZZLES_PER_GAME = 40
 _MAX_SHELVES = 100
@@ -45,10 +45,12 @@ _MAX_SHELVES = 100
 _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 8, 4, 2
 _SECONDS = 2.0  # for solving a position
 _MAX_UNSOLVED = 60  # positions in a row after which a game is too hard
+_SOLVER_TRIES = 2  # of a position that ends the solver's process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")
 
-State = Literal["solving", "grading", "complete", "stopped"]
+State = Literal["waiting", "solving", "grading", "complete", "stopped"]
+_TO_DO: tuple[State, ...] = ("waiting", "solving", "grading")
 
 _Result = TypeVar("_Result")
 
@@ -59,7 +61,8 @@ class Shelf:
     def __init__(self, game: Game, puzzles: list[Puzzle]) -> None:
         self.game = game
         self.collection = Collection(PUZZLES_PER_GAME, puzzles)
-        self.state: State = "solving"
+        is_complete = self.collection.is_complete and all(each.misses for each in puzzles)
+        self.state: State = "complete" if is_complete else "waiting"
         self.tried = 0
         """Number of positions tried since the server started."""
         self.problem = ""
@@ -94,7 +97,8 @@ class PuzzleMaker:
     async def shelf(self, client: Client, game: Game) -> Shelf:
         """Return the puzzles of a game, and start or continue making them if they are too few.
 
-        Raise BusyError if puzzles of too many games are being made for the client.
+        If puzzles of too many games are being made for the client, this game has to wait. Raise
+        BusyError if there are puzzles of too many games, and none of this one.
         """
         name = game_name(game)
         if name not in self._shelves:
@@ -102,10 +106,12 @@ class PuzzleMaker:
             shelf = self._shelves.setdefault(name, shelf)
         shelf = self._shelves[name]
         task = self._tasks.get(name)
-        if shelf.state in ("solving", "grading") and (task is None or task.done()):
-            self._quota.acquire(client)
-            self._tasks[name] = asyncio.create_task(self._work(shelf))
-            self._tasks[name].add_done_callback(lambda _: self._quota.release(client))
+        if shelf.state in _TO_DO and (task is None or task.done()):
+            with suppress(BusyError):
+                self._quota.acquire(client)
+                shelf.state = "solving"
+                self._tasks[name] = asyncio.create_task(self._work(shelf))
+                self._tasks[name].add_done_callback(lambda _: self._quota.release(client))
         return shelf
 
     def close(self) -> None:
@@ -133,18 +139,17 @@ class PuzzleMaker:
                 if not puzzle.misses:
                     await self._put(shelf, await self._graded(shelf, puzzle))
             shelf.state = "complete"
-        except UserError as error:  # for example, the disk is full
-            shelf.state, shelf.problem = "stopped", str(error)
+        except Exception as error:  # for example, the disk is full
+            shelf.state, shelf.problem = "stopped", error_message(error)
 
     async def _make(self, shelf: Shelf) -> None:
         positions = candidates(self._folders, shelf.game)
         unsolved = 0
         while not shelf.collection.is_complete and unsolved < _MAX_UNSOLVED:
-            candidate = await asyncio.to_thread(_next_new, positions, shelf)
-            if candidate is None:
+            position = await asyncio.to_thread(_next_new, positions, shelf)
+            if position is None:
                 return
             shelf.tried += 1
-            position, known = candidate
             try:
                 puzzle = await self._in_turn(partial(self._solved, position))
                 unsolved = 0
@@ -152,21 +157,17 @@ class PuzzleMaker:
                 unsolved += 1
                 continue
             if puzzle is not None:
-                await self._add(shelf, puzzle, known)
+                await self._add(shelf, puzzle)
         if unsolved == _MAX_UNSOLVED and not shelf.puzzles:
             raise UserError(
                 f"the solver is too slow for {game_name(shelf.game)}: choose a smaller board"
             )
 
-    async def _add(self, shelf: Shelf, puzzle: Puzzle, known: Puzzle | None) -> None:
-        """Add a proven puzzle, with the grade of a file that has the same position."""
-        if known is not None:
-            grade = {"misses": known.misses, "look_alikes": known.look_alikes}
-            puzzle = puzzle.model_copy(update=grade)
-        else:
-            analysis = await self._search(puzzle_position(puzzle), JUDGE, 0)
-            similar = look_alikes(analysis, puzzle.answer)
-            puzzle = puzzle.model_copy(update={"look_alikes": similar})
+    async def _add(self, shelf: Shelf, puzzle: Puzzle) -> None:
+        """Add a proven puzzle with an estimated grade."""
+        analysis = await self._search(puzzle_position(puzzle), JUDGE, 0)
+        similar = look_alikes(analysis, puzzle.answer)
+        puzzle = puzzle.model_copy(update={"look_alikes": similar})
         if shelf.collection.add(puzzle):
             await self._put(shelf, puzzle)
 
@@ -187,9 +188,13 @@ class PuzzleMaker:
         return puzzle.model_copy(update={"misses": misses})
 
     async def _solved(self, position: Position) -> Puzzle | None:
-        while self._solver.is_busy:
-            await asyncio.sleep(_PAUSE)
-        return await self._solver.puzzle(_CLIENT, position, _SECONDS)
+        """Return a position as a puzzle, or None if it is none; raise NotSolvedError."""
+        for _ in range(_SOLVER_TRIES):
+            while self._solver.is_busy:
+                await asyncio.sleep(_PAUSE)
+            with suppress(SolverEndedError):
+                return await self._solver.puzzle(_CLIENT, position, _SECONDS)
+        raise NotSolvedError("the solver ended unexpectedly")
 
     async def _search(self, position: Position, agent: str, seed: int) -> Analysis:
         request = SearchRequest(agent, position, self._folders, seed=seed)
@@ -206,6 +211,6 @@ class PuzzleMaker:
                 await asyncio.sleep(1.0)
 
 
-def _next_new(positions: Iterator[Candidate], shelf: Shelf) -> Candidate | None:
+def _next_new(positions: Iterator[Position], shelf: Shelf) -> Position | None:
     """Return the next position that has not been tried, or None at the end."""
-    return next((each for each in positions if shelf.collection.is_new(each[0])), None)
+    return next((each for each in positions if shelf.collection.is_new(each)), None)

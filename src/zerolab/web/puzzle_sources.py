@@ -13,7 +13,6 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation.positions import read_positions
 from zerolab.evaluation.puzzles import (
     BASELINES,
-    Puzzle,
     puzzle_position,
     random_positions,
     read_puzzles,
@@ -33,21 +32,16 @@ _MAX_GAMES = 100  # of each run and tournament, the latest ones
 _MAX_RANDOM = 1500
 _MAX_RUNS = 6  # whose networks grade puzzles
 
-Candidate = tuple[Position, Puzzle | None]
-"""Position, and the puzzle of a file that has it, whose answer is not proven."""
 
-
-def candidates(folders: Folders, game: Game) -> Iterator[Candidate]:
+def candidates(folders: Folders, game: Game) -> Iterator[Position]:
     """Yield positions of a game that may be puzzles; damaged files and folders are skipped."""
     yield from _from_files(folders, game)
-    for position in _from_solved_sets(folders, game):
-        yield position, None
+    yield from _from_solved_sets(folders, game)
     for store in _stores(folders, game):
         with suppress(UserError):
             for played in _latest_games(store):
-                yield _second_half(game, played), None
-    for position in islice(random_positions(game, 0), _MAX_RANDOM):
-        yield position, None
+                yield _second_half(game, played)
+    yield from islice(random_positions(game, 0), _MAX_RANDOM)
 
 
 def graders(folders: Folders, game: Game) -> list[str]:
@@ -61,13 +55,16 @@ def graders(folders: Folders, game: Game) -> list[str]:
     return [*BASELINES, *networks]
 
 
-def _from_files(folders: Folders, game: Game) -> Iterator[Candidate]:
-    """Yield the positions of files that `zerolab puzzles` has written to the folder puzzles."""
+def _from_files(folders: Folders, game: Game) -> Iterator[Position]:
+    """Yield the positions of files that `zerolab puzzles` has written to the folder puzzles.
+
+    The files may come from anywhere, so that their answers and grades are ignored.
+    """
     for path in sorted(folders.puzzles.glob("*.jsonl"))[:_MAX_FILES]:
         with suppress(UserError):
             for puzzle in read_puzzles(path):
                 if puzzle.game == game_name(game):
-                    yield puzzle_position(puzzle), puzzle
+                    yield puzzle_position(puzzle)
 
 
 def _from_solved_sets(folders: Folders, game: Game) -> Iterator[Position]:

@@ -65,8 +65,15 @@ _BURST = 2000.0
 _PUPIL_SHARE = 0.1  # of these, and of the websockets, for each pupil of a class
 _TEACHER_PAGES = ("/class", "/api/v1/class/manage")
 """Paths that are not for pupils, together with all paths that begin with the second."""
-_TEACHER_CHANGES = ("/api/v1/training", "/api/v1/agents")
-"""Beginnings of paths to which pupils cannot send changes."""
+_PUPIL_CHANGES = frozenset(
+    f"/api/v1/{name}"
+    for name in (
+        *("class/mine", "class/file", "puzzles/answer"),
+        *("position", "line", "opening", "move", "analysis", "solution", "agent"),
+        *("values", "simulation"),
+    )
+)
+"""Paths to which pupils can send requests other than GET, which their pages need."""
 _MAX_CLIENTS = 1000
 _PAUSE_SECONDS = 0.1  # delay for clients that send messages too fast
 _BODY_SECONDS = 60.0
@@ -228,7 +235,7 @@ def _is_for_teacher(path: str, is_change: bool) -> bool:
     """Return whether only the teacher of a class can send a request."""
     if path in _TEACHER_PAGES or path.startswith(_TEACHER_PAGES[1]):
         return True
-    return is_change and path.startswith(_TEACHER_CHANGES)
+    return is_change and path not in _PUPIL_CHANGES
 
 
 def _owner_of(token: str) -> Callable[[str], Holder | None]:

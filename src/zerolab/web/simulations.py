@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.search.stepwise import Simulation, StepwiseSearch, require_plain_search
 from zerolab.web.folders import Folders
@@ -13,6 +15,12 @@ from zerolab.web.live_search import AgentCache
 
 MAX_SIMULATION = 200
 """Number of the last simulation that pages can see."""
+
+
+_MAX_RECENT = 16
+_Key = tuple[str, str, bytes, int]
+_recent: OrderedDict[_Key, StepwiseSearch] = OrderedDict()
+"""Searches that nobody is continuing, by agent identity, game, state and next simulation."""
 
 
 class SimulationRequest(NamedTuple):
@@ -25,7 +33,7 @@ class SimulationRequest(NamedTuple):
     number: int
     """Number of the simulation; number 0 evaluates the root."""
     simulations: int | None = None
-    """Unused: the simulations before `number` are run in any case."""
+    """Unused: the simulations before `number` are run, or a recent search is continued."""
 
 
 class SimulationTrace(NamedTuple):
@@ -61,9 +69,16 @@ class SimulationWork:
         settings = require_plain_search(agent.search_settings, agent.name)
         if agent.load_evaluator is None:
             raise UserError(f"{agent.name} has no network: expected a run, such as runs/demo")
-        search = StepwiseSearch(self._request.position, settings, agent.load_evaluator())
-        for _ in range(self._request.number):
+        position, number = self._request.position, self._request.number
+        key = agent.identity, game_name(position.game), position.state.tobytes()
+        found = (_recent.pop((*key, each), None) for each in range(number, 0, -1))
+        search = next((each for each in found if each is not None), None)
+        search = search or StepwiseSearch(position, settings, agent.load_evaluator())
+        while search.count < number:
             search.simulate()
             yield None
         simulation = search.simulate()
+        _recent[(*key, search.count)] = search
+        if len(_recent) > _MAX_RECENT:
+            _recent.popitem(last=False)
         yield SimulationTrace(simulation, search.root_visits, settings.selection.build().c)

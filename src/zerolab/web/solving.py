@@ -34,6 +34,11 @@ _MAX_SOLVED = 5000  # positions whose scores are cached
 _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 40, 16, 8
 _GRACE = 30.0  # additional seconds for compiling a solver and noticing the time limit
 
+
+class SolverEndedError(BusyError):
+    """Error when the process ends while it solves a position, for example for lack of memory."""
+
+
 MoveScores = dict[str, int]
 """Exact scores of the legal moves by name, for the side to move, on the oracle's scale."""
 
@@ -51,7 +56,8 @@ class SolverProcess:
         """Return the exact score of every legal move.
 
         Raise NotSolvedError if the time limit of `seconds` is exceeded, UserError if the game is
-        over, and BusyError if too many positions of the client are waiting.
+        over, BusyError if too many positions of the client are waiting, and SolverEndedError if
+        the process ends.
         """
         if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
@@ -108,7 +114,7 @@ class SolverProcess:
         except TimeoutError:
             raise NotSolvedError(f"not solved within {seconds:.0f} s") from None
         except (ProcessExpired, BrokenProcessPool):
-            raise BusyError("the solver ended unexpectedly: try again") from None
+            raise SolverEndedError("the solver ended unexpectedly: try again") from None
 
     def _running(self) -> ProcessPool:
         """Return the pool; start it if necessary, which takes a while."""

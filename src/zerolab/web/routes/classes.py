@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
@@ -12,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from zerolab.agents.kinds.file import save_uploaded_agent
+from zerolab.agents.specs import named_path
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.tournament import Tournament
@@ -20,7 +22,7 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.listing import latest_games
 from zerolab.web.class_play import ClassPlay
 from zerolab.web.classroom import Classroom, ClassTournament, Holder
-from zerolab.web.folders import FileCache, Folders
+from zerolab.web.folders import FileCache, Folders, progress_files
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.pages import Role
@@ -79,7 +81,7 @@ class TournamentState(BaseModel):
     planned: int
     """Number of games in the complete tournament."""
     problem: str
-    """Reason why it ended early; empty if there is none."""
+    """Reason why games are missing; empty if there is none."""
 
 
 class OwnAgent(BaseModel):
@@ -138,6 +140,16 @@ class Standings(BaseModel):
     """Games that finished last, the latest first."""
 
 
+class _Check(NamedTuple):
+    """Result of the check whether an agent can play a game."""
+
+    name: str
+    """Canonical spec, with the iteration of a run's network; empty if the agent cannot play."""
+    problem: str
+    """Reason why the agent cannot play; empty if it can."""
+
+
+_CHECKS: FileCache[_Check] = FileCache()
 _COUNTS: FileCache[int] = FileCache()
 _RATINGS: FileCache[list[RatingResponse]] = FileCache()
 
@@ -283,23 +295,30 @@ def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> Cla
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
     check_opening_length(game, request.openings)
-    agents = {
-        each.name: each.agent
+    with classroom.lock:  # otherwise a pupil's change could remove a file that is to play
+        _begin(lab, classroom, play, request.model_copy(update={"game": game_name(game)}))
+    return teachers_view(lab, classroom, play)
+
+
+def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettings) -> None:
+    """Begin a tournament; the best networks of runs stay the same if training goes on."""
+    names = {
+        each.name: _check(lab.folders, each.agent, request.game).name
         for each in classroom.record.pupils
-        if each.agent and not _problem(lab.folders, each.agent, game_name(game))
+        if each.agent
     }
+    agents = {pupil: name for pupil, name in names.items() if name}
     if len(agents) < 2:
         raise UserError(
             f"{len(agents)} of {len(classroom.record.pupils)} pupils have an agent for"
-            f" {game_name(game)}: expected at least two"
+            f" {request.game}: expected at least two"
         )
     latest = classroom.record.tournament
     tournament = ClassTournament(
-        number=1 if latest is None else latest.number + 1, game=game_name(game),
+        number=1 if latest is None else latest.number + 1, game=request.game,
         games=request.games, openings=request.openings, agents=agents, is_playing=True,
     )  # fmt: skip
     play.play(tournament)
-    return teachers_view(lab, classroom, play)
 
 
 @router.post("/manage/continue")
@@ -320,13 +339,22 @@ def stop(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
 
 def _problem(folders: Folders, agent: str, game: str) -> str:
     """Return the reason why an agent cannot play a game, or an empty string."""
-    if not agent:
-        return ""
-    try:
-        find_agent(agent, parse_game(game), folders)
-    except UserError as error:
-        return str(error)
-    return ""
+    return _check(folders, agent, game).problem if agent else ""
+
+
+def _check(folders: Folders, agent: str, game: str) -> _Check:
+    """Return whether an agent can play a game; its files are read again only if they change."""
+
+    def check() -> _Check:
+        try:
+            return _Check(find_agent(agent, parse_game(game), folders).name, "")
+        except UserError as error:
+            return _Check("", str(error))
+
+    head = named_path(agent) or ""
+    paths = [Path(each) for each in (head, head.rpartition("@")[0]) if each]
+    files = [file for path in paths for file in (path, *progress_files(path))]
+    return _CHECKS.get(f"{folders} {game} {agent}", files, check)
 
 
 def _tournament(classroom: Classroom) -> Tournament | None:

@@ -139,7 +139,8 @@ async def game_values(request: ValuesRequest, lab: Lab, connection: Request) -> 
 async def simulation(request: StepRequest, lab: Lab, connection: Request) -> StepResponse:
     """Return one simulation of an agent's search: selection, expansion, evaluation and backup.
 
-    The search is PUCT with the network and the settings of the agent, without proven results.
+    The search is PUCT with the network and the settings of the agent, without proven results and
+    with one leaf per step. Agents with 1,000 simulations or more select several leaves per step.
     """
     position = await asyncio.to_thread(request.position.position)
     step = SimulationRequest(request.agent, position, lab.folders, request.number)

@@ -16,12 +16,11 @@ from pydantic import BaseModel
 from zerolab.core.errors import did_you_mean, quoted
 from zerolab.report.html import html_page
 from zerolab.report.save import HTML_PAGE, is_report_file_name
-from zerolab.store.folder import is_locked
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import findings_document, judge_studies, read_ledgers
 from zerolab.studies.study import LEDGER, REPORT_FOLDER, SCALES, Scale, Study, registered_studies
 from zerolab.studies.study_folder import StudyFolder
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, is_running
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
 from zerolab.web.routes.study_claims import (
@@ -252,7 +251,7 @@ def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | No
     return StartedScale(
         scale=scale,
         folder=path.as_posix(),
-        running=is_locked(path),
+        running=is_running(path),
         report=f"/reports/{path.name}/{HTML_PAGE}" if has_report else "",
         headline=read_headline(study_folder.report_path, registered_studies()[name]),
     )

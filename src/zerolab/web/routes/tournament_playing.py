@@ -16,8 +16,7 @@ from zerolab.play.pairings import check_opening_length
 from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
-from zerolab.store.folder import is_locked
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, is_running
 from zerolab.web.laboratory import Lab, require_training_allowed
 from zerolab.web.live_search import find_agent
 from zerolab.web.processes import (
@@ -111,7 +110,7 @@ def stop(lab: Lab, request: TournamentRequest) -> PlayingResponse:
     require_training_allowed(lab, "playing tournaments")
     path = tournament_path(lab.folders, request.tournament)
     if not terminate_process(process_file(path)):
-        if is_locked(path):
+        if is_running(path):
             raise UserError(
                 f"{request.tournament} was not started from a page: stop it where it was started"
             )
@@ -129,7 +128,7 @@ def resume(lab: Lab, request: TournamentRequest) -> PlayingResponse:
     _check_players(lab.folders, list(settings.players), parse_game(settings.game))
     if not tournament.remaining_game_count():
         raise UserError(f"{request.tournament} is finished: start a new tournament")
-    if is_locked(tournament.path):
+    if is_running(tournament.path):
         raise UserError(f"{request.tournament} is in use by another process")
     _begin(lab.folders, tournament.path, [])
     return _playing(lab.folders, tournament.path.as_posix())
@@ -173,7 +172,7 @@ def _playing(folders: Folders, name: str) -> PlayingResponse:
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
     started_here = is_process_alive(process_file(path))
-    at_work = started_here or is_locked(path)
+    at_work = started_here or is_running(path)
     return PlayingResponse(
         tournament=path.as_posix(),
         at_work=at_work,

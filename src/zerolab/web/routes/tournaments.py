@@ -15,8 +15,8 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import read_text
 from zerolab.play.tournament import TOURNAMENT, Tournament
 from zerolab.play.tournament_report import RATINGS_FILE, TournamentReport
-from zerolab.store.folder import is_locked, matches_or_is_unreadable
-from zerolab.web.folders import FileCache, Folders, modification_time
+from zerolab.store.folder import matches_or_is_unreadable
+from zerolab.web.folders import FileCache, Folders, is_running, modification_time
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
 
@@ -180,7 +180,7 @@ def _summary(path: Path) -> TournamentResponse:
         players=len(settings.players),
         games=games,
         games_planned=planned,
-        running=is_locked(path),
+        running=is_running(path),
         problem="",
         latest_progress=modification_time(store.path),
         winner=_winner(path) if games >= planned else "",

@@ -9,7 +9,7 @@ import { moveList } from "./lib/moves.js";
 
 const REFRESH_SECONDS = 2;
 const STEP_SECONDS = 0.9; // between the moves of a line
-const AT_WORK = ["solving", "grading"];
+const AT_WORK = ["waiting", "solving", "grading"];
 const MOST_SEEN = 2000;
 
 const board = new Board(byId("board"), { onMove: (move) => guarded(() => answer(move)) });
@@ -147,6 +147,7 @@ function drawStock() {
   const { list } = state;
   const count = inLevel().length;
   const works = {
+    waiting: "More will be made when those of other games are finished.",
     solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are trying them, to grade them.",
     complete: "", stopped: list.problem,
   };
