@@ -48,11 +48,9 @@ def value(run, key):
 
 def test_sweep_changes_one_of_twelve_parameters():
     design = paper("hyperparameter-sweep")
-    assert Counter(run.settings.seed for run in design.runs) == {
-        100: 25,
-        101: 25,
-    }  # published: one seed
-    default, *others = [run for run in design.runs if run.settings.seed == 100]
+    seeds = Counter(run.factors["seed"] for run in design.runs)
+    assert seeds == {100: 25, 101: 25}  # published: one seed
+    default, *others = [run for run in design.runs if run.factors["seed"] == 100]
     assert {key: value(default, key) for key in DEFAULTS} == DEFAULTS
     assert value(default, "selfplay.temperature_plies") == 14  # plies before T' = 15
     assert {run.settings.game for run in design.runs} == {"othello:6x6"}
