@@ -136,6 +136,26 @@ def test_text_of_hints_has_twelve_pixels_on_phones(phone: Page) -> None:
     assert width <= 1  # within its cell
 
 
+def test_boards_of_agents_are_legible_and_flip(page: Page) -> None:
+    page.goto("/analyse#game=othello:8x8&agents=mcts:20+mcts:50&simulations=100")
+    page.uncheck("#solve")
+    column = page.locator(".agent-column").first
+    expect(column.locator(".heat")).not_to_have_count(0)
+    expect(page.locator("#legend")).to_contain_text("shares of the visits")
+    for name in ("label", "letter"):
+        expect(column.locator(f".board .{name}").first).to_be_hidden()
+    column.locator(".best-line .moves button").first.hover()
+    expect(column.locator(".overlay .note")).to_have_count(1)
+    size = column.locator(".overlay .note").evaluate(
+        "each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a"
+    )
+    assert size >= 11.9
+    first = column.locator(".target").first
+    expect(first).to_have_attribute("data-cell", "0")
+    page.click("#flip")
+    expect(first).to_have_attribute("data-cell", "63")
+
+
 def test_lesson_shows_who_is_ahead_on_request(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     page.wait_for_selector("#board .target")

@@ -96,12 +96,14 @@ function badge(number, size) {
 }
 
 /** Overlay of a board that shows the moves of a line after a position as numbered pale pieces. */
-export const ghostsOf = (position, line) => (drawing, disc) =>
-  piecesOf(position, line).map(({ cell, side, number }) => {
+export const ghostsOf = (position, line) => (drawing, disc, pixel) => {
+  const size = Math.max(0.32, LEAST_PIXELS * pixel);
+  return piecesOf(position, line).map(({ cell, side, number }) => {
     const [x, y] = drawing.middle(cell);
     const attributes = { transform: `translate(${x} ${y})` };
-    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.25 }), text(number, 0, 0, 0.32));
+    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.78 * size }), text(number, 0, 0, size));
   });
+};
 
 /** Legend of the colours of hints, in words. */
 export function hintLegend(analysis, solution) {
