@@ -37,12 +37,25 @@ def test_chart_explains_agents_without_values(page: Page) -> None:
     expect(page.locator("#values-note")).to_contain_text("provides no expected outcome")
 
 
+def test_values_are_requested_again_after_failure(page: Page) -> None:
+    page.route("**/api/v1/values", lambda route: route.abort())
+    page.goto(f"/analyse#game={GAME}&moves={MOVES}&agents={RUN}&simulations=100")
+    expect(page.locator("#values-note")).to_have_text(re.compile(r"still running\?$"))
+    page.unroute("**/api/v1/values")
+    page.select_option("#seconds", "2")
+    expect(page.locator("#values circle")).to_have_count(5 + 1)
+    expect(page.locator("#values-note")).to_be_empty()
+
+
 def test_one_simulation_is_shown_step_by_step(page: Page) -> None:
     _open_explorer(page)
     page.click("#simulation-next")
     expect(page.locator(f"{STEPS} h3").first).to_have_text("1. Selection")
     expect(page.locator(STEPS)).to_have_count(4)
     expect(page.locator("#board .overlay .shape")).to_have_count(1)  # the path is lit
+    page.click("#simulation-hide")
+    expect(page.locator("#board .overlay .shape")).to_have_count(0)
+    expect(page.locator(STEPS)).to_have_count(4)
     page.click("#simulation-next")
     expect(page.locator("#simulation-number")).to_have_value("2")
     formula = page.locator(".formula").first.inner_text()
@@ -68,6 +81,8 @@ def test_other_searches_are_not_shown_step_by_step(page: Page) -> None:
     _open_explorer(page, "mcts:20")
     page.click("#simulation-next")
     expect(page.locator("#simulation-error")).to_contain_text("expected a run")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#simulation-error")).to_be_hidden()  # it is that of another position
 
 
 def test_explorer_fits_phone(phone: Page) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tiny_laboratory import GAME
+from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
@@ -71,6 +71,31 @@ def test_sides_are_swapped_and_level_rises(page: Page) -> None:
     expect(page).to_have_url(re.compile(r"o=runs%2Ftiny%40\d%3Fsimulations%3D25"))
 
 
+@pytest.mark.parametrize(
+    ("thinking", "level"),
+    [("", 400), ("simulations:25", 100), ("simulations:1600", None), ("seconds:2", None)],
+)
+def test_only_stronger_levels_are_offered(page: Page, thinking: str, level: int | None) -> None:
+    """The best network searches with 100 simulations unless the game says something else."""
+    page.goto(f"/play#game={GAME}&o={RUN}&moves=0,3,1,3,2&thinking={thinking}")
+    expect(page.locator("#rematch")).to_be_visible()
+    button = page.locator("#stronger")
+    if level is None:
+        expect(button).to_have_count(0)
+    else:
+        expect(button).to_have_text(
+            re.compile(rf"Stronger level: tiny, iteration \d, simulations={level}$")
+        )
+
+
+def test_rematch_focuses_board_before_agent_moves(page: Page) -> None:
+    page.goto(WON)
+    page.route("**/api/v1/move", lambda route: None)  # the agent thinks for ever
+    page.click("#swap")
+    expect(page.locator("#status")).to_contain_text("is thinking")
+    expect(page.locator('#board .target[tabindex="0"]')).to_be_focused()
+
+
 def test_game_of_no_run_is_reviewed(page: Page) -> None:
     """X loses by moving 0 a second time, and resigns; nobody has stored the game."""
     page.goto(f"/play#game={GAME}&o=person&moves=0,1,0,2&resigned=first")
@@ -99,6 +124,17 @@ def test_two_agents_pause_and_step(page: Page) -> None:
     page.click("#pause")
     expect(page.locator(END)).to_be_visible()
     expect(page.locator("#autoplay")).to_be_hidden()
+
+
+def test_two_agents_go_on_from_earlier_position(page: Page) -> None:
+    page.add_init_script("localStorage.setItem('zerolab-pace', '6000')")
+    page.goto(f"/play#game={GAME}&x=random&o=random&moves=0,1,2")
+    expect(page.locator("#autoplay")).to_be_visible()
+    page.click("#undo")
+    expect(page.locator('#moves [aria-current="true"]')).to_have_text("2. 1")
+    page.select_option("#pace", "0")
+    page.click("#pause")  # resumes, because going back has paused the game
+    expect(page.locator(END)).to_be_visible()
 
 
 def test_sound_is_off_at_first_and_remembered(page: Page) -> None:

@@ -15,7 +15,7 @@ from tiny_laboratory import GAME, RUN
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
-from playwright.sync_api import Browser, Page, TimeoutError, expect
+from playwright.sync_api import Browser, Page, Route, TimeoutError, expect
 
 from zerolab.cli.main import main
 
@@ -204,6 +204,34 @@ def test_lessons_have_seven_levels(page: Page, game: str) -> None:
     expect(page.locator("#opponent")).to_have_text("1 of 7: random moves")
     page.locator("#strength").fill("6")
     expect(page.locator("#opponent")).to_have_text(strongest)
+
+
+def test_lesson_warns_before_it_evaluates(page: Page) -> None:
+    """The evaluation after the mistake never arrives; the warning is gone in the next game."""
+    solution = {"scores": {"0": 3, "1": -2, "2": 0, "3": 0}, "best": ["0"], "reason": None}
+
+    def solve(route: Route) -> None:
+        if '"moves":[]' in (route.request.post_data or ""):
+            route.fulfill(json=solution)
+
+    page.route("**/api/v1/solution", solve)
+    page.goto(f"/learn#game={GAME}")
+    page.wait_for_selector(MOVE)
+    page.check("#ahead")
+    page.locator(f'{MOVE}[data-move="1"]').first.click()
+    expect(page.locator("#advice")).to_contain_text("1 was a mistake")
+    expect(page.locator("#board .piece")).to_have_count(2)
+    page.click("#again")
+    expect(page.locator("#board .piece")).to_have_count(0)
+    expect(page.locator("#advice")).to_be_empty()
+
+
+def test_lesson_without_position_has_no_evaluation(page: Page) -> None:
+    page.route("**/api/v1/position", lambda route: None)  # the server never answers
+    with page.expect_request("**/api/v1/position"):
+        page.goto(f"/learn#game={GAME}")
+    page.check("#ahead")
+    expect(page.locator("#error")).to_be_hidden()
 
 
 def test_tournament_does_not_change_lessons(page: Page, tiny_folder: Path) -> None:

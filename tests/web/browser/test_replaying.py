@@ -52,6 +52,26 @@ def test_rows_are_selected_with_arrow_keys(page: Page) -> None:
     expect(rows.nth(2)).to_have_class("shown")
 
 
+def test_game_stays_marked_after_paging(page: Page) -> None:
+    page.goto(f"/replay#source={RUN}")
+    shown = page.locator("#games tr.shown")
+    expect(shown).to_have_count(1)
+    key = shown.locator("button").get_attribute("data-game")
+    page.click("#later")
+    expect(page.locator("#total")).to_contain_text("Games 21 to")
+    expect(shown).to_have_count(0)
+    page.click("#earlier")
+    expect(shown.locator("button")).to_have_attribute("data-game", str(key))
+
+
+def test_list_of_games_is_legible_on_phones(phone: Page) -> None:
+    phone.goto(f"/replay#source={RUN}")
+    cell = phone.locator("#games td").nth(1)
+    expect(cell).to_have_css("padding-left", "152px")  # room for the heading
+    expect(cell).to_have_css("white-space", "normal")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+
+
 def test_timeline_leads_to_mistake(page: Page) -> None:
     page.goto(ADDRESS)
     mistake = page.locator(".timeline .mistake")
@@ -86,3 +106,28 @@ def test_better_move_is_sought_and_judged(page: Page) -> None:
     page.click("#answer")
     expect(page.locator("#judged")).to_be_visible()
     expect(page.locator(CURRENT)).to_have_text("3. 3??")
+
+
+def test_better_move_is_judged_after_reconnection(page: Page) -> None:
+    """The verdict on the mistake stays while the new connection has sent none."""
+    page.add_init_script(
+        "window.sockets = []; const Plain = WebSocket; window.WebSocket = class extends Plain {"
+        " constructor(...all) { super(...all); sockets.push(this); this.addEventListener('open',"
+        " () => (document.documentElement.dataset.connections = sockets.length)); }"
+        " send(data) { if (this === sockets[0]) super.send(data); } };"
+    )
+    scores = _scores("0,0")
+    page.goto(f"{ADDRESS}&ply=3")
+    expect(page.locator("#verdict")).to_contain_text("3. 3 loses")
+    page.keyboard.press("b")
+    page.evaluate("sockets[0].close()")
+    expect(page.locator("html")).to_have_attribute("data-connections", "2")
+    best = page.locator(f'#board .target[data-move="{max(scores, key=scores.__getitem__)}"]').first
+    page.route("**/api/v1/solution", lambda route: route.abort())
+    best.click()
+    expect(page.locator("#error")).to_contain_text("does not respond")
+    expect(page.locator("#try")).to_contain_text("Find a better move")
+    page.unroute("**/api/v1/solution")
+    best.click()
+    expect(page.locator("#try")).to_contain_text("Yes: ")
+    expect(page.locator("#error")).to_be_hidden()

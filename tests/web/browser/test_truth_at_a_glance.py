@@ -42,18 +42,31 @@ def test_moves_are_coloured_by_exact_results(page: Page) -> None:
     scores = solve_position(position).move_values
     page.goto(_address(WON))
     expect(page.locator(".hint-legend")).to_contain_text("W: wins under perfect play")
-    for kind, sign in (("win", 1), ("draw", 0), ("loss", -1)):
+    for kind, sign in (("wins", 1), ("draws", 0), ("loses", -1)):
         count = sum((score > 0) - (score < 0) == sign for score in scores.values())
         expect(page.locator(f"#board .heat.{kind}")).to_have_count(count)
+    swatches = page.locator(".hint-legend .tone").evaluate_all(
+        "all => all.map((each) => parseFloat(getComputedStyle(each, '::before').width))"
+    )
+    assert len(swatches) == 3 and min(swatches) >= 12
     page.check("#ranks")
     expect(page.locator("#board .rank")).to_have_count(min(5, len(scores)))
     assert serious_findings(page) == []
+
+
+def test_plates_do_not_wait_for_falling_piece(page: Page) -> None:
+    page.goto(_address(WON[:-1]))
+    page.locator('#board .target[data-move="3"]').first.click()
+    plate = page.locator("#board .falling .heat.wins").first
+    expect(plate).to_be_visible()
+    expect(plate).to_have_css("animation-name", "none")
 
 
 def test_strength_of_colour_follows_visits_on_request(page: Page) -> None:
     page.goto(_address(WON))
     plates = page.locator("#board .heat")
     expect(page.locator(".hint-legend")).to_contain_text("W: wins")
+    expect(page.locator(".hint-legend")).to_contain_text("shares of the visits")  # of the search
     strengths = "all => all.map((each) => each.style.getPropertyValue('--share'))"
     assert set(plates.evaluate_all(strengths)) == {"100%"}
     page.check("#by-visits")
@@ -121,6 +134,26 @@ def test_text_of_hints_has_twelve_pixels_on_phones(phone: Page) -> None:
     )
     assert size >= 11.9
     assert width <= 1  # within its cell
+
+
+def test_boards_of_agents_are_legible_and_flip(page: Page) -> None:
+    page.goto("/analyse#game=othello:8x8&agents=mcts:20+mcts:50&simulations=100")
+    page.uncheck("#solve")
+    column = page.locator(".agent-column").first
+    expect(column.locator(".heat")).not_to_have_count(0)
+    expect(page.locator("#legend")).to_contain_text("shares of the visits")
+    for name in ("label", "letter"):
+        expect(column.locator(f".board .{name}").first).to_be_hidden()
+    column.locator(".best-line .moves button").first.hover()
+    expect(column.locator(".overlay .note")).to_have_count(1)
+    size = column.locator(".overlay .note").evaluate(
+        "each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a"
+    )
+    assert size >= 11.9
+    first = column.locator(".target").first
+    expect(first).to_have_attribute("data-cell", "0")
+    page.click("#flip")
+    expect(first).to_have_attribute("data-cell", "63")
 
 
 def test_lesson_shows_who_is_ahead_on_request(page: Page) -> None:

@@ -34,7 +34,7 @@ const tree = new Tree(byId("tree"), (path) => look(path));
 const explorer = new Explorer(
   {
     host: byId("simulation"), back: byId("simulation-back"), next: byId("simulation-next"),
-    number: byId("simulation-number"), error: byId("simulation-error"),
+    number: byId("simulation-number"), hide: byId("simulation-hide"), error: byId("simulation-error"),
   },
   { request: () => ({ position: positionRequest(), agent: state.agents[0] }), onPath: preview },
 );
@@ -362,16 +362,15 @@ function evaluation(first) {
 }
 
 function drawThoughts() {
-  const options = { withBoard: state.agents.length > 1, ...hintOptions() };
-  const shown = state.columns.filter((column, number) => {
-    const analysis = state.analyses[state.agents[number]];
-    if (analysis) column.show(state.position, analysis, state.solution, options);
-    return analysis;
-  });
+  const options = { withBoard: state.agents.length > 1, isFlipped: board.isFlipped, ...hintOptions() };
+  const analyses = state.agents.map((agent) => state.analyses[agent]);
+  const shown = state.columns.filter((_, number) => analyses[number]);
   const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
   const wanted = shown.length ? shown.map((each) => each.element) : [el("p", { class: "soft" }, waiting)];
   const host = byId("thoughts");
   if (wanted.some((each, index) => host.children[index] !== each) || host.children.length !== wanted.length) host.replaceChildren(...wanted);
+  // Their boards are in the page by now, so that the sizes of texts are known.
+  state.columns.forEach((column, number) => analyses[number] && column.show(state.position, analyses[number], state.solution, options));
 }
 
 function drawSolution() {

@@ -63,12 +63,13 @@ async function start() {
 const positionRequest = (moves = state.moves) => ({ game: state.game, moves });
 
 /**
- * Show the position after `moves`, and request a move if it is the opponent's turn.
+ * Show the position after `moves` with any advice on the last one, and request a move if it is the
+ * opponent's turn.
  *
  * The game does not change if the server does not respond or if the user does something else in the
  * meantime.
  */
-async function show(moves = state.moves) {
+async function show(moves = state.moves, advice = "") {
   const number = (state.request += 1);
   state.isBusy = true;
   draw();
@@ -80,16 +81,17 @@ async function show(moves = state.moves) {
     if (number === state.request) state.isBusy = false;
     draw();
   }
+  if (advice) byId("advice").textContent = advice;
   announce(`${state.position.last ? `Move ${state.position.last}. ` : ""}${status(state.position)} ${state.position.note}`);
   if (state.position.outcome !== null) count();
   else if (!isMine()) await letOpponentMove();
-  else await evaluate();
+  else guarded(evaluate);
 }
 
 /** Show who is ahead, on request: by the solver, or by a search if the solver is too slow. */
 async function evaluate() {
   bar.isHidden = !byId("ahead").checked;
-  if (!byId("ahead").checked || state.position.outcome !== null) return;
+  if (!byId("ahead").checked || !state.position || state.position.outcome !== null) return;
   const { request, position } = state;
   const { scores } = await post("/solution", { position: positionRequest(), seconds: SECONDS });
   const evaluation = scores
@@ -127,10 +129,9 @@ async function play(move) {
     Object.assign(state, { hints: {}, isBusy: true });
     byId("advice").textContent = "";
     draw();
-    const verdict = byId("warn").checked ? await judge(state.moves, move) : "";
+    const advice = byId("warn").checked ? await judge(state.moves, move) : "";
     if (number !== state.request) return; // another game has begun
-    await show([...state.moves, move]);
-    if (verdict) byId("advice").textContent = verdict;
+    await show([...state.moves, move], advice);
   });
 }
 
@@ -208,7 +209,8 @@ function count() {
   const strength = Math.max(0, Math.min(state.ladder.length - 1, Number(byId("strength").value) + step));
   saveRecord({ [result]: own[result] + 1, strength });
   byId("strength").value = strength;
-  byId("advice").textContent = { won: "Well done. Your next opponent is stronger.", drawn: "A draw.", lost: "Your next opponent is weaker." }[result];
+  const news = { won: "Well done. Your next opponent is stronger.", drawn: "A draw.", lost: "Your next opponent is weaker." }[result];
+  byId("advice").textContent = [byId("advice").textContent, news].filter(Boolean).join(" "); // after any mistake in the last move
   draw();
 }
 

@@ -112,6 +112,7 @@ byId("show-legal").addEventListener("change", () => draw());
 byId("pause").addEventListener("click", () => {
   pause(!state.isPaused);
   if (state.isPaused) stop();
+  else state.line.length = state.ply; // the game goes on from the position that is shown
   draw();
   if (!state.isPaused) guarded(continueGame);
 });
@@ -148,6 +149,7 @@ function nextPly() {
 async function goTo(ply) {
   if (ply === state.ply && state.resigned === null) return;
   stop();
+  if (areBothAgents()) pause(true);
   await guarded(() => show({ ply, resigned: null, thought: null }));
 }
 
@@ -183,7 +185,7 @@ async function show(changes = {}) {
   const last = state.position.last;
   announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.note}`);
   if (before && state.position.ply > before.ply) sound(soundOf(state.position));
-  if (!state.isPaused || !areBothAgents()) await continueGame();
+  if (!state.isPaused || !areBothAgents()) guarded(continueGame);
 }
 
 /** Let an agent move if it is its turn. */

@@ -24,7 +24,7 @@ const RESULTS = {
 const state = {
   source: "", facets: null, filters: {}, offset: 0, page: null,
   game: null, line: [], ply: 0, verdicts: new Verdicts(), request: 0, problem: "",
-  sought: null, // the ply of a mistake for which the user seeks a better move, and the last try
+  sought: null, // the ply and verdict of a mistake for which the user seeks a better move, and the last try
 };
 const board = new Board(byId("board"), { onMove: (move) => tryMove(move) });
 const timeline = new Timeline(byId("timeline"), (ply) => go(ply));
@@ -119,19 +119,27 @@ async function list() {
   byId("later").disabled = last >= total;
   if (total) byId("opening").placeholder = games[0].moves.slice(0, 2).join(","); // moves of this game, as an example
   byId("games").replaceChildren(total ? gameTable(games, state.facets.kind === "run", (game) => guarded(() => open(game, 0))) : "");
+  markGame();
+}
+
+/** Mark the game that is shown, if it is in the list. */
+function markGame() {
+  const { game, page } = state;
+  const isListed = game && page?.games.some((each) => each.source === game.source && keyOf(each) === keyOf(game));
+  markShown(isListed ? keyOf(game) : "");
 }
 
 async function open(selected, ply) {
   const { iteration, stage, number } = selected;
   const game = selected.moves ? selected : await get("/played/one", { source: state.source, iteration, stage, number });
-  state.line = await post("/line", { game: game.game, moves: game.moves });
+  const line = await post("/line", { game: game.game, moves: game.moves });
+  const agents = state.game?.game === game.game ? null : await agentsOf(game.game);
   const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source && state.game.moves.join() === game.moves.join();
-  if (state.game?.game !== game.game) judge.show(await agentsOf(game.game));
-  state.game = game;
+  if (agents) judge.show(agents);
+  Object.assign(state, { game, line, verdicts: isSame ? state.verdicts : new Verdicts() });
   byId("game-part").hidden = false;
   byId("game-title").textContent = `${game.first} (X) against ${game.second} (O)`;
-  markShown(isGiven(game) ? "" : keyOf(game));
-  if (!isSame) state.verdicts = new Verdicts();
+  markGame();
   go(Math.min(ply, game.moves.length));
   if (!isSame) askJudges();
 }
@@ -193,17 +201,24 @@ function seek() {
   const { errors } = state.verdicts;
   const ply = errors.includes(state.ply - 1) ? state.ply - 1 : (errors.find((each) => each >= state.ply) ?? errors[0]);
   go(ply);
-  state.sought = { ply, move: null, asked: 0 };
-  const side = state.line[ply].first_to_move ? "X" : "O";
-  tell(`Find a better move for ${side} than ${state.game.moves[ply]}, which was played.`, "");
+  state.sought = { ply, verdict: state.verdicts.of(ply), move: null, asked: 0 };
+  tellTask();
   draw();
 }
 
+function tellTask() {
+  const { ply } = state.sought;
+  const side = state.line[ply].first_to_move ? "X" : "O";
+  tell(`Find a better move for ${side} than ${state.game.moves[ply]}, which was played.`, "");
+}
+
 async function tryMove(move) {
-  const { sought, game, verdicts } = state;
+  const { sought, game } = state;
   if (sought === null) return;
   Object.assign(sought, { move, asked: sought.asked + 1 });
-  const { asked, ply } = sought;
+  const { asked, ply, verdict } = sought;
+  const isCurrent = () => state.sought === sought && sought.asked === asked;
+  showError(byId("error"), "");
   tell(`Judging ${move} …`, "");
   draw();
   if (move === game.moves[ply]) {
@@ -213,9 +228,11 @@ async function tryMove(move) {
   const position = { game: game.game, moves: game.moves.slice(0, ply) };
   const settings = { agent: judge.value, simulations: Number(byId("simulations").value), seconds: Number(byId("seconds").value) };
   try {
-    const { isBetter, text } = await judgeTry(position, move, verdicts.of(ply), settings);
-    if (state.sought === sought && sought.asked === asked) tell(text, isBetter ? "good" : "bad");
+    const { isBetter, text } = await judgeTry(position, move, verdict, settings);
+    if (isCurrent()) tell(text, isBetter ? "good" : "bad");
   } catch (error) {
+    if (!isCurrent()) return;
+    tellTask();
     showError(byId("error"), error);
   }
 }

@@ -36,7 +36,7 @@ export class Board {
     this.svg.classList.toggle("won", position.winning_cells.length > 0);
     this.#showPieces(isNew ? undefined : before);
     this.#showHints(hints, showLegal);
-    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius)));
+    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius), this.#pixel()));
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
     this.sides.replaceChildren(...[1, -1].map((side) => this.#side(side)));
@@ -156,10 +156,15 @@ export class Board {
     place.replaceChildren(shown);
   }
 
+  /** Size of a pixel of the screen in cells. */
+  #pixel() {
+    const [, , width] = this.drawing.viewBox.split(" ").map(Number);
+    return width / (this.svg.clientWidth || 500);
+  }
+
   /** Show dots on legal moves, or hints. */
   #showHints(hints, showLegal) {
-    const [, , width] = this.drawing.viewBox.split(" ").map(Number);
-    const pixel = width / (this.svg.clientWidth || 500);
+    const pixel = this.#pixel();
     for (const [cell, { hint }] of this.cells) {
       const name = this.#shownMove(cell);
       const shown = name === null ? undefined : hints[name];

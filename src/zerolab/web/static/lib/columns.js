@@ -23,8 +23,9 @@ export class AgentColumn {
     this.element = el("section", { class: "agent-column" }, this.heading, this.line.element, this.boardHost, this.table);
   }
 
-  /** Show an analysis; `withBoard` is true if the column needs a board of its own. */
-  show(position, analysis, solution, { withBoard, ...options }) {
+  /** Show an analysis; `withBoard` is true if the column needs a board of its own, perhaps a flipped one. */
+  show(position, analysis, solution, { withBoard, isFlipped, ...options }) {
+    this.board.isFlipped = isFlipped;
     this.shown = { position, hints: hintsOf(analysis, solution, options), withBoard };
     this.element.setAttribute("aria-label", analysis.agent);
     this.heading.replaceChildren(el("code", {}, analysis.agent), `: ${valueText(analysis)}`);

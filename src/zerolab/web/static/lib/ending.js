@@ -27,12 +27,12 @@ export function showEnding(host, state, names, { again, playStronger }) {
 }
 
 function waysOn(state, names, again, playStronger) {
-  const { game, first, second, given, resigned, position, agents } = state;
+  const { game, first, second, given, resigned, position, agents, thinking } = state;
   const button = (id, text, onclick) => el("button", { type: "button", id, onclick }, text);
   const review = { game, moves: position.moves.join(","), x: names[0], o: names[1], given: given || "", resigned, ply: position.ply };
   const person = ["first", "second"].find((side) => state[side] === "person");
   const rival = OTHER[person];
-  const stronger = person && state[rival] !== "person" ? strongerThan(state[rival], agents) : null;
+  const stronger = person && state[rival] !== "person" ? strongerThan(state[rival], agents, thinking) : null;
   return [
     button("rematch", "Rematch", () => again(first, second)),
     button("swap", "Swap sides", () => again(second, first)),

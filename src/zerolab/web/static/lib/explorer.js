@@ -7,7 +7,7 @@ const MOST_ROWS = 8;
 const MOST = 200; // simulations that can be shown
 
 /**
- * Explorer of single simulations in a panel with the controls `back`, `next` and `number`.
+ * Explorer of single simulations in a panel with the controls `back`, `next`, `number` and `hide`.
  *
  * `request()` returns the position and the agent, and `onPath(moves)` is called with the path of the
  * simulation, or with none.
@@ -18,6 +18,7 @@ export class Explorer {
     this.next.addEventListener("click", () => this.#show(this.shown === null ? 1 : this.shown + 1));
     this.back.addEventListener("click", () => this.#show(this.shown - 1));
     this.number.addEventListener("change", () => this.#show(Number(this.number.value)));
+    this.hide.addEventListener("click", () => this.onPath([]));
     this.#clear();
   }
 
@@ -32,11 +33,13 @@ export class Explorer {
     this.asked += 1;
     this.shown = null;
     this.host.replaceChildren();
+    showError(this.error, "");
     this.#enable();
   }
 
   #enable() {
     this.back.disabled = !this.shown;
+    this.hide.disabled = this.shown === null;
     this.next.disabled = this.shown === MOST;
     this.number.value = this.shown ?? "";
   }

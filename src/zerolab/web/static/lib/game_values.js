@@ -33,10 +33,11 @@ export class GameValues {
     try {
       const { values } = await post("/values", request);
       points = values.map((value, ply) => [ply, value]);
-    } catch (error) {
-      problem = `No values of the whole game: ${error.message}.`;
+    } catch ({ message }) {
+      problem = `No values of the whole game: ${message}${/[.?!]$/.test(message) ? "" : "."}`;
     }
     if (wanted !== this.wanted) return; // the game has changed
+    if (problem) this.wanted = ""; // they can be requested again
     Object.assign(this, { points, problem });
     this.onChange();
   }

@@ -8,13 +8,13 @@ const MOST_RANKS = 5;
 const NOTE = 0.225; // size of a text in cells
 const LEAST_PIXELS = 12;
 const COMPACT = 0.27; // size of a text from which it is shortened to fit
-const KINDS = { 1: "win", 0: "draw", "-1": "loss" };
-const LETTERS = { win: "W", draw: "D", loss: "L" };
+const KINDS = { 1: "wins", 0: "draws", "-1": "loses" };
+const LETTERS = { wins: "W", draws: "D", loses: "L" };
 
 /**
  * Hints by move from an analysis and exact scores, each of which may be null.
  *
- * A hint has a `kind`, "win", "draw" or "loss", if the solver knows it; otherwise the `value` for
+ * A hint has a `kind`, "wins", "draws" or "loses", if the solver knows it; otherwise the `value` for
  * the side to move, or null. With `byVisits`, its colour is the stronger the larger the share of
  * the visits. With `withRanks`, the best moves have ranks from 1.
  */
@@ -77,7 +77,7 @@ function plate(hint, isUpright, pixel) {
 function tone({ kind, value }) {
   if (kind !== null) return kind;
   if (value === null) return "";
-  return value >= 0 ? "win" : "loss";
+  return value >= 0 ? "wins" : "loses";
 }
 
 /** Shorter text for small cells: "45%", "+.12", "−1" and, as the letter tells the sign, "L8". */
@@ -96,20 +96,22 @@ function badge(number, size) {
 }
 
 /** Overlay of a board that shows the moves of a line after a position as numbered pale pieces. */
-export const ghostsOf = (position, line) => (drawing, disc) =>
-  piecesOf(position, line).map(({ cell, side, number }) => {
+export const ghostsOf = (position, line) => (drawing, disc, pixel) => {
+  const size = Math.max(0.32, LEAST_PIXELS * pixel);
+  return piecesOf(position, line).map(({ cell, side, number }) => {
     const [x, y] = drawing.middle(cell);
     const attributes = { transform: `translate(${x} ${y})` };
-    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.25 }), text(number, 0, 0, 0.32));
+    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.78 * size }), text(number, 0, 0, size));
   });
+};
 
 /** Legend of the colours of hints, in words. */
 export function hintLegend(analysis, solution) {
-  const swatch = (kind, words) => el("span", { class: `swatch ${kind}` }, words);
+  const swatch = (kind, words) => el("span", { class: `tone ${kind}` }, words);
   const isExact = Boolean(solution?.scores);
   const parts = isExact
-    ? [swatch("win", "W: wins under perfect play"), swatch("draw", "D: draws"), swatch("loss", "L: loses")]
-    : [swatch("win", "+: good for the side to move"), swatch("draw", "near 0: even"), swatch("loss", "−: bad for it")];
+    ? [swatch("wins", "W: wins under perfect play"), swatch("draws", "D: draws"), swatch("loses", "L: loses")]
+    : [swatch("wins", "+: good for the side to move"), swatch("draws", "near 0: even"), swatch("loses", "−: bad for it")];
   const visits = analysis?.simulations ? "Percentages are shares of the visits; a thick ring marks the most visited move." : "";
-  return el("p", { class: "legend hint-legend" }, parts, visits ? el("span", {}, visits) : null);
+  return el("p", { class: "hint-legend" }, parts, visits ? el("span", {}, visits) : null);
 }

@@ -5,6 +5,7 @@ import { defaultAgent } from "./choosers.js";
 const LEVELS = 7;
 const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if the game has no run
 const FEWEST_SIMULATIONS = 25; // of a run's networks, from early iterations to the best
+const DEFAULT_SIMULATIONS = 100; // of a spec without the option
 const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 /**
@@ -24,21 +25,29 @@ export function ladderOf(agents) {
 }
 
 /**
- * Spec of the next opponent on the ladder after `spec`, or null after the last. An opponent that is
- * not on the ladder is followed by the first one with the same network and more simulations, or by
- * the first one with the best network.
+ * Spec of the first opponent on the ladder above `spec`, or null if there is none: neither its
+ * training nor its number of simulations is lower, and one of them is higher. Agents that are not
+ * networks of the ladder's run count as trained like its best one. `thinking`, such as
+ * simulations:400, overrides the simulations of `spec`; time limits cannot be compared.
  */
-export function strongerThan(spec, agents) {
-  const ladder = ladderOf(agents);
-  const level = ladder.indexOf(spec);
-  if (level >= 0) return ladder[level + 1] ?? null;
-  if (spec === "perfect") return null;
-  const networkOf = (each) => each.split(/[?:]/)[0];
-  const simulations = simulationsOf(spec);
-  const same = ladder.filter((each) => networkOf(each) === networkOf(spec));
-  if (same.length) return same.find((each) => simulationsOf(each) > simulations) ?? null;
-  return ladder.find((each) => simulationsOf(each) > FEWEST_SIMULATIONS) ?? null;
+export function strongerThan(spec, agents, thinking = "") {
+  const [kind, amount] = thinking.split(":");
+  const levels = ladderOf(agents).slice(1); // above random moves
+  if (spec === "random") return levels[0];
+  if (spec === "perfect" || kind === "seconds") return null;
+  const best = agents.find((each) => each.spec === defaultAgent(agents));
+  const most = best.iteration ?? 0;
+  const trainingOf = (each) => {
+    const network = agents.find((other) => best.run && other.run === best.run && other.spec === each.split("?")[0]);
+    return Math.min(most, network?.iteration ?? most);
+  };
+  const [training, simulations] = [trainingOf(spec), kind ? Number(amount) : simulationsOf(spec)];
+  const isAbove = (each) => {
+    const gains = [trainingOf(each) - training, simulationsOf(each) - simulations];
+    return Math.min(...gains) >= 0 && Math.max(...gains) > 0;
+  };
+  return levels.find(isAbove) ?? null;
 }
 
-/** Number of simulations in a spec such as mcts:100 or runs/demo?simulations=400, or 0. */
-const simulationsOf = (spec) => Number(/(?:simulations=|:)(\d+)/.exec(spec)?.[1] ?? 0);
+/** Number of simulations of a spec such as mcts:100 or runs/demo?simulations=400. */
+const simulationsOf = (spec) => Number(/(?:simulations=|:)(\d+)/.exec(spec)?.[1] ?? DEFAULT_SIMULATIONS);
