@@ -137,9 +137,9 @@ def test_term_is_explained_by_mouse_and_touch(page: Page, phone: Page) -> None:
 def test_only_the_term_with_the_tooltip_is_expanded(page: Page) -> None:
     page.goto(f"/run#run={RUN}")
     expanded = page.locator('.term[aria-expanded="true"]')
-    for name in ("Training Elo", "Preset"):
-        page.get_by_role("button", name=name, exact=True).hover()
-        expect(page.locator("#tip strong")).to_have_text(name)
+    for name in ("Training Elo", "Iteration"):
+        page.locator("#facts").get_by_role("button", name=name, exact=True).hover()
+        expect(page.locator("#tip strong")).to_have_text(re.compile(name, re.IGNORECASE))
         expect(expanded).to_have_text(name)
 
 
