@@ -88,9 +88,13 @@ def test_late_answer_counts_but_is_not_shown(page: Page) -> None:
     held: list[Route] = []
     page.goto(f"/puzzles#game={GAME}")
     answer, _ = _open_puzzle(page)
-    page.route("**/api/v1/puzzles/answer", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/v1/puzzles/answer", hold)
     _play(page, answer)
-    expect(page.locator("#board .target")).to_have_count(0)
+    expect(page.locator("#board .target[aria-disabled=false]")).to_have_count(0)
     page.select_option("#game select", "connect_four")
     expect(page).to_have_url(re.compile("game=connect_four"))
     held[0].continue_()
