@@ -83,26 +83,6 @@ def test_level_without_puzzles_says_so(page: Page) -> None:
     _open_puzzle(page)
 
 
-def test_late_answer_counts_but_is_not_shown(page: Page) -> None:
-    """An answer to a puzzle of an earlier game leaves the new game alone."""
-    held: list[Route] = []
-    page.goto(f"/puzzles#game={GAME}")
-    answer, _ = _open_puzzle(page)
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/api/v1/puzzles/answer", hold)
-    _play(page, answer)
-    expect(page.locator("#board .target[aria-disabled=false]")).to_have_count(0)
-    page.select_option("#game select", "connect_four")
-    expect(page).to_have_url(re.compile("game=connect_four"))
-    held[0].continue_()
-    expect(page.locator(STREAK)).to_have_text("1")
-    expect(page.locator("#verdict")).to_have_text("")
-    expect(page.locator("#error")).to_be_hidden()
-
-
 def test_puzzles_fit_phone_and_are_accessible(phone: Page) -> None:
     phone.goto(f"/puzzles#game={GAME}")
     _, others = _open_puzzle(phone)
