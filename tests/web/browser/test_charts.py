@@ -130,6 +130,45 @@ def test_legend_hides_series_and_rescales(page: Page) -> None:
     expect(page.locator('#here g[data-name="large"]')).to_have_count(1)
 
 
+def test_hidden_series_cannot_be_picked_and_take_the_cursor_along(page: Page) -> None:
+    draw(page, [line("a", [1.0, 2.0]), line("b", [2.0, 1.0])], xLabel="ply", onPick=True, mark=1)
+    page.locator(SLIDER).press("End")
+    for name in "ab":
+        page.locator(".legend").get_by_role("button", name=name).click()
+    title = page.title()
+    page.locator(SLIDER).click()
+    page.keyboard.press("Enter")
+    expect(page).to_have_title(title)
+    expect(page.locator("#here .guide")).to_have_count(0)
+    expect(page.locator(SLIDER)).to_have_attribute("aria-valuetext", "All series are hidden.")
+
+
+def test_cursor_does_not_survive_its_measurement(page: Page) -> None:
+    draw(page, [line("a", [1.0, 2.0, 3.0])], xLabel="ply")
+    page.locator(SLIDER).press("End")
+    expect(page.locator(".readout")).to_contain_text("ply 3")
+    draw(page, [line("a", [4.0, 5.0])], xLabel="ply")
+    expect(page.locator(".readout")).to_be_hidden()
+    expect(page.locator(SLIDER)).to_have_attribute("aria-valuenow", "2")
+
+
+def test_shown_runs_have_colours_of_their_own(page: Page) -> None:
+    draw(page, [line("a", [1.0, 2.0])])
+    colours = page.evaluate(
+        """async () => {
+        const { colourOfRun, keepColours } = await import("/static/lib/curves.js");
+        const shown = [..."abcdefghijklmnopqrstuvwxyz"].map((_, n, all) => all.slice(n, n + 12));
+        return shown.map((runs) => {
+            keepColours(runs);
+            return runs.map(colourOfRun);
+        });
+        }"""
+    )
+    assert all(len(set(each)) == len(each) for each in colours)
+    for before, after in pairwise(colours):
+        assert after[: len(before) - 1] == before[1:], "a run keeps its colour"
+
+
 def test_log_scale_has_equal_distances_for_equal_ratios(page: Page) -> None:
     draw(page, [line("a", [1.0, 10.0, 100.0, 0.0])], isLog=True)
     heights = page.locator("#here g[data-name=a] circle").evaluate_all(

@@ -134,6 +134,49 @@ def test_term_is_explained_by_mouse_and_touch(page: Page, phone: Page) -> None:
     expect(phone.locator("#tip")).to_be_hidden()
 
 
+def test_only_the_term_with_the_tooltip_is_expanded(page: Page) -> None:
+    page.goto(f"/run#run={RUN}")
+    expanded = page.locator('.term[aria-expanded="true"]')
+    for name in ("Training Elo", "Iteration"):
+        page.locator("#facts").get_by_role("button", name=name, exact=True).hover()
+        expect(page.locator("#tip strong")).to_have_text(re.compile(name, re.IGNORECASE))
+        expect(expanded).to_have_text(name)
+
+
+def test_redrawn_list_keeps_the_focus(page: Page) -> None:
+    dates = iter([1_700_000_000.0, 1_800_000_000.0])
+    latest = {"date": 0.0}
+
+    def answer(route: Route) -> None:
+        (run, *_) = route.fetch().json()
+        latest["date"] = next(dates, latest["date"])
+        others = {"runs/a": 1_750_000_000.0, "runs/b": latest["date"]}
+        route.fulfill(
+            json=[{**run, "run": name, "latest_progress": date} for name, date in others.items()]
+        )
+
+    page.route("**/api/v1/runs", answer)
+    page.goto("/runs")
+    rows = page.locator("#runs tbody tr")
+    expect(rows.first).to_contain_text("runs/a")
+    box = page.get_by_role("checkbox", name="Compare runs/a")
+    box.check()
+    expect(rows.first).to_contain_text("runs/b")
+    expect(box).to_be_focused()
+    expect(box).to_be_checked()
+
+
+def test_skip_link_keeps_the_game(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&x=person&o=person")
+    page.locator("#board .target[data-move]").first.click()
+    expect(page.locator("#moves button")).to_have_count(2)
+    address = page.url
+    page.locator(".skip").press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    expect(page.locator("#moves button")).to_have_count(2)
+    assert page.url == address
+
+
 def test_numbers_on_pages_are_explained(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20")
     for heading in ("visits", "value", "prior"):

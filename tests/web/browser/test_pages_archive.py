@@ -155,6 +155,23 @@ def test_compared_curves_omit_training_elo(page: Page, tiny_folder: Path) -> Non
     shutil.rmtree(tiny_folder / other)
 
 
+def test_error_of_an_action_survives_refreshes(page: Page) -> None:
+    playing = {"at_work": True, "may_stop": True, "may_resume": False, "output": []}
+    lines = iter(range(1000))
+    page.route("**/api/v1/tournaments/playing*", lambda route: route.fulfill(
+        json={**playing, "output": [f"line {next(lines)}"]}
+    ))  # fmt: skip
+    page.route("**/api/v1/tournaments/stop", lambda route: route.fulfill(
+        status=409, json={"error": "it does not stop"}
+    ))  # fmt: skip
+    page.goto(f"/tournament#tournament={TOURNAMENT}")
+    page.click("#stop")
+    expect(page.locator("#error")).to_have_text("it does not stop")
+    output = page.locator("#output").text_content()
+    expect(page.locator("#output")).not_to_have_text(output or "")
+    expect(page.locator("#error")).to_have_text("it does not stop")
+
+
 def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
     page.goto("/runs")
     page.fill("#name", "grown")
@@ -167,12 +184,14 @@ def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
     expect(page).to_have_url(re.compile("/run#run=runs%2Fgrown"))
     expect(page.locator("#facts")).to_contain_text("running")
     expect(page.locator("#curves svg").first).to_be_visible()
+    page.locator("#links").evaluate("each => { window.firstLink = each.firstChild }")
     first = page.locator("#latest").inner_text()
     expect(page.locator("#latest")).not_to_have_text(first)
     expect(page.locator("#stage-text")).to_contain_text(re.compile(r"\d of \d+ games"))
     expect(page.locator("#games li").first).to_contain_text(
         re.compile(r"(won|draw) after \d+ moves")
     )
+    assert page.locator("#links").evaluate("each => each.firstChild === window.firstLink")
     page.click("#stop")
     expect(page.locator("#facts")).to_contain_text("stopped")
     expect(page.locator("#stage")).to_be_hidden()

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 GAME = "gobang:3x3:3"
 MOVE = "#board .target[data-move]"
@@ -62,6 +62,25 @@ def test_right_answers_extend_streak_and_wrong_one_ends_it(page: Page) -> None:
     expect(page.locator("#record")).to_contain_text("Longest: 1. Right 1, wrong 1.")
     page.click("#to-analysis")
     expect(page).to_have_url(re.compile("/analyse#game=gobang"))
+
+
+def test_level_without_puzzles_says_so(page: Page) -> None:
+    def answer(route: Route) -> None:
+        listed = route.fetch().json()
+        puzzles = [{**each, "level": "easy"} for each in listed["puzzles"]]
+        route.fulfill(json={**listed, "state": "complete", "puzzles": puzzles})
+
+    page.goto(f"/puzzles#game={GAME}")
+    _open_puzzle(page)
+    page.route("**/api/v1/puzzles?*", answer)
+    page.reload()
+    _open_puzzle(page)
+    page.select_option("#level", "hard")
+    expect(page.locator("#question")).to_have_text("There are no hard puzzles of this game.")
+    expect(page.locator("#next")).to_be_disabled()
+    expect(page.locator("#board")).to_be_hidden()
+    page.select_option("#level", "easy")
+    _open_puzzle(page)
 
 
 def test_puzzles_fit_phone_and_are_accessible(phone: Page) -> None:

@@ -8,7 +8,7 @@ import { announce, byId, el, guarded, table } from "./lib/dom.js";
 const REFRESH_SECONDS = 3;
 let chosen = "";
 
-const chooser = new GameChooser(byId("game"), (game) => send("game", { game }));
+const chooser = new GameChooser(byId("game"), changeGame);
 const show = keepShowing(() => get("/class/manage"), draw, REFRESH_SECONDS);
 
 function draw(group) {
@@ -42,20 +42,40 @@ function drawTournament(tournament, ready) {
   byId("links").replaceChildren(...links);
 }
 
-/** Send a change; show and announce the new state. */
-function send(path, body) {
+/** Send a change and show the new state. */
+async function send(path, body) {
+  const group = await post(`/class/manage/${path}`, body);
+  if (path === "game") chosen = group.game;
+  draw(group);
+  show();
+}
+
+/** Change the game of the class; a game that the server rejects is not shown any longer. */
+function changeGame(game) {
   return guarded(async () => {
-    const group = await post(`/class/manage/${path}`, body);
-    if (path === "game") chosen = group.game;
-    draw(group);
-    show();
-    announce(path === "game" ? `The class plays ${group.game}.` : byId("state").textContent);
+    try {
+      await send("game", { game });
+      announce(`The class plays ${chosen}.`);
+    } catch (error) {
+      const hasFocus = byId("game").contains(document.activeElement);
+      await chooser.load(chosen);
+      if (hasFocus) chooser.name.focus();
+      throw error;
+    }
+  });
+}
+
+/** Change the tournament. */
+function act(action, body = {}) {
+  return guarded(async () => {
+    await send(action, body);
+    announce(byId("state").textContent);
   });
 }
 
 byId("settings").addEventListener("submit", (event) => {
   event.preventDefault();
-  send("start", { game: chosen, games: Number(byId("games").value), openings: Number(byId("openings").value) });
+  act("start", { game: chosen, games: Number(byId("games").value), openings: Number(byId("openings").value) });
 });
-byId("continue").addEventListener("click", () => send("continue", {}));
-byId("stop").addEventListener("click", () => send("stop", {}));
+byId("continue").addEventListener("click", () => act("continue"));
+byId("stop").addEventListener("click", () => act("stop"));

@@ -2,18 +2,32 @@
 
 import { Socket, get } from "./lib/api.js";
 import { hashAll, interval, linkTo, setting } from "./lib/archive.js";
-import { colourOfRun } from "./lib/curves.js";
+import { colourOfRun, keepColours } from "./lib/curves.js";
 import { byId, el, percent, showError, table } from "./lib/dom.js";
 import { drawIntervals } from "./lib/intervals.js";
 import { Panels, shortName } from "./lib/panels.js";
 
 const MOST = 12;
 let socket = null;
+let request = 0;
 let records = new Map();
 const panels = new Panels(byId("curves"), change);
 
-async function begin() {
+/** Do some work that supersedes earlier work; `isLatest()` says whether it is still wanted. */
+async function supersede(work) {
+  const number = (request += 1);
+  const isLatest = () => number === request;
+  showError(byId("error"), "");
+  try {
+    await work(isLatest);
+  } catch (error) {
+    if (isLatest()) showError(byId("error"), error);
+  }
+}
+
+async function begin(isLatest) {
   const runs = (await get("/runs")).filter((each) => each.status !== "damaged");
+  if (!isLatest()) return;
   byId("nothing").hidden = runs.length > 1;
   const selected = hashAll("run").slice(0, MOST);
   byId("runs").replaceChildren(
@@ -27,7 +41,7 @@ async function begin() {
       ),
     ),
   );
-  await show();
+  await show(isLatest);
 }
 
 const selectedRuns = () => [...byId("runs").querySelectorAll("input:checked")].map((each) => each.value);
@@ -36,12 +50,12 @@ function change() {
   const address = new URLSearchParams(selectedRuns().map((run) => ["run", run]));
   if (panels.x !== "iterations") address.set("x", panels.x);
   history.replaceState(null, "", `#${address}`);
-  show().catch((error) => showError(byId("error"), error));
+  supersede(show);
 }
 
-async function show() {
-  showError(byId("error"), "");
+async function show(isLatest) {
   const runs = selectedRuns();
+  keepColours(runs);
   for (const box of byId("runs").querySelectorAll("input")) {
     box.disabled = runs.length >= MOST && !box.checked;
     box.nextSibling.hidden = runs.length < 2 || !box.checked;
@@ -55,15 +69,18 @@ async function show() {
     byId("strength-part").hidden = true;
     return;
   }
-  await Promise.all([showCurves(runs), showStrength(runs), showDifferences(runs)]);
+  await Promise.all([showCurves, showStrength, showDifferences].map((each) => each(runs, isLatest)));
+  if (!isLatest()) return;
   records = new Map();
-  socket = new Socket(`/runs/live?${queryOf(runs)}`, { onMessage: receive });
+  const onMessage = (update) => isLatest() && receive(update, runs, isLatest);
+  socket = new Socket(`/runs/live?${queryOf(runs)}`, { onMessage });
 }
 
 const queryOf = (runs) => new URLSearchParams(runs.map((run) => ["run", run]));
 
-async function showCurves(runs) {
+async function showCurves(runs, isLatest) {
   const curves = Object.entries(await get(`/runs/curves?${queryOf(runs)}&x=${panels.x}`));
+  if (!isLatest()) return;
   // Training Elo is relative to earlier networks of the same run, so it cannot compare runs.
   const isComparable = (panel) => runs.length === 1 || panel.key !== "elo";
   // Accuracy compares the strength of runs best, so it comes first.
@@ -73,8 +90,9 @@ async function showCurves(runs) {
 }
 
 /** Show the results of the final evaluations, by opponent; opponents of one run are its networks. */
-async function showStrength(runs) {
+async function showStrength(runs, isLatest) {
   const details = await Promise.all(runs.map((run) => get("/runs/one", { run })));
+  if (!isLatest()) return;
   const results = details.flatMap(({ summary, baselines }) => baselines.map((each) => ({ ...each, run: summary.run })));
   const opponents = [...new Set(results.map((each) => each.opponent))].filter((name) => !name.startsWith("@"));
   byId("strength-part").hidden = runs.length < 2 || !opponents.length;
@@ -93,12 +111,13 @@ async function showStrength(runs) {
   byId("strength").replaceChildren(...figures.flat(), el("details", {}, el("summary", {}, "Values"), values));
 }
 
-async function showDifferences(runs) {
+async function showDifferences(runs, isLatest) {
   if (runs.length < 2) {
     byId("differences").textContent = "Select at least two runs to compare their settings.";
     return;
   }
   const differences = await get(`/runs/differences?${queryOf(runs)}`);
+  if (!isLatest()) return;
   const rows = differences.map((each) => [el("code", {}, each.key), ...each.values.map(setting)]);
   const headings = ["setting", ...runs.map((run) => linkTo("run", { run }, run))];
   byId("differences").replaceChildren(
@@ -106,7 +125,7 @@ async function showDifferences(runs) {
   );
 }
 
-function receive(update) {
+function receive(update, runs, isLatest) {
   if (update.error) {
     showError(byId("error"), update.error);
     return;
@@ -114,9 +133,9 @@ function receive(update) {
   const { run } = update.run;
   const hasGrown = records.has(run) && records.get(run) !== update.records;
   records.set(run, update.records);
-  if (hasGrown) showCurves(selectedRuns()).catch((error) => showError(byId("error"), error));
+  if (hasGrown) showCurves(runs, isLatest).catch((error) => showError(byId("error"), error));
 }
 
-addEventListener("hashchange", () => begin().catch((error) => showError(byId("error"), error)));
+addEventListener("hashchange", () => supersede(begin));
 
-begin().catch((error) => showError(byId("error"), error));
+supersede(begin);

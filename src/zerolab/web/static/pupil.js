@@ -48,7 +48,7 @@ async function drawNetworks(own) {
 function drawFields() {
   const kind = byId("kind").value;
   byId("network-field").hidden = kind !== "network";
-  byId("playouts-field").hidden = kind === "random";
+  byId("playouts-field").hidden = byId("playouts").disabled = kind === "random"; // a hidden field can stop the form
 }
 
 function accept(own) {
@@ -63,7 +63,8 @@ byId("choice").addEventListener("submit", (event) => {
   event.preventDefault();
   const kind = byId("kind").value;
   const network = kind === "network" ? byId("network").value : "";
-  guarded(async () => accept(await post("/class/mine", { kind, network, playouts: Number(byId("playouts").value) })));
+  const playouts = kind === "random" ? {} : { playouts: Number(byId("playouts").value) };
+  guarded(async () => accept(await post("/class/mine", { kind, network, ...playouts })));
 });
 byId("file").addEventListener("change", () =>
   guarded(async () => {

@@ -9,7 +9,7 @@ import { moveList } from "./lib/moves.js";
 
 const REFRESH_SECONDS = 2;
 const STEP_SECONDS = 0.9; // between the moves of a line
-const AT_WORK = ["waiting", "solving", "grading"];
+const AT_WORK = ["solving", "grading", "waiting"];
 const MOST_SEEN = 2000;
 
 const board = new Board(byId("board"), { onMove: (move) => guarded(() => answer(move)) });
@@ -20,24 +20,36 @@ const state = {
 };
 
 async function begin() {
-  const { game, level } = hashParams();
+  const { game, level, puzzle } = hashParams();
   byId("level").value = ["easy", "medium", "hard"].includes(level) ? level : "";
   const { pupil } = await get("/server");
   if (pupil) state.key += ` ${pupil}`; // pupils who share a browser have records of their own
-  await chooser.load(game ?? "connect_four:5x5");
   drawStreak();
-  await change(game ?? chooser.value, hashParams().puzzle);
   setInterval(() => document.visibilityState === "visible" && AT_WORK.includes(state.list?.state) && refresh(), 1000 * REFRESH_SECONDS);
+  await chooser.load(game ?? "connect_four:5x5");
+  await change(game ?? chooser.value, puzzle);
 }
 
 async function change(game, key = undefined) {
-  clearInterval(state.timer);
-  Object.assign(state, { game, list: null, puzzle: null, line: [] });
-  setHashParams({ game, level: byId("level").value });
-  draw();
-  state.list = await get("/puzzles", { game });
+  Object.assign(state, { game, list: null });
+  const number = close();
+  const list = await get("/puzzles", { game });
+  if (number !== state.request) return;
+  state.list = list;
   drawStock();
   await (key ? open(key) : next());
+}
+
+/** Show no puzzle. Responses to earlier requests are late; return the number of the next one. */
+function close() {
+  clearInterval(state.timer);
+  state.request += 1;
+  Object.assign(state, { puzzle: null, line: [], isBusy: false });
+  clearVerdict();
+  setHashParams({ game: state.game, level: byId("level").value });
+  draw();
+  drawStock();
+  return state.request;
 }
 
 /** Reload the list while puzzles are being made; the first one is shown at once. */
@@ -59,14 +71,16 @@ const inLevel = () => {
   return (state.list?.puzzles ?? []).filter((each) => !level || each.level === level);
 };
 
+const others = () => inLevel().filter((each) => each.key !== state.puzzle?.summary.key);
+
 /** Show a puzzle of the chosen level that has not been tried; old ones come again after all others. */
 async function next() {
-  const choices = inLevel().filter((each) => each.key !== state.puzzle?.summary.key);
+  const choices = others();
   const { seen } = record();
   const fresh = choices.filter((each) => !seen.includes(each.key));
   const from = fresh.length ? fresh : choices;
   if (from.length) await open(from[Math.floor(Math.random() * from.length)].key);
-  else draw();
+  else if (!inLevel().length) close();
 }
 
 async function open(key) {
@@ -79,10 +93,13 @@ async function open(key) {
     Object.assign(state, { puzzle, isTried: false });
     reset();
   } finally {
-    if (number === state.request) state.isBusy = false;
+    if (number === state.request) {
+      state.isBusy = false;
+      draw();
+      drawStock();
+    }
   }
   setHashParams({ game, level: byId("level").value, puzzle: key });
-  draw();
   announce(`${byId("question").textContent} ${board.summary()}`);
 }
 
@@ -91,25 +108,31 @@ function reset() {
   const { position } = state.puzzle;
   clearInterval(state.timer);
   Object.assign(state, { line: [position], start: 0, ply: 0, isSolved: false });
+  clearVerdict();
+}
+
+function clearVerdict() {
   byId("verdict").textContent = "";
   byId("verdict").classList.remove("good", "bad");
 }
 
 async function answer(move) {
   if (state.isBusy || state.ply !== 0 || state.line.length !== 1) return;
-  const { game, puzzle, request } = state;
+  const { game, puzzle: { summary: { key } }, isTried, request } = state;
   state.isBusy = true;
   draw();
   try {
-    const verdict = await post("/puzzles/answer", { game, key: puzzle.summary.key, move });
+    const verdict = await post("/puzzles/answer", { game, key, move });
+    if (!isTried) count(key, verdict.right); // even if another puzzle is shown by now
     if (request !== state.request) return;
-    if (!state.isTried) count(verdict.right);
     Object.assign(state, { isTried: true, isSolved: verdict.right, line: verdict.line.slice(verdict.start), ply: 1 });
     byId("verdict").textContent = verdict.verdict;
     byId("verdict").classList.add(verdict.right ? "good" : "bad");
   } finally {
-    if (request === state.request) state.isBusy = false;
-    draw();
+    if (request === state.request) {
+      state.isBusy = false;
+      draw();
+    }
   }
   state.timer = setInterval(step, 1000 * STEP_SECONDS);
 }
@@ -128,10 +151,10 @@ const EMPTY = { streak: 0, best: 0, right: 0, wrong: 0, seen: [] };
 const record = () => ({ ...EMPTY, ...JSON.parse(localStorage.getItem(state.key) ?? "{}") });
 
 /** Count the first move in a puzzle. */
-function count(isRight) {
+function count(key, isRight) {
   const own = record();
   const streak = isRight ? own.streak + 1 : 0;
-  const seen = [...own.seen, state.puzzle.summary.key].slice(-MOST_SEEN);
+  const seen = [...own.seen, key].slice(-MOST_SEEN);
   const counts = { right: own.right + Number(isRight), wrong: own.wrong + Number(!isRight) };
   localStorage.setItem(state.key, JSON.stringify({ streak, best: Math.max(own.best, streak), seen, ...counts }));
   drawStreak();
@@ -145,20 +168,23 @@ function drawStreak() {
 
 function drawStock() {
   const { list } = state;
+  byId("next").disabled = others().length === 0;
+  byId("progress").hidden = !AT_WORK.includes(list?.state);
+  if (!list) {
+    byId("stock").textContent = "";
+    return;
+  }
   const count = inLevel().length;
   const works = {
-    waiting: "More will be made when those of other games are finished.",
     solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are trying them, to grade them.",
-    complete: "", stopped: list.problem,
+    waiting: "The server will make more when it has time.", complete: "", stopped: list.problem,
   };
   const some = `${count} ${byId("level").value} puzzle${count === 1 ? "" : "s"}.`.replace("  ", " ");
   byId("stock").textContent = `${some} ${works[list.state]}`;
   const graded = list.puzzles.filter((each) => each.measured).length;
   const bar = byId("progress");
-  bar.hidden = !AT_WORK.includes(list.state);
   bar.value = (list.state === "solving" ? list.puzzles.length : graded) / Math.max(1, list.state === "solving" ? list.planned : list.puzzles.length);
   bar.setAttribute("aria-label", list.state === "solving" ? "Puzzles made" : "Puzzles graded");
-  byId("next").disabled = count === 0;
 }
 
 function draw() {
@@ -184,9 +210,20 @@ function draw() {
 
 function question() {
   const { puzzle } = state;
-  if (!puzzle) return state.list && !AT_WORK.includes(state.list.state) ? "There is no such puzzle." : "Waiting for the first puzzle …";
+  if (!puzzle) return reason();
   const wanted = puzzle.result === "win" ? "wins" : "holds the draw, and all others lose";
   return `${status(puzzle.position)} Exactly one move ${wanted}: find it. ${puzzle.position.note}`.trim();
+}
+
+/** Text that says why no puzzle is shown. */
+function reason() {
+  const { list, isBusy } = state;
+  const isAtWork = AT_WORK.includes(list?.state);
+  if (!list || isBusy || (isAtWork && !list.puzzles.length)) return "Waiting for the first puzzle …";
+  if (inLevel().length) return "There is no such puzzle.";
+  const level = byId("level").value;
+  if (isAtWork) return `No ${level} puzzle has been made yet.`;
+  return `There are no ${level} puzzles of this game.`.replace("  ", " ");
 }
 
 function drawGrade() {
@@ -212,9 +249,11 @@ byId("retry").addEventListener("click", () => {
 });
 byId("level").addEventListener("change", () =>
   guarded(async () => {
-    if (state.list) drawStock();
+    if (!state.list) return; // the level counts when the list arrives
+    drawStock();
     await next();
   }),
 );
+addEventListener("hashchange", () => location.reload());
 
 guarded(begin);

@@ -28,6 +28,7 @@ async function begin() {
   document.title = `${run} · zerolab`;
   isAllowed = (await get("/server")).allow_training;
   await waitForFolder();
+  showLinks();
   await showAll();
   new Socket(`/runs/live?${new URLSearchParams({ run })}`, { onMessage: receive });
   if (isAllowed) setInterval(showTraining, 1000 * OUTPUT_SECONDS);
@@ -78,10 +79,14 @@ function showSummary(summary) {
     ["Training time", duration(details.seconds)], ["Games", count(details.games)],
   ];
   showFacts(byId("facts"), facts);
+}
+
+function showLinks() {
+  const { game } = details.summary;
   byId("links").replaceChildren(
     linkTo("replay", { source: run }, "View its games"),
-    linkTo("play", { game: summary.game, o: run }, "Play against it"),
-    linkTo("analyse", { game: summary.game, agents: run }, "Analyse with it"),
+    linkTo("play", { game, o: run }, "Play against it"),
+    linkTo("analyse", { game, agents: run }, "Analyse with it"),
     linkTo("compare", { run: [run] }, "Compare it"),
   );
 }
@@ -147,8 +152,9 @@ function receive(update) {
   byId("latest").textContent = update.latest;
   const hasGrown = records >= 0 && update.records !== records;
   records = update.records;
+  const hasChanged = JSON.stringify(update.run) !== JSON.stringify(details.summary);
   details.summary = update.run;
-  showSummary(update.run);
+  if (hasChanged) showSummary(update.run);
   showStage(update);
   if (hasGrown) showAll().catch((error) => showError(byId("error"), error));
 }

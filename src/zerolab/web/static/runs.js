@@ -4,7 +4,7 @@ import { get, post } from "./lib/api.js";
 import { dateOf, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
 import { sparkline } from "./lib/curves.js";
-import { byId, checkFolderName, el, percent, showError, table } from "./lib/dom.js";
+import { byId, checkFolderName, el, percent, replaceContent, showError, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 4;
 const selected = new Set();
@@ -12,15 +12,14 @@ const chooser = new GameChooser(byId("game"), () => {});
 
 function show(runs) {
   byId("nothing").hidden = runs.length > 0;
-  const focused = document.activeElement?.id;
   const names = new Set(runs.map((each) => each.run));
   for (const name of selected) if (!names.has(name)) selected.delete(name);
   runs.sort((a, b) => b.latest_progress - a.latest_progress);
   const opponents = [...new Set(runs.flatMap((run) => Object.keys(run.scores)))];
   const hasAccuracy = runs.some((run) => run.accuracy !== null);
   const hasSource = runs.some((run) => run.source);
-  const rows = runs.map((run, number) => [
-    box(run.run, number), linkTo("run", { run: run.run }, run.run, { id: `run-${number}` }), sparkline(run.trend),
+  const rows = runs.map((run) => [
+    box(run.run), linkTo("run", { run: run.run }, run.run), sparkline(run.trend),
     statusOf(run), run.iterations ? `${run.iteration}/${run.iterations}` : "",
     ...(hasAccuracy ? [share(run.accuracy)] : []), ...opponents.map((name) => share(run.scores[name])),
     run.game, run.preset, ...(hasSource ? [run.source] : []), dateOf(run.latest_progress),
@@ -30,9 +29,8 @@ function show(runs) {
     "selected", "run", "trend", "status", "iteration", ...measured, "game", "preset", ...(hasSource ? ["started from"] : []), "latest progress",
   ];
   const numbers = [...headings.keys()].slice(4, 5 + measured.length);
-  byId("runs").replaceChildren(runs.length ? table(headings, rows, { numbers, caption: "Runs" }) : "");
+  replaceContent(byId("runs"), runs.length ? table(headings, rows, { numbers, caption: "Runs" }) : "");
   byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
-  if (focused) byId(focused)?.focus();
   count();
 }
 
@@ -44,14 +42,13 @@ function withoutOptions(name, opponents) {
 
 const share = (value) => (value === null || value === undefined ? "" : percent(value, 1));
 
-function box(run, number) {
+function box(run) {
   const change = (event) => {
     if (event.target.checked) selected.add(run);
     else selected.delete(run);
     count();
   };
-  const attributes = { type: "checkbox", id: `box-${number}`, "aria-label": `Compare ${run}`, checked: selected.has(run) };
-  return el("input", { ...attributes, onchange: change });
+  return el("input", { type: "checkbox", "aria-label": `Compare ${run}`, checked: selected.has(run), onchange: change });
 }
 
 function count() {

@@ -3,23 +3,21 @@
 import { get, post } from "./lib/api.js";
 import { count, dateOf, goTo, keepShowing, linkTo } from "./lib/archive.js";
 import { GameChooser, agentsOf } from "./lib/choosers.js";
-import { byId, checkFolderName, el, showError, table } from "./lib/dom.js";
+import { byId, checkFolderName, el, replaceContent, showError, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 5;
 const chooser = new GameChooser(byId("game"), () => suggestPlayers());
 
 function show(tournaments) {
   byId("nothing").hidden = tournaments.length > 0;
-  const focused = document.activeElement?.id;
   tournaments.sort((a, b) => b.latest_progress - a.latest_progress);
-  const rows = tournaments.map((each, number) => [
-    linkTo("tournament", { tournament: each.tournament }, each.tournament, { id: `tournament-${number}` }),
+  const rows = tournaments.map((each) => [
+    linkTo("tournament", { tournament: each.tournament }, each.tournament),
     each.winner, each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, stateOf(each),
     dateOf(each.latest_progress),
   ]);
   const headings = ["tournament", "winner", "game", "players", "games", "state", "latest game"];
-  byId("tournaments").replaceChildren(rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments" }) : "");
-  if (focused) byId(focused)?.focus();
+  replaceContent(byId("tournaments"), rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments" }) : "");
 }
 
 function stateOf(each) {

@@ -1,6 +1,6 @@
 // Links and number formats shared by the pages about runs, games, tournaments and studies.
 
-import { byId, el, percent, replaceContent, showError } from "./dom.js";
+import { byId, drawsSoon, el, percent, replaceContent, showError } from "./dom.js";
 import { explained } from "./help.js";
 
 const address = (page, params) => {
@@ -86,19 +86,23 @@ export function pText(p) {
 
 /**
  * Show data now and whenever it changes. The data is reloaded every few seconds while the page is
- * visible. Returns a function that reloads and shows it immediately.
+ * visible, and never shown while a pointer is down. Errors of other work stay until they are cleared
+ * there. Returns a function that reloads and shows the data immediately.
  */
 export function keepShowing(load, show, seconds) {
-  let shown = "";
+  let [data, shown, reported] = [null, "", null];
+  const drawSoon = drawsSoon(() => show(data));
   const refresh = async () => {
     try {
-      const data = await load();
-      showError(byId("error"), "");
+      data = await load();
+      if (byId("error").textContent === reported) showError(byId("error"), "");
+      reported = null;
       const text = JSON.stringify(data);
-      if (text !== shown) show(data);
+      if (text !== shown) drawSoon();
       shown = text;
     } catch (error) {
       showError(byId("error"), error);
+      reported = error.message;
     }
   };
   refresh();

@@ -35,8 +35,8 @@ class Chart {
       onpointermove: (event) => this.#read(this.#nearestX(event)),
       onpointerdown: (event) => this.#read(this.#nearestX(event)),
       onpointerleave: () => this.#stopReading(),
-      onclick: (event) => this.options.onPick?.(this.#nearestX(event)),
-      onfocus: () => this.plot.matches(":focus-visible") && this.#read(this.at ?? this.options.mark ?? this.xs.at(-1)),
+      onclick: (event) => this.#pick(this.#nearestX(event)),
+      onfocus: () => this.plot.matches(":focus-visible") && this.#read(this.at ?? this.#nearestTo(this.options.mark ?? this.xs.at(-1))),
       onblur: () => this.#stopReading(),
       onkeydown: (event) => this.#press(event),
     });
@@ -67,6 +67,7 @@ class Chart {
     const { isLog, smoothing } = this.options;
     this.visible = this.series.filter((each) => !partsOf(each).some((part) => this.hidden.has(part.name)));
     this.xs = [...new Set(this.visible.flatMap((each) => shown(each.points, isLog).map(([x]) => x)))].sort((a, b) => a - b);
+    if (!this.xs.includes(this.at)) this.at = null;
     this.#setScales();
     this.overlay = svg("g", {});
     const drawing = svg(
@@ -77,6 +78,7 @@ class Chart {
       this.overlay,
     );
     this.plot.replaceChildren(drawing);
+    if (this.at === null) this.#stopReading();
     if (this.isReading) this.#read(this.at);
     else this.#say(this.xs.at(-1));
   }
@@ -126,7 +128,7 @@ class Chart {
 
   #mark() {
     const { mark } = this.options;
-    if (mark === null || mark < this.xs[0] || mark > this.xs.at(-1)) return null;
+    if (mark === null || !(this.xs[0] <= mark && mark <= this.xs.at(-1))) return null; // also without xs
     return svg("line", { class: "guide", x1: this.x(mark), x2: this.x(mark), y1: TOP, y2: HEIGHT - BOTTOM });
   }
 
@@ -152,10 +154,17 @@ class Chart {
     this.#drawLegend();
   }
 
-  /** Measured x nearest to a pointer. */
+  /** Measured x nearest to a pointer, undefined if there is none. */
   #nearestX(event) {
-    const at = this.x.inverse(event.clientX - this.plot.getBoundingClientRect().left);
+    return this.#nearestTo(this.x.inverse(event.clientX - this.plot.getBoundingClientRect().left));
+  }
+
+  #nearestTo(at) {
     return this.xs.reduce((best, each) => (Math.abs(each - at) < Math.abs(best - at) ? each : best), this.xs[0]);
+  }
+
+  #pick(x) {
+    if (isNumber(x)) this.options.onPick?.(x);
   }
 
   #press(event) {
@@ -167,7 +176,7 @@ class Chart {
       PageDown: place - page, PageUp: place + page, Home: 0, End: this.xs.length - 1,
     };
     if (event.key === "Escape") this.#stopReading();
-    else if (event.key === "Enter" && this.options.onPick) this.options.onPick(this.at);
+    else if (event.key === "Enter" && this.options.onPick) this.#pick(this.at);
     else if (event.key in places) this.#read(this.xs[Math.min(Math.max(places[event.key], 0), this.xs.length - 1)]);
     else return;
     event.preventDefault();

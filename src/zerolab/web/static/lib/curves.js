@@ -70,13 +70,24 @@ const KNOWN = {
   value: 2, candidate: 2, "network alone": 2, "agent's value": 2, learn: 2,
 };
 const others = [];
-const runs = [];
+const numbers = new Map(); // of the colours of the runs that are shown
 
 /** CSS colour of the series called `name`, the same in every chart of a page. */
 export const colourOf = (name) => colour(KNOWN[name] ?? 3 + (numberIn(others, name) % (COLOURS - 2)));
 
-/** CSS colour of a run: the runs that were selected first have the first colours. */
-export const colourOfRun = (run) => colour(1 + (numberIn(runs, run) % COLOURS));
+/** Give the runs that are shown a colour each, the first that is free; they keep it while shown. */
+export function keepColours(runs) {
+  for (const run of numbers.keys()) if (!runs.includes(run)) numbers.delete(run);
+  for (const run of runs.filter((each) => !numbers.has(each))) {
+    const taken = [...numbers.values()];
+    let number = 0;
+    while (taken.includes(number)) number += 1;
+    numbers.set(run, number);
+  }
+}
+
+/** CSS colour of a run that is shown. */
+export const colourOfRun = (run) => colour(1 + (numbers.get(run) % COLOURS));
 
 const colour = (number) => `var(--series-${number})`;
 

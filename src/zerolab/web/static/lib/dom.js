@@ -34,8 +34,8 @@ export function replaceContent(host, ...children) {
   const focused = host.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   host.replaceChildren(...children);
   if (focused === null) return;
-  const candidates = [...host.querySelectorAll("button, a, [tabindex]")];
-  candidates.find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
+  const candidates = [...host.querySelectorAll("button, a, input, [tabindex]")];
+  candidates.find((each) => nameOf(each) === focused && each.checkVisibility())?.focus({ preventScroll: true });
 }
 
 const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;

@@ -1,4 +1,4 @@
-// Theme switch and links on every page.
+// Theme switch, links, and the skip link of every page.
 
 import { byId } from "./dom.js";
 
@@ -16,6 +16,12 @@ byId("theme").addEventListener("click", () => {
   apply();
 });
 apply();
+
+// The fragment of the address belongs to the page, which would reload or lose its game.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
 
 // On a phone the links scroll sideways, and the current one can be out of sight.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

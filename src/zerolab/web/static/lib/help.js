@@ -35,6 +35,8 @@ export function explained(text, term = "") {
 function show(button, isFromKeyboard = false) {
   const entry = byName.get(button.dataset.term.toLowerCase());
   if (!entry || opener === button) return;
+  if (opener) tip.hidePopover();
+  forget();
   opener = button;
   const more = el("a", { href: `/glossary#${anchorOf(entry.term)}` }, "More in the glossary");
   tip.replaceChildren(el("p", {}, el("strong", {}, entry.term), `: ${entry.text}`), more);
@@ -54,6 +56,12 @@ function place(button) {
   tip.style.top = `${below + height <= innerHeight ? below : Math.max(8, box.top - height - 4)}px`;
 }
 
+/** Say that the tooltip is not shown for a term any more. */
+function forget() {
+  opener?.setAttribute("aria-expanded", "false");
+  opener = null;
+}
+
 function hide() {
   clearTimeout(timer);
   if (opener) tip.hidePopover();
@@ -61,9 +69,7 @@ function hide() {
 
 document.body.append(tip);
 tip.addEventListener("toggle", (event) => {
-  if (event.newState !== "closed") return;
-  opener?.setAttribute("aria-expanded", "false");
-  opener = null;
+  if (event.newState === "closed") forget();
 });
 addEventListener("scroll", hide, { passive: true });
 document.addEventListener("click", (event) => {
