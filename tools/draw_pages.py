@@ -31,7 +31,7 @@ SECONDS = 180
 _SERVE = "import hex\nfrom zerolab.cli.main import main\nraise SystemExit(main())"
 """Program of the server, which also has the game of examples/hex.py."""
 
-_ANALYSE = "/analyse#game=connect_four:6x7&moves=3,3,3,3,3,0,2,4,1,1,2,2,4,4&simulations=1000"
+_ANALYSE = "/analyse#game=connect_four:6x7&moves=3,3,3,3,3,0,2,4,1,1&simulations=1000"
 _BOARDS = (
     ("connect_four:6x7", "3,3,2,2,4,1,1,6,0,3,5"),
     ("othello:8x8", "f5,f6,e6,f4,e3,d2,c3"),
@@ -105,6 +105,7 @@ def draw_analyse(page: Page) -> None:
 def draw_simulation(page: Page) -> None:
     """Show a simulation of a search with all its numbers."""
     page.goto(f"{_ANALYSE}&agents={RUN}")
+    expect(page.locator("#board .target")).not_to_have_count(0)
     page.fill("#simulation-number", "12")
     page.keyboard.press("Enter")
     expect(page.locator(".steps .step")).not_to_have_count(0)
