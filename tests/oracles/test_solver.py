@@ -135,7 +135,7 @@ def test_orders_break_ties_between_best_moves():
 def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "bitbully", None)
     late = random_position("connect_four:6x7", np.random.default_rng(5), 4)
-    with pytest.warns(MissingExtraWarning, match=r"zerolab\[oracle\]"):
+    with pytest.warns(MissingExtraWarning, match='the extra "oracle"'):
         oracle = oracle_for(late.game)
     assert isinstance(oracle, Solver)
     assert solve(late, oracle) == move_values(late)
