@@ -50,7 +50,7 @@ def test_visits_and_values_equal_those_of_compiled_search(game: str, name: str) 
     assert stepwise.root_visits == visits
     assert last.number == SIMULATIONS
     assert last.backups[0].mean_after == result.root_value
-    for each in last.selections[0].candidates:
+    for each in last.selections[0].moves:
         if each.action != last.selections[0].chosen:  # the last simulation changes only this one
             assert each.value == result.action_values[each.action] or each.visits == 0
             assert each.prior == result.priors[each.action]
@@ -93,14 +93,14 @@ def test_record_of_simulation_adds_up() -> None:
         simulation = search.simulate()
         assert len(simulation.backups) == len(simulation.selections) + 1
         for selection in simulation.selections:
-            assert selection.visits == 1 + sum(each.visits for each in selection.candidates)
-            assert sum(each.prior for each in selection.candidates) == pytest.approx(1, abs=1e-5)
-            for each in selection.candidates:
+            assert selection.visits == 1 + sum(each.visits for each in selection.moves)
+            assert sum(each.prior for each in selection.moves) == pytest.approx(1, abs=1e-5)
+            for each in selection.moves:
                 bonus = 2 * each.prior * selection.visits**0.5 / (1 + each.visits)
                 assert each.bonus == pytest.approx(bonus, rel=1e-5)
                 assert each.score == pytest.approx(each.value + each.bonus, abs=1e-6)
-            best = max(each.score for each in selection.candidates)
-            chosen = [each for each in selection.candidates if each.action == selection.chosen]
+            best = max(each.score for each in selection.moves)
+            chosen = [each for each in selection.moves if each.action == selection.chosen]
             assert chosen[0].score == best
         signs = [(-1) ** depth for depth in reversed(range(len(simulation.backups)))]
         for sign, backup in zip(signs, simulation.backups, strict=True):

@@ -41,7 +41,7 @@ _MAX_FILE = 1 << 24
 _EASY, _HARD = 0.25, 0.4  # random moves alone account for up to 0.25
 _HALF_ESTIMATE = 4.0  # plies and similar moves, as `Puzzle.grade` counts them, of the grade 0.5
 
-Level = Literal["easy", "medium", "hard"]
+Difficulty = Literal["easy", "medium", "hard"]
 _Move = Annotated[str, Field(max_length=20)]
 _Agent = Annotated[str, Field(max_length=_MAX_NAME)]
 
@@ -83,13 +83,11 @@ class Puzzle(Settings):
         """
         if self.misses:
             return sum(self.misses.values()) / len(self.misses)
-        if len(self.scores) == 1:
-            return 0.0
         difficulty = (len(self.line) - 1) / 2 + self.look_alikes
         return difficulty / (difficulty + _HALF_ESTIMATE)
 
     @property
-    def level(self) -> Level:
+    def level(self) -> Difficulty:
         """Difficulty in words."""
         return "easy" if self.grade <= _EASY else "medium" if self.grade <= _HARD else "hard"
 

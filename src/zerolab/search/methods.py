@@ -58,7 +58,7 @@ class SearchMethods(NamedTuple):
     selection: Any
     fpu: Any
     random_ties: bool
-    """Whether a random child is chosen among children with equal scores, instead of the first."""
+    """True if ties between children are broken at random; otherwise the first child wins them."""
     root_rule: Any
     virtual_loss: Any
 

@@ -19,7 +19,7 @@ from zerolab.search.puct import FixedFpu, ParentFpu, ZeroFpu
 from zerolab.search.search_settings import SearchSettings
 
 
-class Candidate(NamedTuple):
+class ScoredMove(NamedTuple):
     """Child of a node on the path, before the simulation, seen by the side to move at the node."""
 
     action: int
@@ -40,7 +40,7 @@ class Selection(NamedTuple):
 
     visits: int
     """N(s) before the simulation."""
-    candidates: tuple[Candidate, ...]
+    moves: tuple[ScoredMove, ...]
     """All children, in the order of their actions."""
     chosen: int
     """Action with the highest score; ties go to the lowest action."""
@@ -130,14 +130,14 @@ class StepwiseSearch:
     def _select(self, node: _Node) -> Selection:
         exploration = np.float32(self._c * math.sqrt(node.visits))
         unvisited = self._unvisited_value(node)
-        candidates = []
+        moves = []
         for action, child in node.children.items():
             value = -self._discount * child.value if child.visits else unvisited
             bonus = exploration * child.prior / np.float32(1 + child.visits)
             numbers = (float(each) for each in (child.prior, value, bonus, value + bonus))
-            candidates.append(Candidate(action, child.visits, *numbers))
-        best = max(candidates, key=lambda each: each.score)
-        return Selection(node.visits, tuple(candidates), best.action)
+            moves.append(ScoredMove(action, child.visits, *numbers))
+        best = max(moves, key=lambda each: each.score)
+        return Selection(node.visits, tuple(moves), best.action)
 
     def _unvisited_value(self, node: _Node) -> np.float32:
         """Return first-play urgency, the value of unvisited children."""
@@ -146,7 +146,7 @@ class StepwiseSearch:
         return np.float32(self._fpu.value if isinstance(self._fpu, FixedFpu) else 0.0)
 
     def _evaluate(self, node: _Node) -> Leaf:
-        """Return the outcome or the network's value of a leaf; expand it if the game goes on."""
+        """Return the outcome of a leaf, or expand it and return the network's value."""
         outcome = node.position.outcome
         if outcome is not None:
             return Leaf(outcome, float(outcome), {})

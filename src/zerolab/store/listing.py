@@ -238,27 +238,27 @@ def _select(
     if after is not None:
         where += " AND (iteration, stage, number) > (?, ?, ?)"
         arguments += after
-    rows = store.select_rows(
-        f"SELECT {_COLUMNS} FROM games WHERE {where} ORDER BY {order} {limits}",
-        [int, str, int, str, str, str, int, int],
-        [*arguments, *numbers],
+    return _games_of_rows(
+        store, f"games WHERE {where} ORDER BY {order} {limits}", [*arguments, *numbers]
     )
-    try:
-        return [_found_game(store, *row) for row in rows]
-    except (ValueError, TypeError, AttributeError) as error:
-        raise damaged_file_error(store.path, error) from error
 
 
 def latest_games(store: GameStore, limit: int) -> list[FoundGame]:
     """Return the games stored last, the latest first; raise UserError for a damaged file."""
-    rows = store.select_rows(
-        f"SELECT {_COLUMNS} FROM stages JOIN games USING (iteration, stage)"
-        " ORDER BY sequence DESC, number DESC LIMIT ?",
-        [int, str, int, str, str, str, int, int],
-        [limit],
-    )
-    with user_errors_on_read(store.path):
+    source = "stages JOIN games USING (iteration, stage)"
+    return _games_of_rows(store, f"{source} ORDER BY sequence DESC, number DESC LIMIT ?", [limit])
+
+
+def _games_of_rows(
+    store: GameStore, source: str, arguments: Sequence[str | int]
+) -> list[FoundGame]:
+    """Return the games that ``SELECT ... FROM`` a source yields."""
+    types = [int, str, int, str, str, str, int, int]
+    rows = store.select_rows(f"SELECT {_COLUMNS} FROM {source}", types, arguments)
+    try:
         return [_found_game(store, *row) for row in rows]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise damaged_file_error(store.path, error) from error
 
 
 def summarise_stages(store: GameStore) -> list[StageGames]:

@@ -70,7 +70,7 @@ class LiveReporter:
         self._reporter = reporter
         self._clock = RunClock(iterations)
         self._task: dict[str, Any] = {}
-        self._game: LiveGame | None = None
+        self._game: GameRecord | None = None
         self._began = 0.0
         self._written = -_SECONDS
         self.close()  # the file of a training that was killed
@@ -96,9 +96,7 @@ class LiveReporter:
 
     def show_game(self, game: GameRecord) -> None:
         """Show a finished game of self-play, at the next report of progress."""
-        moves = game.actions[: game.ply_count]
-        result = DRAW if game.result == ONGOING else game.result  # at the limit of plies
-        self._game = LiveGame(number=game.number, actions=moves, result=result)
+        self._game = game
 
     def close(self) -> None:
         """Remove the file."""
@@ -118,10 +116,17 @@ class LiveReporter:
             note=note,
             seconds_left=(now - self._began) / done * max(0, total - done) if done else None,
             run_seconds_left=self._clock.remaining_seconds(),
-            latest_game=self._game,
+            latest_game=_live_game(self._game),
         )
         with suppress(UserError):  # a full disk ends training when a stage is saved, not before
             write_text(self._path, live.model_dump_json(exclude_none=True), durable=False)
+
+
+def _live_game(game: GameRecord | None) -> LiveGame | None:
+    if game is None:
+        return None
+    result = DRAW if game.result == ONGOING else game.result  # at the limit of plies
+    return LiveGame(number=game.number, actions=game.actions[: game.ply_count], result=result)
 
 
 def read_live_progress(run: Path) -> LiveProgress | None:

@@ -1,4 +1,4 @@
-"""Tournament of a class, played in a process of its own.
+"""Tournament of a class, played in a separate process.
 
 The process stores the games of each pair as they finish. If it or the server is killed, the next
 server continues with the games that are not stored.

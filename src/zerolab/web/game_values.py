@@ -26,8 +26,10 @@ class GameValuesRequest(NamedTuple):
     position: Position
     """Final position, which knows the positions before it."""
     folders: Folders
-    simulations: int | None = _SIMULATIONS
-    """Number of simulations per position, if the agent has no network."""
+
+    def new_work(self) -> GameValues:
+        """Return the work that has been requested."""
+        return GameValues(self)
 
 
 class GameValues:
@@ -47,16 +49,18 @@ class GameValues:
         outcome. Raise UserError if the agent does not exist, is not allowed or provides no expected
         outcomes.
         """
-        agent = agents.find(self._request)
-        line = self._request.position.line()
+        position = self._request.position
+        agent = agents.find(self._request.agent, position.game, self._request.folders, _SIMULATIONS)
+        line = position.line()
         ongoing = [each for each in line if each.outcome is None]
         states = np.array([each.state for each in ongoing])
         player = agent.new_player()
         if agent.load_evaluator is not None and isinstance(player, SearchPlayer | PolicyPlayer):
             values = player.evaluator.evaluate(states)[1]
         elif isinstance(player, SearchPlayer):
-            self.bytes = agent.bytes_per_game * len(ongoing) + agent.bytes_per_player
-            require_memory(self.bytes)
+            needed = agent.bytes_per_game * len(ongoing) + agent.bytes_per_player
+            require_memory(needed)
+            self.bytes = needed
             slots = np.arange(len(ongoing))
             player.start(len(ongoing))
             player.begin_at(slots, states)
@@ -76,5 +80,5 @@ class GameValues:
             float(value) * (1 if each.first_to_move else -1)
             for each, value in zip(ongoing, values, strict=True)
         ]
-        result = self._request.position.first_player_outcome
+        result = position.first_player_outcome
         yield seen if result is None else [*seen, float(result)]

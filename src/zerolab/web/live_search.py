@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,25 +66,9 @@ class SearchRequest(NamedTuple):
     shows_progress: bool = False
     """True to return analyses before the search ends."""
 
-
-class RequestedAgent(Protocol):
-    """Request that names an agent for a position."""
-
-    @property
-    def agent(self) -> str:
-        """Agent spec."""
-
-    @property
-    def position(self) -> Position:
-        """Position whose game the agent must play."""
-
-    @property
-    def folders(self) -> Folders:
-        """Folders whose agents are allowed."""
-
-    @property
-    def simulations(self) -> int | None:
-        """Number of simulations that overrides the spec, if the agent searches."""
+    def new_work(self) -> LiveSearch:
+        """Return the search that has been requested."""
+        return LiveSearch(self)
 
 
 class AgentCache:
@@ -96,10 +80,11 @@ class AgentCache:
     def __init__(self) -> None:
         self._evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
-    def find(self, request: RequestedAgent) -> Agent:
-        """Return the agent of a request with its network loaded; raise `find_agent`'s errors."""
-        game = request.position.game
-        agent = find_agent(request.agent, game, request.folders, request.simulations)
+    def find(
+        self, spec: str, game: Game, folders: Folders, simulations: int | None = None
+    ) -> Agent:
+        """Return an agent with its network loaded; see `find_agent`."""
+        agent = find_agent(spec, game, folders, simulations)
         if agent.load_evaluator is not None:
             self._evaluators[agent.identity] = agent.load_evaluator()
             self._evaluators.move_to_end(agent.identity)
@@ -215,7 +200,10 @@ class LiveSearch:
         """
         if self._request.position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
-        agent = agents.find(self._request)
+        request = self._request
+        agent = agents.find(
+            request.agent, request.position.game, request.folders, request.simulations
+        )
         require_memory(search_bytes(agent))
         self.bytes = search_bytes(agent)
         yield from self._steps(agent)

@@ -34,7 +34,7 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
-from zerolab.web.puzzle_sources import candidates, graders
+from zerolab.web.puzzle_sources import graders, possible_puzzles
 from zerolab.web.requests import BusyError, Client, MissingError, Quota, error_message
 from zerolab.web.searches import SearchPool
 from zerolab.web.solving import SolverEndedError, SolverProcess
@@ -143,7 +143,7 @@ class PuzzleMaker:
             shelf.state, shelf.problem = "stopped", error_message(error)
 
     async def _make(self, shelf: Shelf) -> None:
-        positions = candidates(self._folders, shelf.game)
+        positions = possible_puzzles(self._folders, shelf.game)
         unsolved = 0
         while not shelf.collection.is_complete and unsolved < _MAX_UNSOLVED:
             position = await asyncio.to_thread(_next_new, positions, shelf)

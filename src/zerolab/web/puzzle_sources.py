@@ -22,7 +22,7 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameStore
-from zerolab.store.listing import FoundGame, GameFilter, count_matching_games, find_games
+from zerolab.store.listing import FoundGame, GameFilter, find_games
 from zerolab.store.run_folder import RunFolder
 from zerolab.web.folders import Folders, latest_progress, list_runs
 
@@ -33,13 +33,13 @@ _MAX_RANDOM = 1500
 _MAX_RUNS = 6  # whose networks grade puzzles
 
 
-def candidates(folders: Folders, game: Game) -> Iterator[Position]:
+def possible_puzzles(folders: Folders, game: Game) -> Iterator[Position]:
     """Yield positions of a game that may be puzzles; damaged files and folders are skipped."""
     yield from _from_files(folders, game)
     yield from _from_solved_sets(folders, game)
     for store in _stores(folders, game):
         with suppress(UserError):
-            for played in _latest_games(store):
+            for played in find_games(store, GameFilter(), limit=_MAX_GAMES, latest_first=True):
                 yield _second_half(game, played)
     yield from islice(random_positions(game, 0), _MAX_RANDOM)
 
@@ -98,12 +98,6 @@ def _stores(folders: Folders, game: Game) -> Iterator[GameStore]:
                 continue
             if game_name(parse_game(tournament.settings.game)) == game_name(game):
                 yield tournament.store
-
-
-def _latest_games(store: GameStore) -> list[FoundGame]:
-    every = GameFilter()
-    count = count_matching_games(store, every)
-    return find_games(store, every, offset=max(0, count - _MAX_GAMES), limit=_MAX_GAMES)
 
 
 def _second_half(game: Game, played: FoundGame) -> Position:

@@ -24,10 +24,8 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
 from zerolab.core.errors import UserError
-from zerolab.web.game_values import GameValues, GameValuesRequest
-from zerolab.web.live_search import AgentCache, LiveSearch, SearchRequest
+from zerolab.web.live_search import AgentCache, LiveSearch
 from zerolab.web.requests import BusyError, Client
-from zerolab.web.simulations import SimulationRequest, SimulationWork
 
 _FIRST_LEVEL_SECONDS = 0.25
 """Processor time up to which a task stays in the first level; each further level doubles it."""
@@ -164,9 +162,6 @@ _MAX_PROCESS_BYTES = 2 << 30
 """Memory limit for a process's trees and cached evaluations."""
 
 
-WorkRequest = SearchRequest | GameValuesRequest | SimulationRequest
-
-
 class Work(Protocol):
     """Work that a client has requested: a search, or something that takes less time."""
 
@@ -181,12 +176,12 @@ class Work(Protocol):
         ...
 
 
-def _new_work(request: WorkRequest) -> Work:
-    if isinstance(request, GameValuesRequest):
-        return GameValues(request)
-    if isinstance(request, SimulationRequest):
-        return SimulationWork(request)
-    return LiveSearch(request)
+class WorkRequest(Protocol):
+    """Request that a client sends to a search process."""
+
+    def new_work(self) -> Work:
+        """Return the work that has been requested."""
+        ...
 
 
 class BeginCommand(NamedTuple):
@@ -245,7 +240,7 @@ class _Searcher:
         self._queue = TaskQueue()
         self._agents = AgentCache()
         self._sent = time.monotonic()
-        self._searches: OrderedDict[int, Work] = OrderedDict()
+        self._works: OrderedDict[int, Work] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
@@ -255,8 +250,8 @@ class _Searcher:
     def execute(self, command: Command) -> None:
         """Execute a command, or queue the search that it requests."""
         if isinstance(command, BeginCommand):
-            work = _new_work(command.request)
-            self._searches[command.task_number] = work
+            work = command.request.new_work()
+            self._works[command.task_number] = work
             steps = work.steps(self._agents, self._require_memory)
             self._queue.add(
                 command.task_number,
@@ -264,29 +259,29 @@ class _Searcher:
                 steps,
                 is_low_priority=command.is_low_priority,
             )
-            if len(self._searches) > _MAX_FINISHED + len(self._queue):
+            if len(self._works) > _MAX_FINISHED + len(self._queue):
                 self._discard_oldest()
         elif isinstance(command, LookCommand):
             self._look(command)
         else:
             self._queue.remove(command.task_number)
-            self._searches.pop(command.task_number, None)
+            self._works.pop(command.task_number, None)
 
     def _discard_oldest(self) -> bool:
         """Discard the oldest finished search; return whether there was one."""
-        number = next((each for each in self._searches if each not in self._queue), None)
-        return number is not None and self._searches.pop(number) is not None
+        number = next((each for each in self._works if each not in self._queue), None)
+        return number is not None and self._works.pop(number) is not None
 
     def _require_memory(self, more: int) -> None:
         """Discard finished searches to free memory; raise BusyError if that is not enough."""
-        while sum(each.bytes for each in self._searches.values()) + more > _MAX_PROCESS_BYTES:
+        while sum(each.bytes for each in self._works.values()) + more > _MAX_PROCESS_BYTES:
             if not self._discard_oldest():
                 raise BusyError(
                     "searches in progress use all available memory: try again in a moment"
                 )
 
     def _look(self, command: LookCommand) -> None:
-        search = self._searches.get(command.search_number)
+        search = self._works.get(command.search_number)
         try:
             if not isinstance(search, LiveSearch):
                 raise UserError("this search has been discarded: analyse the position again")

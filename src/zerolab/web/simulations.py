@@ -16,7 +16,6 @@ from zerolab.web.live_search import AgentCache
 MAX_SIMULATION = 200
 """Number of the last simulation that pages can see."""
 
-
 _MAX_RECENT = 16
 _Key = tuple[str, str, bytes, int]
 _recent: OrderedDict[_Key, StepwiseSearch] = OrderedDict()
@@ -32,8 +31,10 @@ class SimulationRequest(NamedTuple):
     folders: Folders
     number: int
     """Number of the simulation; number 0 evaluates the root."""
-    simulations: int | None = None
-    """Unused: the simulations before `number` are run, or a recent search is continued."""
+
+    def new_work(self) -> SimulationWork:
+        """Return the work that has been requested."""
+        return SimulationWork(self)
 
 
 class SimulationTrace(NamedTuple):
@@ -63,13 +64,13 @@ class SimulationWork:
         Raise UserError if the game is over, or if the agent does not exist, is not allowed or does
         not search with PUCT and a network.
         """
-        if self._request.position.outcome is not None:
+        position, number = self._request.position, self._request.number
+        if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
-        agent = agents.find(self._request)
+        agent = agents.find(self._request.agent, position.game, self._request.folders)
         settings = require_plain_search(agent.search_settings, agent.name)
         if agent.load_evaluator is None:
             raise UserError(f"{agent.name} has no network: expected a run, such as runs/demo")
-        position, number = self._request.position, self._request.number
         key = agent.identity, game_name(position.game), position.state.tobytes()
         found = (_recent.pop((*key, each), None) for each in range(number, 0, -1))
         search = next((each for each in found if each is not None), None)

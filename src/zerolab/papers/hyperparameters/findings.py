@@ -72,8 +72,13 @@ _PERCENT_OF_ITERATIONS: Mapping[str, int] = {"m": 70, "bs": 85, "lr": 80}
 """Iterations after which the loss is compared, where that is not the end."""
 
 
+def _percent_of(symbol: str) -> int:
+    """Return the percentage of the iterations after which the claim compares the loss."""
+    return _PERCENT_OF_ITERATIONS.get(symbol, 100)
+
+
 def _loss_claim(symbol: str, text: str, direction: Direction, place: str) -> Claim:
-    percent = _PERCENT_OF_ITERATIONS.get(symbol, 100)
+    percent = _percent_of(symbol)
     when = "at the end" if percent == 100 else f"after {percent} % of the iterations"
     return Claim(
         f"loss-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
@@ -139,6 +144,10 @@ def effect_statistics(
         return dict.fromkeys([TIME_CLAIM, FREE_CLAIM, STABLE_CLAIM, *LOSS_CLAIMS.values()], missing)
     exponents = doubling_effects(runs, log2_seconds)
     changes = range_effects(results.scale, runs, log2_seconds)
+    losses = {
+        percent: range_effects(results.scale, runs, _loss_after_percent(percent))
+        for percent in {_percent_of(symbol) for symbol in LOSS_CLAIMS}
+    }
     return {
         TIME_CLAIM: estimate_smallest(
             [_signed(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
@@ -147,16 +156,12 @@ def effect_statistics(
             [_signed(changes[symbol], sign) for symbol in FREE for sign in (1.0, -1.0)]
         ),
         STABLE_CLAIM: _late_change(results.scale, runs),
-        **{
-            claim: range_effects(results.scale, runs, _claimed_loss(symbol))[symbol]
-            for symbol, claim in LOSS_CLAIMS.items()
-        },
+        **{claim: losses[_percent_of(symbol)][symbol] for symbol, claim in LOSS_CLAIMS.items()},
     }
 
 
-def _claimed_loss(symbol: str) -> RunMeasure:
-    """Return the loss that the claim on a hyper-parameter compares."""
-    percent = _PERCENT_OF_ITERATIONS.get(symbol, 100)
+def _loss_after_percent(percent: int) -> RunMeasure:
+    """Return a measure of the loss after a share of the iterations."""
     return lambda run: loss_after(run, math.ceil(percent * len(run.last_epoch_losses) / 100))
 
 

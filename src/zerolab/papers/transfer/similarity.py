@@ -296,7 +296,9 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
             line.append(state)
         position = line[int(random.integers(len(line)))]
         positions.setdefault(position.tobytes(), position)
-    return np.stack(list(positions.values()))
+    distinct = np.stack(list(positions.values()))
+    distinct.flags.writeable = False  # all callers share it
+    return distinct
 
 
 def similarity_blocks(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:

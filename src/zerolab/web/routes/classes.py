@@ -27,7 +27,7 @@ from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.pages import Role
 from zerolab.web.requests import ForbiddenError, MissingError, RequestModel, client_of
-from zerolab.web.routes.positions import Winner
+from zerolab.web.routes.positions import WINNERS, Winner
 from zerolab.web.routes.tournaments import RatingResponse
 from zerolab.web.security import HOLDER
 
@@ -37,7 +37,6 @@ MAX_PLAYOUTS = 1000
 """Maximum number of playouts or simulations per move in the tournament of a class."""
 _DEFAULT_PLAYOUTS = 100
 _LATEST = 12  # games on the wall
-_WINNERS: dict[int, Winner] = {1: "first", -1: "second", 0: "draw"}
 
 Kind = Literal["random", "mcts", "rave", "rhea", "network"]
 
@@ -260,7 +259,7 @@ def standings(classroom: Class, play: Play) -> Standings:
         latest=[
             WallGame(
                 iteration=each.iteration, stage=each.stage, number=each.number,
-                first=each.first, second=each.second, result=_WINNERS[each.result],
+                first=each.first, second=each.second, result=WINNERS[each.result],
             )
             for each in games
         ],
@@ -301,7 +300,7 @@ def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> Cla
 
 
 def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettings) -> None:
-    """Begin a tournament; the best networks of runs stay the same if training goes on."""
+    """Begin a tournament; which networks are the best of their runs is fixed at its start."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
         for each in classroom.record.pupils
@@ -343,7 +342,7 @@ def _problem(folders: Folders, agent: str, game: str) -> str:
 
 
 def _check(folders: Folders, agent: str, game: str) -> _Check:
-    """Return whether an agent can play a game; its files are read again only if they change."""
+    """Check that an agent can play a game; its files are read again only if they change."""
 
     def check() -> _Check:
         try:

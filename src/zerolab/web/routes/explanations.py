@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
-from zerolab.search.stepwise import Backup, Candidate, Selection
+from zerolab.search.stepwise import Backup, ScoredMove, Selection
 from zerolab.web.game_values import GameValuesRequest
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import RequestModel, client_of
@@ -47,7 +47,7 @@ class StepRequest(RequestModel):
     """Number of the simulation; number 0 evaluates the root."""
 
 
-class CandidateResponse(BaseModel):
+class ScoredMoveResponse(BaseModel):
     """Move at a node on the path, before the simulation, for the side to move there."""
 
     name: str
@@ -72,7 +72,7 @@ class SelectionResponse(BaseModel):
     """True if it is the first player's turn."""
     visits: int
     """Visit count N of the node before the simulation."""
-    candidates: list[CandidateResponse]
+    moves: list[ScoredMoveResponse]
     """All legal moves, highest score first."""
     chosen: str
 
@@ -178,19 +178,19 @@ def _step_response(root: Position, trace: SimulationTrace) -> StepResponse:
 
 
 def _selection_response(root: Position, at: Position, selection: Selection) -> SelectionResponse:
-    ranked = sorted(selection.candidates, key=lambda each: -each.score)
-    candidates = [CandidateResponse(name=at.name(each.action), **_numbers(each)) for each in ranked]
+    ranked = sorted(selection.moves, key=lambda each: -each.score)
+    moves = [ScoredMoveResponse(name=at.name(each.action), **_numbers(each)) for each in ranked]
     return SelectionResponse(
         path=_path(root, at),
         first_to_move=at.first_to_move,
         visits=selection.visits,
-        candidates=candidates,
+        moves=moves,
         chosen=at.name(selection.chosen),
     )
 
 
-def _numbers(candidate: Candidate) -> dict[str, Any]:
-    return {key: each for key, each in candidate._asdict().items() if key != "action"}
+def _numbers(move: ScoredMove) -> dict[str, Any]:
+    return {key: each for key, each in move._asdict().items() if key != "action"}
 
 
 def _backup_response(root: Position, at: Position, backup: Backup) -> BackupResponse:

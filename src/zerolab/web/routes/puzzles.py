@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.evaluation.puzzles import Level, Puzzle, puzzle_position
+from zerolab.evaluation.puzzles import Difficulty, Puzzle, puzzle_position
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
@@ -35,7 +35,7 @@ class PuzzleSummary(BaseModel):
     """Identifier of the puzzle."""
     grade: float
     """Difficulty from 0 to 1: the share of agents that miss the answer, or an estimate."""
-    level: Level
+    level: Difficulty
     measured: bool
     """True if the grade is measured, False if it is estimated."""
 

@@ -84,16 +84,16 @@ function selections({ selections: all, exploration }) {
 }
 
 /** Table of the moves at a node, and the formula with the numbers of the best two. */
-function selectionOf({ path, first_to_move: firstToMove, visits: count, candidates, chosen }, c) {
-  const shown = candidates.slice(0, MOST_ROWS);
+function selectionOf({ path, first_to_move: firstToMove, visits: count, moves, chosen }, c) {
+  const shown = moves.slice(0, MOST_ROWS);
   const rows = shown.map((each) => [
     each.name === chosen ? el("strong", { class: "chosen" }, `▶ ${each.name}`) : each.name,
     each.visits, signed(each.value), percent(each.prior, 1), signed(each.bonus), signed(each.score, 3),
   ]);
-  const rival = candidates.find((each) => each.name !== chosen);
-  const best = candidates.find((each) => each.name === chosen);
+  const rival = moves.find((each) => each.name !== chosen);
+  const best = moves.find((each) => each.name === chosen);
   const where = `${sideOf(firstToMove)} to move ${placeOf(path)}, N = ${count}`;
-  const hidden = candidates.length - shown.length;
+  const hidden = moves.length - shown.length;
   return el(
     "div",
     {},
@@ -105,7 +105,7 @@ function selectionOf({ path, first_to_move: firstToMove, visits: count, candidat
   );
 }
 
-/** PUCT with the numbers of one move: Q + c · P · √N(s) / (1 + N). */
+/** PUCT with the numbers of one move: Q + c · P · √N / (1 + n). */
 function formula({ name, visits: own, prior, value, score }, count, c) {
   const bonus = `${c} · ${prior.toFixed(3)} · √${count} / (1 + ${own})`;
   return el("p", {}, el("code", { class: "formula" }, `${name}: Q + c·P·√N / (1 + n) = ${signed(value, 3)} + ${bonus} = ${signed(score, 3)}`));
