@@ -5,7 +5,7 @@ import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
 import { AgentColumn } from "./lib/columns.js";
-import { announce, byId, drawsSoon, el, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
+import { announce, byId, drawsSoon, el, guarded, hashParams, keepChoice, keepContent, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
 import { EvaluationBar, agentEvaluation, exactEvaluation, finalEvaluation } from "./lib/evaluation.js";
 import { Explorer } from "./lib/explorer.js";
@@ -212,7 +212,8 @@ async function playLine(moves) {
 
 /** Show the moves of a line as pale pieces on the board, or none. */
 function preview(moves) {
-  state.preview = moves;
+  const kept = state.columns.map((each) => each.line.chosen).find((each) => each.length);
+  state.preview = moves.length ? moves : (kept ?? []);
   drawBoard();
 }
 
@@ -367,8 +368,7 @@ function drawThoughts() {
   const shown = state.columns.filter((_, number) => analyses[number]);
   const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
   const wanted = shown.length ? shown.map((each) => each.element) : [el("p", { class: "soft" }, waiting)];
-  const host = byId("thoughts");
-  if (wanted.some((each, index) => host.children[index] !== each) || host.children.length !== wanted.length) host.replaceChildren(...wanted);
+  keepContent(byId("thoughts"), ...wanted);
   // Their boards are in the page by now, so that the sizes of texts are known.
   state.columns.forEach((column, number) => analyses[number] && column.show(state.position, analyses[number], state.solution, options));
 }

@@ -3,7 +3,7 @@
 import { Socket, get } from "./lib/api.js";
 import { hashAll, interval, linkTo, setting } from "./lib/archive.js";
 import { colourOfRun, keepColours } from "./lib/curves.js";
-import { byId, el, percent, showError, table } from "./lib/dom.js";
+import { byId, el, hashParams, percent, showError, table } from "./lib/dom.js";
 import { drawIntervals } from "./lib/intervals.js";
 import { Panels, shortName } from "./lib/panels.js";
 
@@ -28,6 +28,7 @@ async function supersede(work) {
 async function begin(isLatest) {
   const runs = (await get("/runs")).filter((each) => each.status !== "damaged");
   if (!isLatest()) return;
+  byId("axis").value = hashParams().x ?? "iterations";
   byId("nothing").hidden = runs.length > 1;
   const selected = hashAll("run").slice(0, MOST);
   byId("runs").replaceChildren(

@@ -112,7 +112,7 @@ byId("show-legal").addEventListener("change", () => draw());
 byId("pause").addEventListener("click", () => {
   pause(!state.isPaused);
   if (state.isPaused) stop();
-  else state.line.length = state.ply; // the game goes on from the position that is shown
+  else state.line.length = state.ply; // the game continues from the position that is shown
   draw();
   if (!state.isPaused) guarded(continueGame);
 });

@@ -23,7 +23,7 @@ async function begin() {
   const { game, level, puzzle } = hashParams();
   byId("level").value = ["easy", "medium", "hard"].includes(level) ? level : "";
   const { pupil } = await get("/server");
-  if (pupil) state.key += ` ${pupil}`; // pupils who share a browser have records of their own
+  if (pupil) state.key += ` ${pupil}`; // pupils who share a browser have separate records
   drawStreak();
   setInterval(() => document.visibilityState === "visible" && AT_WORK.includes(state.list?.state) && refresh(), 1000 * REFRESH_SECONDS);
   await chooser.load(game ?? "connect_four:5x5");

@@ -78,8 +78,15 @@ async function followList(params) {
 
 async function followGame(params) {
   const game = params.at ? parseKey(params.at) : mostInteresting(state.page.games);
-  if (!game) byId("game-part").hidden = true;
+  if (!game) closeGame();
   else await open(game, Number(params.ply) || 0);
+}
+
+/** Show no game; verdicts and values that arrive later have none. */
+function closeGame() {
+  state.request += 1;
+  state.game = null;
+  byId("game-part").hidden = true;
 }
 
 /** Show a game that is in the URL, such as one that has just been played. */
@@ -156,7 +163,7 @@ function go(ply) {
       game: game.game, moves: game.moves.join(","), x: game.first, o: game.second, given: game.given_plies || "",
       resigned: game.resigned, ply: ply || "",
     });
-  } else setHashParams({ source: state.source, ...state.filters, offset: state.offset || "", at: keyOf(game), ply: ply || "" });
+  } else setHashParams({ source: game.source, ...state.filters, offset: state.offset || "", at: keyOf(game), ply: ply || "" });
 }
 
 function draw() {
@@ -277,6 +284,7 @@ function askJudges() {
 }
 
 function receive(message) {
+  if (!state.game) return;
   if (message.id !== undefined && message.id !== state.request) return;
   if (message.error) state.problem = ` ${message.error}.`;
   if (message.judged) state.verdicts.add(message.judged);
@@ -309,7 +317,7 @@ function find(filters) {
     await choose(source);
     await list();
     if (state.page.games.length) await open(mostInteresting(state.page.games), 0);
-    else byId("game-part").hidden = true;
+    else closeGame();
   });
 }
 

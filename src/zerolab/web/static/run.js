@@ -2,6 +2,7 @@
 
 import { Socket, get, post } from "./lib/api.js";
 import { count, duration, elo, goTo, interval, linkTo, setting, showFacts, statusOf } from "./lib/archive.js";
+import { title } from "./lib/choosers.js";
 import { byId, el, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
 import { LatestGames } from "./lib/latest_games.js";
 import { Panels } from "./lib/panels.js";
@@ -109,7 +110,7 @@ function showSettings() {
   const rows = Object.entries(details.settings)
     .map(([key, value]) => [el("code", {}, key), setting(value)])
     .filter(([key, value]) => `${key.textContent} ${value}`.toLowerCase().includes(filter));
-  byId("settings").replaceChildren(rows.length ? table(["setting", "value"], rows, { caption: "Run settings" }) : "No matching settings.");
+  byId("settings").replaceChildren(rows.length ? table(["setting", "set to"], rows, { caption: "Run settings" }) : "No matching settings.");
 }
 
 function showBaselines() {
@@ -132,7 +133,7 @@ function showStage({ run: summary, live }) {
   byId("stage-progress").max = Math.max(1, live.total);
   byId("stage-progress").value = Math.min(live.done, live.total);
   const parts = [
-    `${capitalised(live.task)}: ${count(live.done)} of ${count(live.total)} ${live.unit}`, live.note,
+    `${title(live.task)}: ${count(live.done)} of ${count(live.total)} ${live.unit}`, live.note,
     live.seconds_left === null ? "" : `about ${duration(live.seconds_left)} left`,
     live.run_seconds_left === null ? "" : `about ${duration(live.run_seconds_left)} left for the run`,
   ];
@@ -141,8 +142,6 @@ function showStage({ run: summary, live }) {
   byId("games-part").hidden = false;
   latestGames.show(summary.game, live.latest_game).catch((error) => showError(byId("error"), error));
 }
-
-const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function receive(update) {
   if (update.error) {

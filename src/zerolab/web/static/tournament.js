@@ -7,13 +7,14 @@ import { drawIntervals } from "./lib/intervals.js";
 
 const REFRESH_SECONDS = 5;
 let tournament = "";
+let isAllowed = null; // true if pages may play tournaments; unknown until the server says so
 
 /** Load the results and, if pages may play, the state of the process; a new one has no results. */
 async function load() {
   tournament = hashParams().tournament;
   byId("tournament-title").textContent = tournament;
   document.title = `${tournament} · zerolab`;
-  const { allow_training: isAllowed } = await get("/server");
+  isAllowed ??= (await get("/server")).allow_training;
   const playing = isAllowed ? await get("/tournaments/playing", { tournament }) : null;
   try {
     return { details: await get("/tournaments/one", { tournament }), playing };

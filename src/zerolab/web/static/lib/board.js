@@ -32,11 +32,12 @@ export class Board {
     this.isActive = isActive && position.outcome === null;
     this.byCell = this.#legalByCell();
     const isNew = this.#build();
+    const pixel = this.#pixel(); // before the drawing changes, so that its layout is computed once
     this.svg.setAttribute("aria-label", this.summary());
     this.svg.classList.toggle("won", position.winning_cells.length > 0);
     this.#showPieces(isNew ? undefined : before);
-    this.#showHints(hints, showLegal);
-    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius), this.#pixel()));
+    this.#showHints(hints, showLegal, pixel);
+    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius), pixel));
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
     this.sides.replaceChildren(...[1, -1].map((side) => this.#side(side)));
@@ -50,12 +51,8 @@ export class Board {
   /** Description of the position in words. */
   summary() {
     const { position } = this;
-    const pieces = `X has ${this.#count(1)} pieces, O has ${this.#count(-1)}.`;
+    const pieces = `X has ${countPieces(this.position, 1)} pieces, O has ${countPieces(this.position, -1)}.`;
     return `${status(position)} ${pieces} ${position.note}`.trim();
-  }
-
-  #count(side) {
-    return this.position.board.flat().filter((piece) => piece === side).length;
   }
 
   /** Build the elements of a board unless they are there, and return true if they are new. */
@@ -163,8 +160,7 @@ export class Board {
   }
 
   /** Show dots on legal moves, or hints. */
-  #showHints(hints, showLegal) {
-    const pixel = this.#pixel();
+  #showHints(hints, showLegal, pixel) {
     for (const [cell, { hint }] of this.cells) {
       const name = this.#shownMove(cell);
       const shown = name === null ? undefined : hints[name];
@@ -262,7 +258,7 @@ export class Board {
     const { first_to_move: firstToMove, outcome, drawing } = this.position;
     const isToMove = outcome === null && firstToMove === (side === 1);
     const swatch = svg("svg", { viewBox: "-0.5 -0.5 1 1", class: drawing.pieces }, svg("g", { class: PIECES[side] }, svg("circle", { class: "body", r: 0.45 })));
-    return el("span", { class: isToMove ? "to-move" : null }, swatch, `${SIDES[side]}${drawing.decided_by === "count" ? ` ${this.#count(side)}` : ""}`);
+    return el("span", { class: isToMove ? "to-move" : null }, swatch, `${SIDES[side]}${drawing.decided_by === "count" ? ` ${countPieces(this.position, side)}` : ""}`);
   }
 
   /** Buttons for moves without a cell, such as a pass. */
@@ -288,6 +284,9 @@ function disc(side, name, r) {
     svg("text", { class: "letter", y: 0.01 }, SIDES[side]),
   );
 }
+
+/** Number of pieces of a side, 1 for X and -1 for O. */
+export const countPieces = ({ board }, side) => board.flat().filter((piece) => piece === side).length;
 
 /** Side to move, or the result. */
 export function status(position) {

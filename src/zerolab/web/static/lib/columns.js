@@ -23,7 +23,7 @@ export class AgentColumn {
     this.element = el("section", { class: "agent-column" }, this.heading, this.line.element, this.boardHost, this.table);
   }
 
-  /** Show an analysis; `withBoard` is true if the column needs a board of its own, perhaps a flipped one. */
+  /** Show an analysis; `withBoard` is true if the column shows its own board; `isFlipped` flips it. */
   show(position, analysis, solution, { withBoard, isFlipped, ...options }) {
     this.board.isFlipped = isFlipped;
     this.shown = { position, hints: hintsOf(analysis, solution, options), withBoard };

@@ -38,6 +38,12 @@ export function replaceContent(host, ...children) {
   candidates.find((each) => nameOf(each) === focused && each.checkVisibility())?.focus({ preventScroll: true });
 }
 
+/** Replace the children of an element unless they are the same elements. */
+export function keepContent(host, ...wanted) {
+  const isSame = wanted.length === host.children.length && wanted.every((each, index) => each === host.children[index]);
+  if (!isSame) host.replaceChildren(...wanted);
+}
+
 const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;
 
 /**

@@ -1,6 +1,7 @@
-// Panel at the end of a game: the result in words, the score, and ways to go on.
+// Panel at the end of a game: the result in words, the score, and what to do next.
 
 import { linkTo } from "./archive.js";
+import { countPieces } from "./board.js";
 import { agentName } from "./choosers.js";
 import { el } from "./dom.js";
 import { strongerThan } from "./ladder.js";
@@ -41,7 +42,7 @@ function waysOn(state, names, again, playStronger) {
   ];
 }
 
-/** Sentence with the winner, such as "You have won." */
+/** Sentence with the winner, such as "You have won with X." */
 function resultOf({ outcome }, resigned, names) {
   const winner = resigned ? OTHER[resigned] : outcome;
   if (winner === "draw") return "The game is drawn.";
@@ -50,11 +51,10 @@ function resultOf({ outcome }, resigned, names) {
 }
 
 function reasonOf(position, resigned) {
-  const { winning_cells: winning, drawing, outcome, board } = position;
+  const { winning_cells: winning, drawing, outcome } = position;
   if (resigned) return `${SIDES[resigned]} has resigned.`;
   if (drawing.decided_by === "count") {
-    const count = (side) => board.flat().filter((piece) => piece === side).length;
-    return `${SIDES.first} has ${count(1)} discs, ${SIDES.second} has ${count(-1)}.`;
+    return `${SIDES.first} has ${countPieces(position, 1)} discs, ${SIDES.second} has ${countPieces(position, -1)}.`;
   }
   if (!winning.length) return outcome === "draw" ? "Nobody has completed a line." : "";
   if (drawing.cells === "holes") {

@@ -2,7 +2,7 @@
 
 import { el, signed } from "./dom.js";
 
-/** Bar beside the board in `host`, which it moves into a frame of its own. */
+/** Bar beside the board in `host`, which it moves into a new frame. */
 export class EvaluationBar {
   constructor(host) {
     this.share = el("div", { class: "share" });

@@ -83,7 +83,3 @@ document.addEventListener("pointerover", (event) => {
   if (button) timer = setTimeout(() => show(button), HOVER_MILLISECONDS);
   else if (opener && !tip.contains(event.target)) timer = setTimeout(hide, HOVER_MILLISECONDS);
 });
-
-for (const text of document.querySelectorAll("[data-explain]")) {
-  text.replaceWith(explained(text.textContent, text.dataset.explain));
-}

@@ -33,7 +33,7 @@ function drawing(rows, width, { text, steps, label, range = null }) {
     ticks.push(svg("text", { class: "soft", x: x(value), y: height - 12, "text-anchor": "middle" }, text(value)));
   }
   const best = rows[0];
-  const summary = `${label}: ${best.name} leads ${rows.length} with ${text(best.value)}; see the table for all values`;
+  const summary = `${label}: ${best.name} is first of ${rows.length} with ${text(best.value)}; see the table for all values`;
   const attributes = { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": summary };
   return svg("svg", attributes, ticks, rows.map((each, number) => row(each, ROW * number + 16, x, left, text)));
 }

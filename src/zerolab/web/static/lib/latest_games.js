@@ -4,10 +4,10 @@ import { post } from "./api.js";
 import { linkTo } from "./archive.js";
 import { Board } from "./board.js";
 import { el } from "./dom.js";
+import { WON } from "./game_list.js";
 
 const MOST = 4;
 const MOVE_MILLISECONDS = 300;
-const RESULTS = { first: "X won", second: "O won", draw: "a draw" };
 const prefersCalm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** List of small boards in an element. A game that arrives during a replay is shown after it. */
@@ -35,7 +35,7 @@ export class LatestGames {
     const line = await post("/line", { game: latest.game, moves: latest.moves });
     const host = el("div", { inert: true });
     const board = new Board(host);
-    const text = `Iteration ${latest.iteration}, game ${latest.number + 1}: ${RESULTS[latest.result]} after ${latest.moves.length} moves`;
+    const text = `Iteration ${latest.iteration}, game ${latest.number + 1}: ${WON[latest.result]} after ${latest.moves.length} moves`;
     const link = linkTo("analyse", { game: latest.game, moves: latest.moves.join(",") }, text);
     this.host.prepend(el("li", {}, host, link));
     while (this.host.children.length > MOST) this.host.lastChild.remove();

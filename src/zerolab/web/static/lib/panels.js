@@ -2,11 +2,10 @@
 
 import { lineChart } from "./chart.js";
 import { colourOfRun } from "./curves.js";
-import { byId, el, hashParams } from "./dom.js";
+import { byId, el, hashParams, keepContent } from "./dom.js";
 import { explained } from "./help.js";
 
 const DASHES = 4; // that can be told apart
-const HELP = { "validation-strong": "accuracy", "validation-result": "accuracy" };
 const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
 
 /**
@@ -36,9 +35,7 @@ export class Panels {
     for (const panel of this.panels) if (!this.cards.has(panel.key)) this.cards.set(panel.key, this.#newCard(panel));
     const sections = this.panels.map((each) => this.cards.get(each.key).section);
     const placeholder = el("p", { class: "soft" }, "Curves will appear when the first stages are finished.");
-    const wanted = sections.length ? sections : [placeholder];
-    const isSame = wanted.length === this.host.children.length && wanted.every((each, i) => each === this.host.children[i]);
-    if (!isSame) this.host.replaceChildren(...wanted);
+    keepContent(this.host, ...(sections.length ? sections : [placeholder]));
     this.#draw();
   }
 
@@ -49,7 +46,7 @@ export class Panels {
       this.#draw();
     };
     card.button = el("button", { type: "button", class: "small", "aria-label": `Log scale of ${panel.title}`, onclick: flip }, "log");
-    const head = el("div", { class: "chart-head" }, el("h3", {}, explained(panel.title, HELP[panel.key])), card.button);
+    const head = el("div", { class: "chart-head" }, el("h3", {}, explained(panel.title)), card.button);
     card.section = el("section", { class: "panel", "aria-label": panel.title }, head, card.chart);
     return card;
   }

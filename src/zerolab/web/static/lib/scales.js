@@ -51,8 +51,9 @@ export function format(value, digits = 4) {
 
 /** Labels of ticks; thousands and millions are shortened where all ticks are that large. */
 export function tickLabels(values) {
-  const most = Math.max(...values.map(Math.abs));
-  const [unit, sign] = most >= 1e6 ? [1e6, "M"] : most >= 1e4 ? [1e3, "k"] : [1, ""];
+  const sizes = values.map(Math.abs).filter(Boolean);
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  const [unit, sign] = most >= 1e6 && least >= 1e5 ? [1e6, "M"] : most >= 1e4 && least >= 1e3 ? [1e3, "k"] : [1, ""];
   return values.map((value) => (value === 0 || sign === "" ? format(value, 6) : `${format(value / unit, 6)}${sign}`));
 }
 

@@ -3,9 +3,9 @@
 import { el, percent, signed, table } from "./dom.js";
 
 const SHOWN = 8;
-const LINE = 12;
+const LINE = 12; // most moves of a best line
 
-/** Analysis of a position: its value, best line and moves, with exact scores if available. */
+/** Analysis of a position in one block: value, best line and moves. */
 export function thoughtTable(analysis) {
   const line = analysis.line.length ? `Best line: ${bestLine(analysis).join(" ")}.` : "";
   return el("div", {}, el("p", {}, el("code", {}, analysis.agent), `: ${valueText(analysis)}${line}`), moveTable(analysis));

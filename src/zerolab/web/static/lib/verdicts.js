@@ -1,6 +1,7 @@
 // Verdicts on the moves of a game, from the solver and an agent.
 
 import { el } from "./dom.js";
+import { agentEvaluation, exactEvaluation } from "./evaluation.js";
 import { scoreText } from "./thoughts.js";
 
 const MARKS = { mistake: "??", slip: "?", good: "" };
@@ -33,12 +34,10 @@ export class Verdicts {
 
   /** Evaluation of the position before a ply for the bar beside the board, or null. */
   evaluation(ply, position) {
-    const side = position.first_to_move ? 1 : -1;
     const judged = this.of(ply);
     if (!judged) return null;
-    const isExact = judged.judge === "exact";
-    const value = (isExact ? Math.sign(judged.value) : judged.value) * side || 0;
-    return { value, isExact, source: isExact ? "under perfect play" : "the agent" };
+    if (judged.judge === "exact") return exactEvaluation(position, [judged.value]);
+    return agentEvaluation(position, judged.value, "the agent");
   }
 
   /** Curves of the value for X before each ply. `sides` contains 1 for X to move and -1 for O. */
