@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
+from class_members import at_once, group_of, members  # noqa: F401  fixtures
 from fastapi.testclient import TestClient
 from other_processes import thread_context
 from tiny_laboratory import GAME, RUN, new_client
