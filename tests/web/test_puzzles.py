@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 from tiny_laboratory import GAME, new_client
 
 from evaluation.exhaustive import Exhaustive
+from waiting import wait_for
 from zerolab.evaluation.puzzles import (
     BASELINES,
     make_puzzle,
@@ -49,9 +49,8 @@ def _get(client, path, **params):
 
 def _complete(client, game):
     """Return the list of a game once all its puzzles are made and graded."""
-    while (listed := _get(client, "", game=game))["state"] in ("solving", "grading"):
-        time.sleep(0.02)
-    return listed
+    wait_for(lambda: _get(client, "", game=game)["state"] not in ("solving", "grading"))
+    return _get(client, "", game=game)
 
 
 def _position(shown):
@@ -214,5 +213,5 @@ def test_solver_that_ends_or_fails_is_not_asked_for_ever(
     monkeypatch.setattr(
         puzzle_maker, "candidates", lambda folders, game: iter([Position.start(game)])
     )
-    shelf = asyncio.run(ask())
+    shelf = asyncio.run(asyncio.wait_for(ask(), 120))
     assert (solver.asked, shelf.state, shelf.problem) == (asked, state, problem)
