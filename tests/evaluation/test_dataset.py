@@ -50,7 +50,7 @@ def test_moves_lead_to_states_with_exact_values(dataset):
         assert (position.state == positions.states[row]).all()
         assert position.outcome is None
         assert np.flatnonzero(positions.legal[row]).tolist() == position.legal_actions
-        assert (oracle.action_values(position.state[None])[0] == positions.action_values[row]).all()
+        assert (oracle.values_at(position) == positions.action_values[row]).all()
 
 
 def test_positions_are_non_trivial_and_unique(dataset):
@@ -221,7 +221,7 @@ def test_perfect_setting_controls_the_share_of_best_moves():
         for row in range(len(part)):
             position = Position.start(GAME)
             for move in part.line(row):
-                values = oracle.action_values(position.state[None])[0]
+                values = oracle.values_at(position)
                 played += 1
                 best += values[move] == values.max()
                 position = position.play(move)
