@@ -15,8 +15,7 @@ from hypothesis import settings
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-
-# Collect garbage less often: with the default thresholds, it takes a tenth of the time.
+# Collect garbage less often: with the default thresholds, collecting takes a tenth of the time.
 gc.set_threshold(50_000, 20, 100)
 
 settings.register_profile("zerolab", deadline=None)  # the first call may compile

@@ -6,18 +6,15 @@ The laboratory has a class of eight pupils, who play a tournament. It needs Chro
 from __future__ import annotations
 
 import re
-import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-_FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+from served_pages import chromium, served, write_figure
+
 _GAME = "connect_four:5x5"
 _AGENTS = {
     "Ada": "mcts:300", "Ben": "rave:100", "Cleo": "mcts:100", "Dora": "rhea:100",
@@ -29,23 +26,12 @@ _MILLISECONDS = 300_000
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[dict[str, str]]:
+def _served_class(folder: Path) -> Iterator[dict[str, str]]:
     """Serve a class in a folder; yield the links of its members."""
     (folder / "names.txt").write_text("\n".join(_AGENTS))
-    command = [sys.executable, "-m", "zerolab", "serve", "--port", "0", "--class", "names.txt"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    links = {}
-    for line in process.stdout:
-        if match := re.match(r"(\S+) +(http\S+token=\S+)", line):
-            links[match[1]] = match[2]
-        if line.startswith("keep these links"):
-            break
-    try:
-        yield links
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+    with served(folder, "--class", "names.txt", "--class-links", "links.txt"):
+        table = (folder / "links.txt").read_text()
+        yield dict(re.findall(r"^(\S+) +(http\S+)$", table, re.MULTILINE))
 
 
 def _open(browser: Browser, link: str) -> Page:
@@ -70,7 +56,7 @@ def _draw_class(browser: Browser, links: dict[str, str]) -> None:
     teacher.goto(f"{base}/wall")
     expect(teacher.locator("#state")).to_contain_text("112 of 112", timeout=_MILLISECONDS)
     expect(teacher.locator("#standings tbody tr")).to_have_count(len(_AGENTS))
-    teacher.screenshot(path=_FIGURES / "web-class.png")
+    write_figure("class", teacher.screenshot())
 
 
 def _draw_puzzle(browser: Browser, link: str) -> None:
@@ -96,17 +82,14 @@ def _draw_puzzle(browser: Browser, link: str) -> None:
         "aria-current", "true", timeout=_MILLISECONDS
     )
     page.mouse.move(0, 0)
-    page.screenshot(path=_FIGURES / "web-puzzles.png", full_page=True)
+    write_figure("puzzles", page.screenshot(full_page=True))
 
 
 def main() -> None:
     """Draw both figures."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    with TemporaryDirectory() as folder, _served(Path(folder)) as links, sync_playwright() as api:
-        browser = api.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with TemporaryDirectory() as name, _served_class(Path(name)) as links, chromium() as browser:
         _draw_class(browser, links)
         _draw_puzzle(browser, links["Teacher"])
-        browser.close()
 
 
 if __name__ == "__main__":

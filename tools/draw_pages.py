@@ -1,35 +1,27 @@
-"""Draw the figures of the laboratory's pages, docs/figures/web-*.png, with Playwright.
+"""Draw figures of the laboratory's pages: docs/figures/web-NAME.png, by default all of them.
 
 Usage: python tools/draw_pages.py FOLDER [NAME ...]
 
-FOLDER contains a trained run, runs/demo, as from
+NAME is one of analyse, boards, phone, replay, run, simulation. FOLDER contains a trained run,
+runs/demo, as from
 
     zerolab train connect_four:6x7 --preset mini --run runs/demo
 
-By default, all figures are drawn. NAME is one of analyse, boards, phone, replay, run, simulation.
+The program needs Chromium and Playwright.
 """
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from io import BytesIO
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-ROOT = Path(__file__).resolve().parents[1]
-FIGURES = ROOT / "docs" / "figures"
+from served_pages import chromium, served, write_figure
+
 RUN = "runs/demo"
 SECONDS = 180
-
-_SERVE = "import hex\nfrom zerolab.cli.main import main\nraise SystemExit(main())"
-"""Program of the server, which also has the game of examples/hex.py."""
 
 _ANALYSE = "/analyse#game=connect_four:6x7&moves=3,3,3,3,3,0,2,4,1,1&simulations=1000"
 _BOARDS = (
@@ -56,26 +48,6 @@ _SHOW_BOARDS = """async (games) => {
         for (const each of host.children) each.style.display = each.tagName === "svg" ? "" : "none";
     }
 }"""
-
-
-@contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Serve a folder; yield the address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-c", _SERVE, "serve", "--port", str(port), "--allow-training"]
-    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'examples'}", "HOME": str(Path.home())}
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()  # printed when the server listens
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def draw_run(page: Page) -> None:
@@ -138,7 +110,7 @@ DRAWINGS: dict[str, tuple[Callable[[Page], None], int, int, Sequence[str]]] = {
 def draw(browser: Browser, address: str, name: str) -> None:
     """Draw a figure and write it to docs/figures."""
     show, width, height, themes = DRAWINGS[name]
-    drawings = []
+    screenshots = []
     for theme in themes:
         context = browser.new_context(
             base_url=address,
@@ -150,25 +122,17 @@ def draw(browser: Browser, address: str, name: str) -> None:
         page = context.new_page()
         show(page)
         page.wait_for_load_state("networkidle")
-        drawings.append(Image.open(BytesIO(page.screenshot())))
+        screenshots.append(page.screenshot())
         context.close()
-    whole = Image.new("RGB", (width, height * len(drawings)))
-    for number, drawing in enumerate(drawings):
-        whole.paste(drawing, (0, number * height))
-    path = FIGURES / f"web-{name}.png"
-    whole.save(path, optimize=True)
-    sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+    write_figure(name, *screenshots)
 
 
 def main(folder: str, *names: str) -> None:
     """Draw the named figures, or all."""
     expect.set_options(timeout=1000 * SECONDS)
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    with server(Path(folder).resolve()) as address, sync_playwright() as api:
-        browser = api.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with served(Path(folder), "--allow-training") as address, chromium() as browser:
         for name in names or DRAWINGS:
             draw(browser, address, name)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -113,7 +113,6 @@ def test_missing_bitbully_falls_back_and_names_extra(monkeypatch, capsys):
     assert main(["solve", "connect_four:6x7", "--moves", line, "--json"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["nodes"] > 0
-    progress = "solving "
-    lines = [line for line in output.err.splitlines() if not line.startswith(progress)]
+    lines = [line for line in output.err.splitlines() if not line.startswith("solving ")]
     assert len(lines) == 1
     assert 'the extra "oracle"' in lines[0]

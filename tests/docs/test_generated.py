@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,11 +15,21 @@ from zerolab.studies.results import Results
 from zerolab.studies.study import registered_studies
 
 ROOT = Path(__file__).resolve().parents[2]
-_SPEC = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "generate_tables.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-tables = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(tables)
+
+
+def _tool(name: str) -> ModuleType:
+    """Return a module of tools, which other tools can then import."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Not imported through sys.path, because other files in tools have the names of test folders.
+_tool("api_table")
+tables = _tool("generate_tables")
 
 PAGES = [*tables.PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -21,6 +21,10 @@ class Exhaustive(Oracle):
     def action_values(self, states):
         return np.array([self._values(state) for state in states], np.int32)
 
+    def values_at(self, position):
+        """Return the exact value of every action at a position."""
+        return self.action_values(position.state[None])[0]
+
     def _values(self, state):
         mask = compiled_rules.legal(self.game, state)
         if mask.sum() > self.max_moves:
@@ -41,6 +45,15 @@ class Exhaustive(Oracle):
             )
             self.values_by_state[key] = int(score)
         return self.values_by_state[key]
+
+
+def check_perfect_play(oracle, position, moves):
+    """Assert that each of the moves has the best exact value; return the position after them."""
+    for move in moves:
+        values = oracle.values_at(position)
+        assert values[position.parse(move)] == values.max()
+        position = position.play(move)
+    return position
 
 
 def exhaustive(game, budget=UNLIMITED):

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
+from waiting import wait_for
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset
@@ -50,7 +50,7 @@ def test_moves_lead_to_states_with_exact_values(dataset):
         assert (position.state == positions.states[row]).all()
         assert position.outcome is None
         assert np.flatnonzero(positions.legal[row]).tolist() == position.legal_actions
-        assert (oracle.action_values(position.state[None])[0] == positions.action_values[row]).all()
+        assert (oracle.values_at(position) == positions.action_values[row]).all()
 
 
 def test_positions_are_non_trivial_and_unique(dataset):
@@ -111,7 +111,7 @@ def test_killed_command_is_resumed(dataset, tmp_path):
     process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py")])
     try:
         first = parts / "0000000.parquet"
-        wait_until(lambda: process.poll() is not None or first.exists())
+        wait_for(lambda: process.poll() is not None or first.exists())
         assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
     finally:
@@ -135,11 +135,6 @@ def test_missing_manifest_is_written_again(dataset, tmp_path):
     resumed.write_bytes(dataset[0].read_bytes())
     make(resumed)
     assert files(resumed) == files(dataset[0])
-
-
-def wait_until(condition):
-    while not condition():
-        time.sleep(0.01)
 
 
 def test_existing_dataset_is_kept_and_other_settings_are_refused(dataset):
@@ -226,7 +221,7 @@ def test_perfect_setting_controls_the_share_of_best_moves():
         for row in range(len(part)):
             position = Position.start(GAME)
             for move in part.line(row):
-                values = oracle.action_values(position.state[None])[0]
+                values = oracle.values_at(position)
                 played += 1
                 best += values[move] == values.max()
                 position = position.play(move)

@@ -94,7 +94,7 @@ def test_moves_are_compared_with_the_best_move():
     played = [GameRecord(0, "x", "o", (0, 1, 2), 0), GameRecord(1, "o", "x", (0, 1), 0)]
     moves = solve_moves_of_player_a(GAME, played, ORACLE)
     start = Position.start(GAME)
-    corner = ORACLE.action_values(start.play(0).state[None])[0]
+    corner = ORACLE.values_at(start.play(0))
     assert moves[-1] == SolvedMove(1, 1, corner.max(), corner[1])
     assert moves[-1].is_blunder
     assert [move.ply for move in moves] == [0, 2, 1]

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from evaluation.exhaustive import Exhaustive
+from evaluation.exhaustive import check_perfect_play, exhaustive
 from zerolab.agents.specs import parse_agents
 from zerolab.cli import puzzles as puzzles_command
 from zerolab.cli.main import main
@@ -43,12 +43,17 @@ def tested():
     return [(position, make_puzzle(position, oracle)) for position in positions]
 
 
+@pytest.fixture(scope="module")
+def puzzles(tested):
+    """Puzzles of a small game."""
+    return [puzzle for _, puzzle in tested if puzzle is not None]
+
+
 def test_puzzle_is_exactly_position_with_one_best_result(tested):
-    exhaustive = Exhaustive(parse_game(GAME))
+    oracle = exhaustive(parse_game(GAME))
     found = 0
     for position, puzzle in tested:
-        values = exhaustive.action_values(position.state[None])[0]
-        results = np.sign(values[position.legal_actions])
+        results = np.sign(oracle.values_at(position)[position.legal_actions])
         (best,) = np.nonzero(results == results.max())
         is_puzzle = len(best) == 1 and results.max() >= 0 and len(results) > 1
         assert (puzzle is not None) == is_puzzle
@@ -59,14 +64,10 @@ def test_puzzle_is_exactly_position_with_one_best_result(tested):
     assert 5 <= found < 60
 
 
-def test_line_is_perfect_play_to_the_end(tested):
-    exhaustive = Exhaustive(parse_game(GAME))
-    for puzzle in (each for _, each in tested if each is not None):
-        position = puzzle_position(puzzle)
-        for move in puzzle.line:
-            values = exhaustive.action_values(position.state[None])[0]
-            assert values[position.parse(move)] == values.max()
-            position = position.play(move)
+def test_line_is_perfect_play_to_the_end(puzzles):
+    oracle = exhaustive(parse_game(GAME))
+    for puzzle in puzzles:
+        position = check_perfect_play(oracle, puzzle_position(puzzle), puzzle.line)
         assert position.outcome is not None
         assert (position.outcome != 0) == puzzle.is_win
 
@@ -96,10 +97,9 @@ def test_grade_is_0_if_random_cannot_miss():
     assert measured.grade == 0
 
 
-def test_grade_is_mean_of_misses_and_random_misses_as_often_as_chance(tested):
+def test_grade_is_mean_of_misses_and_random_misses_as_often_as_chance(puzzles):
     game = parse_game(GAME)
     (random,), (judge,) = parse_agents(["random"], game), parse_agents([JUDGE], game)
-    puzzles = [each for _, each in tested if each is not None]
     shares = [measure(each, [random], judge).grade for each in puzzles]
     expected = np.array([1 - 1 / len(each.scores) for each in puzzles])
     spread = np.sqrt((expected * (1 - expected) / 4).sum()) / len(puzzles)
@@ -115,20 +115,18 @@ def test_longer_lines_and_look_alikes_raise_the_estimate():
     assert 0 == short.grade < longer.grade < similar.grade < 1
 
 
-def test_collection_has_no_repeated_positions_and_few_easy_ones(tested):
+def test_collection_has_no_repeated_positions_and_few_easy_ones(puzzles):
     collection = Collection(6)
     start = Position.start(GAME)
     orders = [start.play("a1").play("b2").play("c3"), start.play("c3").play("b2").play("a1")]
     assert [collection.is_new(each) for each in orders] == [True, False]
-    for _, puzzle in tested:
-        if puzzle is not None:
-            collection.add(puzzle.model_copy(update={"misses": {"random": 0.0}}))
+    for puzzle in puzzles:
+        collection.add(puzzle.model_copy(update={"misses": {"random": 0.0}}))
     assert len(collection.puzzles) == 3
     assert not collection.is_complete
 
 
-def test_file_keeps_puzzles_and_names_damaged_line(tested, tmp_path):
-    puzzles = [each for _, each in tested if each is not None]
+def test_file_keeps_puzzles_and_names_damaged_line(puzzles, tmp_path):
     path = tmp_path / "puzzles.jsonl"
     write_puzzles(path, puzzles)
     assert read_puzzles(path) == puzzles

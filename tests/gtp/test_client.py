@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from waiting import wait_for
 from zerolab.gtp.client import GtpClient, GtpEngineError, GtpResponseError
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -96,7 +95,7 @@ def test_child_processes_end_with_engine(log):
     child = int(log.read_text())
     assert _is_running(child)
     client.close()
-    _wait_until_gone(child)
+    wait_for(lambda: not _is_running(child), 10)
 
 
 def test_engine_ends_with_client(log):
@@ -113,12 +112,3 @@ def _is_running(pid):
     if not Path("/proc/self").exists():
         pytest.skip("only Linux lists processes in /proc")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def _wait_until_gone(pid):
-    deadline = time.monotonic() + 10
-    while _is_running(pid):
-        assert time.monotonic() < deadline, (
-            f"process {pid} is still running, a child of {os.getpid()}"
-        )
-        time.sleep(0.01)

@@ -170,10 +170,11 @@ def test_gpu_agrees_with_cpu(trained, game, states, precision):
     on_gpu = NetworkEvaluator(trained, game, torch.device("cuda"), precision)
     with ThreadPoolExecutor(2) as pool:
         outputs = list(pool.map(on_gpu.evaluate, [states] * 4))
+    tolerance = max(1e-3, TOLERANCE[precision])
     expected_priors, expected_values = direct_outputs(trained, game, states)
     for priors, values in outputs:
-        np.testing.assert_allclose(priors, expected_priors, atol=max(1e-3, TOLERANCE[precision]))
-        np.testing.assert_allclose(values, expected_values, atol=max(1e-3, TOLERANCE[precision]))
+        np.testing.assert_allclose(priors, expected_priors, atol=tolerance)
+        np.testing.assert_allclose(values, expected_values, atol=tolerance)
 
 
 @needs_gpu

@@ -12,7 +12,7 @@ import pytest
 
 from studies.in_process import Here
 from zerolab.evaluation import dataset
-from zerolab.papers.hyperparameters import study
+from zerolab.papers.hyperparameters import study as sweep
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Image
 from zerolab.report.figures import figure_bytes
@@ -20,6 +20,16 @@ from zerolab.report.html import html_page
 from zerolab.report.markdown import markdown_page
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import registered_studies
+
+PARTS = {
+    "hyperparameter-sweep": ["I", "lr", "n"],
+    "loss-functions": ["connect_four-6x6"],
+    "published-bugs": ["mirrored-policy", "tournament-closure", "win-labels"],
+    "transfer": ["connect_four-4x4", "gobang-3x3"],
+}
+"""Parts with every kind of run, tournament and computation, for studies with similar parts."""
+RUN_ELSEWHERE = {"table-5.1"}
+"""Studies that another test file performs: test_table_5_1.py."""
 
 
 def verdicts_of(document):
@@ -34,28 +44,15 @@ def root(tmp_path_factory):
     return tmp_path_factory.mktemp("studies")
 
 
-PARTS = {
-    "hyperparameter-sweep": ["I", "lr", "n"],
-    "loss-functions": ["connect_four-6x6"],
-    "published-bugs": ["mirrored-policy", "tournament-closure", "win-labels"],
-    "transfer": ["connect_four-4x4", "gobang-3x3"],
-}
-"""Parts with every kind of run, tournament and computation, for studies with similar parts."""
-
-
 @pytest.fixture
 def smaller_work(monkeypatch):
     """Plan fewer combinations, and play no more games than small sets of positions need."""
-    monkeypatch.setitem(study.LEVELS, "smoke", {**study.LEVELS["smoke"], "m": (2,)})
+    monkeypatch.setitem(sweep.LEVELS, "smoke", {**sweep.LEVELS["smoke"], "m": (2,)})
     monkeypatch.setattr(dataset, "GAMES_PER_CHUNK", 4)
 
 
-ELSEWHERE = {"table-5.1"}
-"""Studies that have a test with real players of their own."""
-
-
 @pytest.mark.usefixtures("smaller_work")
-@pytest.mark.parametrize("name", sorted(registered_studies().keys() - ELSEWHERE))
+@pytest.mark.parametrize("name", sorted(registered_studies().keys() - RUN_ELSEWHERE))
 def test_study_runs_and_reports(name, root):
     parts = PARTS.get(name, [])
     done = StudyExecution.plan(registered_studies()[name], "smoke", root, parts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from naive import HashEvaluator
 
+from search.naive import HashEvaluator
 from zerolab.core.errors import UserError
 from zerolab.rules import rules
 from zerolab.rules.position import Position
@@ -21,8 +21,9 @@ SETTINGS = {
 }
 
 
-def _search(position: Position, settings: SearchSettings) -> Search:
-    search = Search(position.game, settings, _evaluator(position), 1)
+def _search(position: Position, settings: SearchSettings, evaluator: HashEvaluator) -> Search:
+    """Return a finished search of the position."""
+    search = Search(position.game, settings, evaluator, 1)
     slots = np.zeros(1, np.int64)
     search.set_root(slots, position.state[None])
     keys = np.zeros(1, np.uint64)
@@ -45,7 +46,7 @@ def test_visits_and_values_equal_those_of_compiled_search(game: str, name: str) 
     )
     stepwise = StepwiseSearch(position, settings, _evaluator(position))
     last = [stepwise.simulate() for _ in range(1 + SIMULATIONS)][-1]
-    result = _search(position, settings).result(0)
+    result = _search(position, settings, _evaluator(position)).result(0)
     visits = {action: int(result.visits[action]) for action in position.legal_actions}
     assert stepwise.root_visits == visits
     assert last.number == SIMULATIONS
@@ -59,7 +60,9 @@ def test_visits_and_values_equal_those_of_compiled_search(game: str, name: str) 
 class UnusablePriors(HashEvaluator):
     """Evaluator that rates no legal move, or rates moves with numbers that are not finite."""
 
-    prior = 0.0
+    def __init__(self, actions: int, prior: float) -> None:
+        super().__init__(actions)
+        self.prior = prior
 
     def evaluate(self, states):
         priors, values = super().evaluate(states)
@@ -69,18 +72,12 @@ class UnusablePriors(HashEvaluator):
 @pytest.mark.parametrize("prior", [0.0, np.inf, np.nan])
 def test_unusable_priors_are_replaced_by_equal_ones(prior: float) -> None:
     position = Position.start("connect_four:4x4:3")
-    evaluator = UnusablePriors(rules.action_count(position.game))
-    evaluator.prior = prior
+    evaluator = UnusablePriors(rules.action_count(position.game), prior)
     settings = SearchSettings(simulations=SIMULATIONS)
     stepwise = StepwiseSearch(position, settings, evaluator)
     for _ in range(1 + SIMULATIONS):
         stepwise.simulate()
-    search = Search(position.game, settings, evaluator, 1)
-    slots, keys = np.zeros(1, np.int64), np.zeros(1, np.uint64)
-    search.set_root(slots, position.state[None])
-    search.start_search(slots, keys, keys)
-    search.run()
-    visits = search.result(0).visits
+    visits = _search(position, settings, evaluator).result(0).visits
     assert stepwise.root_visits == {action: visits[action] for action in position.legal_actions}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ pytest.importorskip("ray")
 
 from ray import cluster_utils
 
+from waiting import wait_for
 from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
 from zerolab.core.processes import fork_server_context
@@ -33,6 +33,8 @@ from zerolab.studies.workers import LocalWorkers
 
 GAME = "gobang:3x3:3"
 ITERATIONS = 6
+SECONDS = 300
+"""Time limit for every wait: Ray takes long to start and to end."""
 _WORKING = b"ray::_perform", b"/raylet/raylet", b"/gcs_server"
 
 
@@ -108,13 +110,6 @@ def ray_processes():
     }  # fmt: skip
 
 
-def wait_until(condition, seconds=300.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def kill_a_node(execution, cluster, before):
     """Kill a node once all runs have made progress; append their metrics to `before`."""
     runs = [execution.folder.run_path(run) for run in execution.design.runs]
@@ -122,7 +117,7 @@ def kill_a_node(execution, cluster, before):
     def are_in_progress():
         return all(is_run(run) and RunFolder.open(run).progress.iteration > 2 for run in runs)
 
-    wait_until(are_in_progress)
+    wait_for(are_in_progress, SECONDS)
     before += [RunFolder.open(run).metrics() for run in runs]
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
@@ -171,7 +166,7 @@ def test_killed_study_leaves_no_process(tmp_path, where, request):
     process.start()
     run = execution_in(tmp_path).folder.run_path(execution_in(tmp_path).design.runs[0])
     try:
-        wait_until(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1)
+        wait_for(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1, SECONDS)
         at_work = {each: name for each, name in ray_processes().items() if each not in former}
         assert len(at_work) == (3 if where == "local" else 1)
         assert RunFolder.open(run).is_locked
@@ -179,8 +174,8 @@ def test_killed_study_leaves_no_process(tmp_path, where, request):
         process.kill()
         process.join()
     # Two idle Ray agents end a minute later, and a cluster keeps idle workers for later use.
-    wait_until(lambda: not any(map(is_alive, at_work.items())))
-    wait_until(lambda: not RunFolder.open(run).is_locked)
+    wait_for(lambda: not any(map(is_alive, at_work.items())), SECONDS)
+    wait_for(lambda: not RunFolder.open(run).is_locked, SECONDS)
     RunFolder.open(run).metrics()
 
 

@@ -87,8 +87,8 @@ def test_adam_state_is_restored(device):
         assert (array == restored.weight_arrays()[name]).all(), name
 
 
-class NeverFull(dict):
-    """Graphs by batch size in which no size seems to recur."""
+class NothingRecurs(dict):
+    """Graphs by batch size, of which none is ever recorded."""
 
     def __contains__(self, size):
         return False
@@ -107,10 +107,11 @@ class NeverFull(dict):
 )
 def test_gpu_graphs_change_no_weights(settings):
     graphs, plain = (new_learner(device="cuda", epochs=4, **settings) for _ in range(2))
-    plain._gradients._graphs = NeverFull()
+    plain._gradients._graphs = NothingRecurs()
     for learner in (graphs, plain):
         for iteration in (1, 2):
             learner.learn(small_window(), 0, iteration)
+    assert any(graphs._gradients._graphs.values())
     for name, array in graphs.weight_arrays().items():
         assert (array == plain.weight_arrays()[name]).all(), name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
+from class_members import at_once, group_of, members  # noqa: F401  fixtures
 from fastapi.testclient import TestClient
 from other_processes import thread_context
 from tiny_laboratory import GAME, RUN, new_client
 
 from zerolab.cli.main import main
 from zerolab.report import figures
-from zerolab.web import search_worker
+from zerolab.web import processes, search_worker
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +45,28 @@ def here(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with the tiny run as the working directory."""
     monkeypatch.chdir(tiny_folder)
     return tiny_folder
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working directory; processes that a server starts there end with the test."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for record in tmp_path.glob("*/.server/*.json"):
+        processes.terminate_process(record)
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Arguments of launched commands, each replaced with one that ends immediately."""
+    launched, launch_process = [], processes.launch_process
+
+    def launch_nothing(command: list[str], *rest: Path) -> None:
+        launched.append(command[3:])
+        launch_process([sys.executable, "-c", "pass"], *rest)
+
+    monkeypatch.setattr(processes, "launch_process", launch_nothing)
+    return launched
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ WON = ["0", "3", "1", "3", "2"]  # X completes a line
 
 
 def test_values_of_whole_game_are_those_of_its_positions(client: TestClient) -> None:
-    """Outside truth: the network's value of each position alone, and the result."""
+    """The expected values are the network's for each position alone, and the result."""
     request = {"position": {"game": GAME, "moves": WON}, "agent": RUN}
     values = client.post("/api/v1/values", json=request).json()["values"]
     policy = parse_agent(f"{RUN}?simulations=0", parse_game(GAME))

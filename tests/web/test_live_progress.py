@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
+from zerolab.cli.main import main
 from zerolab.rules.position import Position
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
@@ -23,13 +24,13 @@ COPY = "runs/live-copy"
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of a clock that stands still."""
     now = [100.0]
     frozen = SimpleNamespace(monotonic=lambda: now[0])
     for module in (live, reporting):
         monkeypatch.setattr(module, "time", frozen)
-    yield now
+    return now
 
 
 @pytest.fixture
@@ -104,8 +105,21 @@ def test_unreadable_file_means_no_progress(run: RunFolder, content: str) -> None
     assert read_live_progress(run.path) is None
 
 
-def test_training_removes_the_file(here: Path) -> None:
-    assert not (here / RUN / LIVE_FILE).exists()
+def test_training_writes_the_file_and_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, write_text = set(), live.write_text
+
+    def recorded(path: Path, text: str, **options: bool) -> None:
+        written.add(path.name)
+        write_text(path, text, **options)
+
+    monkeypatch.setattr(live, "write_text", recorded)
+    monkeypatch.chdir(tmp_path)
+    settings = ["--set", "iterations=1", "--set", "final_evaluation.games=0"]
+    assert main(["train", GAME, "--preset", "smoke", "--run", RUN, *settings]) == 0
+    assert written == {LIVE_FILE}
+    assert not (tmp_path / RUN / LIVE_FILE).exists()
 
 
 def test_pages_get_the_stage_and_the_game_of_a_running_run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +12,8 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from tiny_laboratory import GAME, new_client
 
-from evaluation.exhaustive import Exhaustive
+from evaluation.exhaustive import check_perfect_play, exhaustive
+from waiting import wait_for
 from zerolab.evaluation.puzzles import (
     BASELINES,
     make_puzzle,
@@ -49,9 +49,8 @@ def _get(client, path, **params):
 
 def _complete(client, game):
     """Return the list of a game once all its puzzles are made and graded."""
-    while (listed := _get(client, "", game=game))["state"] in ("solving", "grading"):
-        time.sleep(0.02)
-    return listed
+    wait_for(lambda: _get(client, "", game=game)["state"] not in ("solving", "grading"))
+    return _get(client, "", game=game)
 
 
 def _position(shown):
@@ -65,11 +64,11 @@ def test_every_puzzle_has_exactly_one_best_result(client):
     listed = _complete(client, SMALL)
     assert (listed["state"], listed["problem"]) == ("complete", "")
     assert len(listed["puzzles"]) == COUNT
-    exhaustive = Exhaustive(parse_game(SMALL))
+    oracle = exhaustive(parse_game(SMALL))
     for summary in listed["puzzles"]:
         shown = _get(client, "/one", game=SMALL, key=summary["key"])
         position = _position(shown)
-        results = np.sign(exhaustive.action_values(position.state[None])[0][position.legal_actions])
+        results = np.sign(oracle.values_at(position)[position.legal_actions])
         assert (results == results.max()).sum() == 1
         assert {"win": 1, "draw": 0}[shown["result"]] == results.max()
         assert summary["measured"]
@@ -79,21 +78,19 @@ def test_every_puzzle_has_exactly_one_best_result(client):
             body = {"game": SMALL, "key": summary["key"], "move": move}
             verdict = client.post("/api/v1/puzzles/answer", json=body).json()
             assert verdict["right"] == (move == answer)
-            _check_line(exhaustive, verdict, move)
+            _check_line(oracle, verdict, move)
 
 
-def _check_line(exhaustive, verdict, move):
+def _check_line(oracle, verdict, move):
     """Check that a line begins with the move and continues with perfect play."""
     line = verdict["line"]
     after = line[verdict["start"] + 1]
     assert after["last"] == move
     played = line[-1]["moves"]
     position = Position.start(SMALL)
-    for ply, name in enumerate(played):
-        if ply > verdict["start"]:
-            values = exhaustive.action_values(position.state[None])[0]
-            assert values[position.parse(name)] == values.max()
-        position = position.play(position.parse(name))
+    for name in played[: verdict["start"] + 1]:
+        position = position.play(name)
+    check_perfect_play(oracle, position, played[verdict["start"] + 1 :])
     if verdict["right"]:
         assert line[-1]["outcome"] is not None
     else:
@@ -214,5 +211,5 @@ def test_solver_that_ends_or_fails_is_not_asked_for_ever(
     monkeypatch.setattr(
         puzzle_maker, "candidates", lambda folders, game: iter([Position.start(game)])
     )
-    shelf = asyncio.run(ask())
+    shelf = asyncio.run(asyncio.wait_for(ask(), 120))
     assert (solver.asked, shelf.state, shelf.problem) == (asked, state, problem)

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
-from starlette.testclient import TestClient
+from tiny_laboratory import new_client
 
+from waiting import wait_for
 from zerolab.cli.main import main
 from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
 from zerolab.web import folders, processes
-from zerolab.web.app import make_app
-from zerolab.web.folders import Folders
-from zerolab.web.laboratory import Laboratory
 
 API = "/api/v1/tournaments"
 NEW = {"name": "demo", "game": "gobang:3x3:3", "players": ["random", "mcts:5"], "games": 4}
 
 
-@contextmanager
-def server(allow_training=True):
-    laboratory = Laboratory(Folders(), allow_training=allow_training, workers=0)
-    with TestClient(make_app(laboratory), base_url="http://localhost") as client:
-        yield client
-
-
 @pytest.fixture
-def client(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def client(empty_folder, monkeypatch):
     monkeypatch.setattr(folders, "_LOCK_SECONDS", -1.0)  # locks change within a test
-    with server() as client:
+    with new_client(workers=0, allow_training=True) as client:
         yield client
-
-
-@pytest.fixture
-def commands(monkeypatch):
-    """Arguments of launched commands, each replaced with one that ends immediately."""
-    launched, launch_process = [], processes.launch_process
-
-    def launch_nothing(command, *rest):
-        launched.append(command[3:])
-        launch_process([sys.executable, "-c", "pass"], *rest)
-
-    monkeypatch.setattr(processes, "launch_process", launch_nothing)
-    return launched
 
 
 def listed(client):
@@ -104,21 +80,20 @@ def test_process_is_stopped(client, monkeypatch):
     assert (twice.status_code, "already at work" in twice.json()["error"]) == (400, True)
     stopped = client.post(f"{API}/stop", json={"tournament": "tournaments/demo"})
     assert stopped.status_code == 200
-    while client.get(f"{API}/playing", params={"tournament": "tournaments/demo"}).json()["at_work"]:
-        pass
-    refused = client.post(f"{API}/stop", json={"tournament": "tournaments/demo"})
+    demo = {"tournament": "tournaments/demo"}
+    wait_for(lambda: not client.get(f"{API}/playing", params=demo).json()["at_work"])
+    refused = client.post(f"{API}/stop", json=demo)
     assert refused.status_code == 400
 
 
-def test_playing_needs_permission(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with server(allow_training=False) as client:
+def test_playing_needs_permission(empty_folder):
+    with new_client(workers=0) as client:
         bodies = {"start": NEW, "stop": {"tournament": "x"}, "resume": {"tournament": "x"}}
         for action, body in bodies.items():
             response = client.post(f"{API}/{action}", json=body)
             assert response.status_code == 403
             assert "--allow-training" in response.json()["error"]
-    assert not any(tmp_path.iterdir())
+    assert not any(empty_folder.iterdir())
 
 
 @pytest.mark.parametrize(

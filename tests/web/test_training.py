@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
-from starlette.testclient import TestClient
+from tiny_laboratory import new_client
 
+from waiting import wait_for
 from zerolab.cli.main import main
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.network import weights_to_arrays
@@ -22,50 +21,17 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.web import processes
-from zerolab.web.app import make_app
-from zerolab.web.folders import Folders
-from zerolab.web.laboratory import Laboratory
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
 LONG = ["iterations=4000", "final_evaluation.games=0", "selfplay.episodes=2", "learn.epochs=1"]
 
 
-@contextmanager
-def server(allow_training=True, runs="runs"):
-    folders = Folders((Path(runs),))
-    laboratory = Laboratory(folders, allow_training=allow_training, workers=0)  # no searches needed
-    with TestClient(make_app(laboratory), base_url="http://localhost") as client:
-        yield client
-
-
 @pytest.fixture
-def client(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    with server() as client:
+def client(empty_folder):
+    (empty_folder / "runs").mkdir()
+    with new_client(workers=0, allow_training=True) as client:
         yield client
-    for record in tmp_path.glob("runs/.server/*.json"):
-        processes.terminate_process(record)
-
-
-def record_launches(monkeypatch):
-    """Replace launched commands with one that ends immediately; return the list of them."""
-    commands, launch_process = [], processes.launch_process
-
-    def launch_nothing(command, *rest):
-        commands.append(command[3:])
-        launch_process([sys.executable, "-c", "pass"], *rest)
-
-    monkeypatch.setattr(processes, "launch_process", launch_nothing)
-    return commands
-
-
-def wait_for(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.1)
 
 
 def training(client, run="runs/demo"):
@@ -79,7 +45,7 @@ def iteration(tmp_path):
         return 0
 
 
-def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, monkeypatch):
+def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, request):
     response = client.post(f"{TRAINING}/start", json={**RUN, "settings": LONG})
     assert response.status_code == 200, response.text
     assert response.json()["at_work"]
@@ -88,7 +54,7 @@ def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, monkeyp
     assert again.status_code == 400
     busy = client.post(f"{TRAINING}/resume", json={"run": "runs/demo"})
     assert busy.status_code == 400
-    with server() as other:  # has only the information on disk, as after a restart
+    with new_client(workers=0, allow_training=True) as other:  # knows only what is on disk
         assert training(other)["may_stop"]
         assert any("self-play" in line for line in training(other)["output"])
         (listed,) = other.get("/api/v1/runs").json()
@@ -99,32 +65,30 @@ def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, monkeyp
         time.sleep(0.5)  # the state of locks is cached for a moment
         assert other.get("/api/v1/runs").json()[0]["status"] == "stopped"
         assert other.post(f"{TRAINING}/stop", json={"run": "runs/demo"}).status_code == 400
-        commands = record_launches(monkeypatch)
+        commands = request.getfixturevalue("commands")  # only now: the first command is real
         assert other.post(f"{TRAINING}/resume", json={"run": "runs/demo"}).status_code == 200
         assert commands == [["train", "--run", "runs/demo"]]
 
 
-def test_finished_run_needs_more_iterations_to_resume(client, tmp_path, monkeypatch):
+def test_finished_run_needs_more_iterations_to_resume(client, tmp_path, commands):
     settings = ["iterations=1", "final_evaluation.games=0"]
     options = [each for setting in settings for each in ("--set", setting)]
     assert main(["train", "--preset", "smoke", "--run", "runs/demo", *options]) == 0
     assert RunFolder.open(tmp_path / "runs/demo").progress.finished
     refused = client.post(f"{TRAINING}/resume", json={"run": "runs/demo"})
     assert (refused.status_code, "finished" in refused.json()["error"]) == (400, True)
-    commands = record_launches(monkeypatch)
     more = {"run": "runs/demo", "iterations": 2}
     assert client.post(f"{TRAINING}/resume", json=more).status_code == 200
     assert commands == [["train", "--run", "runs/demo", "--set", "iterations=2"]]
 
 
-def test_training_needs_permission(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with server(allow_training=False) as client:
+def test_training_needs_permission(empty_folder):
+    with new_client(workers=0) as client:
         for action, body in (("start", RUN), ("stop", {"run": "runs/x"}), ("resume", {"run": "x"})):
             response = client.post(f"{TRAINING}/{action}", json=body)
             assert response.status_code == 403
             assert "--allow-training" in response.json()["error"]
-    assert not any(tmp_path.iterdir())
+    assert not any(empty_folder.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -153,12 +117,11 @@ def test_invalid_runs_are_refused_before_start(client, tmp_path, changes, status
     assert not list((tmp_path / "runs").iterdir())
 
 
-def test_run_starts_from_another_with_frozen_trunk(client, tmp_path, monkeypatch):
+def test_run_starts_from_another_with_frozen_trunk(client, tmp_path, commands):
     settings = resolve_settings(None, "smoke", ["game=gobang:3x3:3"])
     network = build_network(settings.network, parse_game(settings.game), 0)
     source = RunFolder.create(tmp_path / "runs/source", settings.model_dump())
     source.save_network(0, weights_to_arrays(network), {})
-    commands = record_launches(monkeypatch)
     request = {**RUN, "source": "runs/source", "transfer": "frozen"}
     refused = client.post(f"{TRAINING}/start", json={**request, "settings": ["learn.frozen=none"]})
     assert refused.status_code == 400

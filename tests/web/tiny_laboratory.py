@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi.testclient import TestClient
 
 from zerolab.web.app import make_app
@@ -12,9 +14,11 @@ GAME = "connect_four:4x4:3"
 RUN = "runs/tiny"
 
 
-def new_client(workers: int = 1) -> TestClient:
+def new_client(workers: int = 1, **options: Any) -> TestClient:
     """Return a client of a new server, which starts when the client is entered as a context.
 
-    Searches need `workers`; without them the server starts faster.
+    Searches need `workers`; without them the server starts faster. The laboratory receives the
+    other options.
     """
-    return TestClient(make_app(Laboratory(Folders(), workers=workers)), base_url="http://localhost")
+    laboratory = Laboratory(Folders(), workers=workers, **options)
+    return TestClient(make_app(laboratory), base_url="http://localhost")

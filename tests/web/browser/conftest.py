@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import SECONDS, Server
+from served import PHONE, SECONDS, Server, open_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -51,18 +51,14 @@ def page(browser: playwright.Browser, server: Server) -> Iterator[playwright.Pag
 @pytest.fixture
 def phone(browser: playwright.Browser, server: Server) -> Iterator[playwright.Page]:
     """A page with the width of a phone, 360 pixels."""
-    small = {"width": 360, "height": 740}
-    yield from _checked_page(browser, server, viewport=small, has_touch=True)
+    yield from _checked_page(browser, server, viewport=PHONE, has_touch=True)
 
 
 def _checked_page(
     browser: playwright.Browser, server: Server, **options: object
 ) -> Iterator[playwright.Page]:
-    context = browser.new_context(base_url=server.address, **options)
-    context.set_default_timeout(1000 * SECONDS)
-    page = context.new_page()
     errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    page = open_page(browser, server.address, errors, **options)
     yield page
-    context.close()
+    page.context.close()
     assert errors == []

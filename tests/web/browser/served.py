@@ -1,4 +1,4 @@
-"""A server in a separate process."""
+"""A server in a separate process, and pages of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # playwright may be missing
+    from playwright.sync_api import Browser, Page
 
 SECONDS = 60
 """Time limit for every wait, with a margin for busy machines."""
+
+PHONE = {"width": 360, "height": 740}
+"""Size of a phone's screen in pixels."""
 
 
 class Server:
@@ -47,3 +54,15 @@ class Server:
         """Kill the server, which cannot save anything then."""
         self._process.kill()
         self._process.wait(SECONDS)
+
+
+def open_page(browser: Browser, address: str, errors: list[str], **options: object) -> Page:
+    """Return a new page of a server, in a context of its own.
+
+    The texts of script errors are appended to `errors`. The context receives the options.
+    """
+    context = browser.new_context(base_url=address, **options)
+    context.set_default_timeout(1000 * SECONDS)
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return page

@@ -9,7 +9,7 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
+from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
 
 MOVES = "0,3,1,3"
@@ -90,4 +90,4 @@ def test_explorer_fits_phone(phone: Page) -> None:
     phone.fill("#simulation-number", "30")
     phone.keyboard.press("Enter")
     expect(phone.locator(STEPS)).to_have_count(4)
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    assert fits_phone(phone)

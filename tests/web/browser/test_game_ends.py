@@ -1,4 +1,4 @@
-"""End of a game on the page Play: the result, ways to go on, autoplay and sound."""
+"""End of a game on the page Play: the result, ways to continue, autoplay and sound."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def test_only_stronger_levels_are_offered(page: Page, thinking: str, level: int 
         )
 
 
-def test_rematch_focuses_board_before_agent_moves(page: Page) -> None:
+def test_swap_focuses_board_before_agent_moves(page: Page) -> None:
     page.goto(WON)
-    page.route("**/api/v1/move", lambda route: None)  # the agent thinks for ever
+    page.route("**/api/v1/move", lambda route: None)  # the agent never answers
     page.click("#swap")
     expect(page.locator("#status")).to_contain_text("is thinking")
     expect(page.locator('#board .target[tabindex="0"]')).to_be_focused()
@@ -126,7 +126,7 @@ def test_two_agents_pause_and_step(page: Page) -> None:
     expect(page.locator("#autoplay")).to_be_hidden()
 
 
-def test_two_agents_go_on_from_earlier_position(page: Page) -> None:
+def test_two_agents_continue_from_earlier_position(page: Page) -> None:
     page.add_init_script("localStorage.setItem('zerolab-pace', '6000')")
     page.goto(f"/play#game={GAME}&x=random&o=random&moves=0,1,2")
     expect(page.locator("#autoplay")).to_be_visible()

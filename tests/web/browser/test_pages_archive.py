@@ -12,7 +12,7 @@ from tiny_laboratory import RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
+from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, Route, expect
 
 from zerolab.cli.main import main
@@ -231,7 +231,7 @@ def test_studies_and_http_interface_are_described(page: Page) -> None:
 def test_pages_fit_phone_and_are_accessible(phone: Page, path: str) -> None:
     phone.goto(f"/{path}")
     phone.wait_for_load_state("networkidle")
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    assert fits_phone(phone)
     assert serious_findings(phone) == []
 
 

@@ -14,7 +14,7 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
+from audits import fits_phone, serious_findings
 from playwright.sync_api import Browser, Page, Route, TimeoutError, expect
 
 from zerolab.cli.main import main
@@ -59,7 +59,7 @@ def test_default_opponent_is_named_run(page: Page) -> None:
     expect(heading).to_have_text(re.compile(r"You \(X\) against tiny, iteration \d \(O\)"))
     expect(heading.locator(".to-move")).to_have_text("You (X)")
     expect(page.locator("#status")).to_contain_text("It is your turn.")
-    page.route("**/api/v1/move", lambda route: None)  # the agent thinks for ever
+    page.route("**/api/v1/move", lambda route: None)  # the agent never answers
     page.locator(MOVE).first.click()
     expect(heading.locator(".to-move")).to_contain_text("tiny, iteration")
     expect(page.locator("#status")).to_contain_text(re.compile(r"tiny, iteration \d is thinking …"))
@@ -293,7 +293,7 @@ def test_two_tabs_work_independently(browser: Browser, server: Server) -> None:
 def test_playing_pages_fit_phone_and_are_accessible(phone: Page, path: str) -> None:
     phone.goto(f"/{path}#game={GAME}")
     phone.wait_for_selector("#board .target")
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    assert fits_phone(phone)
     phone.locator(MOVE).first.tap()
     phone.wait_for_selector("#board .piece")
     assert serious_findings(phone) == []

@@ -9,7 +9,7 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
+from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
 
 from zerolab.oracles.solver import solve_position
@@ -69,7 +69,7 @@ def test_list_of_games_is_legible_on_phones(phone: Page) -> None:
     cell = phone.locator("#games td").nth(1)
     expect(cell).to_have_css("padding-left", "152px")  # room for the heading
     expect(cell).to_have_css("white-space", "normal")
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    assert fits_phone(phone)
 
 
 def test_timeline_leads_to_mistake(page: Page) -> None:
@@ -86,7 +86,7 @@ def test_timeline_leads_to_mistake(page: Page) -> None:
 
 
 def test_better_move_is_sought_and_judged(page: Page) -> None:
-    """Outside truth: the solver's scores of all moves before the mistake."""
+    """The expected scores are those of the solver, called by the test."""
     scores = _scores("0,0")
     best, worst = max(scores, key=scores.__getitem__), scores["3"]
     page.goto(f"{ADDRESS}&ply=3")

@@ -9,7 +9,7 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
+from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
 
 from zerolab.oracles.solver import solve_position
@@ -35,7 +35,7 @@ def test_bar_tells_result_under_perfect_play(page: Page) -> None:
 
 
 def test_moves_are_coloured_by_exact_results(page: Page) -> None:
-    """Outside truth: the solver, called by the test itself."""
+    """The expected scores are those of the solver, called by the test."""
     position = Position.start(GAME)
     for move in WON:
         position = position.play(move)
@@ -117,7 +117,7 @@ def test_agents_are_stacked_on_phones(phone: Page) -> None:
     above, below = (columns.nth(number).bounding_box() for number in range(2))
     assert above is not None and below is not None
     assert above["x"] == below["x"] and above["y"] < below["y"]
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    assert fits_phone(phone)
 
 
 def test_text_of_hints_has_twelve_pixels_on_phones(phone: Page) -> None:
