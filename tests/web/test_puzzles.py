@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack, chdir
+from shutil import copytree
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
-from tiny_laboratory import GAME, new_client
+from tiny_laboratory import GAME, RUN, new_client
 
 from evaluation.exhaustive import check_perfect_play, exhaustive
 from waiting import wait_for
@@ -27,12 +29,37 @@ from zerolab.rules.position import Position
 from zerolab.web import puzzle_maker
 from zerolab.web.folders import Folders
 from zerolab.web.puzzle_maker import PuzzleMaker
-from zerolab.web.puzzle_sources import candidates, graders
+from zerolab.web.puzzle_sources import graders, possible_puzzles
 from zerolab.web.requests import Client
 from zerolab.web.solving import SolverEndedError
 
 SMALL = "gobang:3x3:3"
 COUNT = 4
+
+
+@pytest.fixture(scope="module")
+def one_run(tiny_folder, tmp_path_factory):
+    """A folder with the tiny run alone: tests of other modules leave no grader here."""
+    folder = tmp_path_factory.mktemp("puzzles")
+    copytree(tiny_folder / RUN, folder / RUN)
+    return folder
+
+
+@pytest.fixture
+def here(one_run, monkeypatch):
+    """The folder with one run as the working directory."""
+    monkeypatch.chdir(one_run)
+    return one_run
+
+
+@pytest.fixture(scope="module")
+def served(one_run, search_threads):
+    """A client of a server for the folder with one run."""
+    client = new_client()
+    with ExitStack() as stack:
+        with chdir(one_run):
+            stack.enter_context(client)
+        yield client
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +161,7 @@ def test_illegal_move_is_no_answer(client):
     assert '"z9" is not a legal move here' in response.json()["error"]
 
 
-def test_candidates_come_from_files_and_stored_games(here, tmp_path):
+def test_possible_puzzles_come_from_files_and_stored_games(here, tmp_path):
     game = parse_game(GAME)
     oracle = oracle_for(game, memory=1)
     found = (make_puzzle(each, oracle) for each in random_positions(game, 5))
@@ -144,7 +171,7 @@ def test_candidates_come_from_files_and_stored_games(here, tmp_path):
     try:
         write_puzzles(folders.puzzles / "mine.jsonl", [puzzle])
         (folders.puzzles / "damaged.jsonl").write_text("{")
-        positions = candidates(folders, game)
+        positions = possible_puzzles(folders, game)
         assert next(positions) == puzzle_position(puzzle)
         stored = next(positions)
     finally:
@@ -171,7 +198,7 @@ def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
         assert (await maker.shelf(other, third)).state == "solving"
         maker.close()
 
-    monkeypatch.setattr(puzzle_maker, "candidates", positions)
+    monkeypatch.setattr(puzzle_maker, "possible_puzzles", positions)
     asyncio.run(ask())
 
 
@@ -209,7 +236,7 @@ def test_solver_that_ends_or_fails_is_not_asked_for_ever(
         return shelf
 
     monkeypatch.setattr(
-        puzzle_maker, "candidates", lambda folders, game: iter([Position.start(game)])
+        puzzle_maker, "possible_puzzles", lambda folders, game: iter([Position.start(game)])
     )
     shelf = asyncio.run(asyncio.wait_for(ask(), 120))
     assert (solver.asked, shelf.state, shelf.problem) == (asked, state, problem)
