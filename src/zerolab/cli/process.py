@@ -19,7 +19,9 @@ from typing import Any, TextIO
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+"""Signals that end a command; some systems lack some."""
 _SECONDS_TO_HANDLE = 1.0
 _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0

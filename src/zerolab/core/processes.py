@@ -18,7 +18,6 @@ import math
 import multiprocessing
 import os
 import pickle
-import resource
 import signal
 import sys
 import threading
@@ -100,14 +99,6 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 def _pool(threads: int) -> ThreadPoolExecutor:
     """Return a pool of waiting threads, since starting threads takes longer than many parts."""
     return ThreadPoolExecutor(threads, "part")
-
-
-_UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
-
-
-def peak_memory() -> int:
-    """Return the peak memory use of this process so far, in MiB."""
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _UNITS_IN_MIB)
 
 
 ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
