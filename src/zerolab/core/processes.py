@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filelock import FileLock, Timeout
 
 from zerolab.core.control_groups import cpu_quotas
-from zerolab.core.errors import MissingExtraWarning, UserError
+from zerolab.core.errors import SubstituteWarning, UserError
 
 if TYPE_CHECKING:
     from pebble import ProcessPool
@@ -207,6 +207,11 @@ def _show_unless_parent_has_ended(
         sys.__excepthook__(error_type, error, trace)
 
 
+def is_helper_process() -> bool:
+    """Return True in a process that multiprocessing has started, such as a fork server."""
+    return multiprocessing.parent_process() is not None or _is_fork_server()
+
+
 def _is_fork_server() -> bool:
     """Return True if this process is a fork server of multiprocessing."""
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
@@ -275,7 +280,7 @@ def map_in_processes(
 
 def _start_worker() -> None:
     exit_with_parent()
-    warnings.simplefilter("ignore", MissingExtraWarning)  # the parent warns
+    warnings.simplefilter("ignore", SubstituteWarning)  # the parent warns
 
 
 def _ordered_results(
