@@ -17,6 +17,13 @@ from zerolab.core import __version__ as __version__
 # One statement per module; the aliases mark re-exports.
 # isort: off
 if TYPE_CHECKING:
+    from zerolab.api.analyses import (
+        Analysis as Analysis,
+        LoadedAgent as LoadedAgent,
+        MoveAnalysis as MoveAnalysis,
+        analyse as analyse,
+        load_agent as load_agent,
+    )
     from zerolab.api.matches import (
         Match as Match,
         Ratings as Ratings,
@@ -26,10 +33,7 @@ if TYPE_CHECKING:
         rate as rate,
     )
     from zerolab.api.positions import (
-        Analysis as Analysis,
-        MoveAnalysis as MoveAnalysis,
         Network as Network,
-        analyse as analyse,
         list_games as list_games,
         load_network as load_network,
         read_positions as read_positions,
@@ -59,12 +63,12 @@ if TYPE_CHECKING:
 # isort: on
 
 _NAMES_BY_MODULE = {
+    "zerolab.api.analyses": ("Analysis", "LoadedAgent", "MoveAnalysis", "analyse", "load_agent"),
     "zerolab.api.matches": (
         "Match", "Ratings", "TournamentReport", "play_match", "play_tournament", "rate",
     ),
     "zerolab.api.positions": (
-        "Analysis", "MoveAnalysis", "Network", "analyse", "list_games", "load_network",
-        "read_positions", "solve",
+        "Network", "list_games", "load_network", "read_positions", "solve",
     ),
     "zerolab.api.runs": (
         "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",

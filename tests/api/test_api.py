@@ -19,20 +19,6 @@ START = zerolab.Position.start(GAME)
 AGENTS = ["random", "random"]
 
 
-@pytest.fixture(scope="module")
-def records():
-    return []
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, records):
-    folder = tmp_path_factory.mktemp("api") / "run"
-    settings = {"iterations": 2, "search": {"simulations": 6}, "final_evaluation.games": 0}
-    return zerolab.train(
-        GAME, run=folder, preset="smoke", settings=settings, on_stage=records.append
-    )
-
-
 def test_public_names_exist():
     for name in zerolab.__all__:
         assert getattr(zerolab, name) is not None
