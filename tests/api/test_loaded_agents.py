@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,19 @@ def test_finished_game_is_named_by_its_place():
     agent = zerolab.load_agent("random", GAME)
     with pytest.raises(zerolab.UserError, match=r"positions\[1\]: the game is over"):
         agent.analyse([START, finished])
+
+
+def test_notebooks_show_shares_of_visits_value_and_best_line():
+    position = START.play("b2")
+    analysis = zerolab.analyse(position, "mcts:60")
+    html = analysis._repr_html_()
+    assert f"mcts:60 plays <b>{analysis.best.name}</b>; value" in html
+    assert f"best line {' '.join(analysis.principal_variation)}" in html
+    shares = [int(share) for share in re.findall(r">(\d+) %<", html)]
+    visits = {move.action: move.visits for move in analysis.moves}
+    expected = [visits[action] / 60 for action in sorted(visits) if visits[action]]
+    assert [share / 100 for share in shares] == pytest.approx(expected, abs=0.006)
+    exact = zerolab.analyse(position, "perfect")
+    assert f"value {exact.value:+d}".replace("-", "\N{MINUS SIGN}") in exact._repr_html_()
+    for each in (analysis, exact, *analysis.moves):
+        assert len(repr(each)) < 100

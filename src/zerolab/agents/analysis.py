@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT, Agent, CustomStartPlayer, Player, ProgramPlayer
+from zerolab.agents.analysis_html import analysis_html, value_text
 from zerolab.agents.kinds.baselines import PerfectPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
+from zerolab.report.notebook import data_frame
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.search.result import SearchResult
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class MoveAnalysis(NamedTuple):
@@ -32,6 +37,11 @@ class MoveAnalysis(NamedTuple):
     prior: float | None = None
     """Probability in the network's policy."""
 
+    def __repr__(self) -> str:
+        numbers = {"visits": self.visits, "value": self.value, "prior": self.prior}
+        known = (f", {name} {number:.3g}" for name, number in numbers.items() if number is not None)
+        return f"<MoveAnalysis {self.name}{''.join(known)}>"
+
 
 class Analysis(NamedTuple):
     """Analysis of an ongoing position by an agent."""
@@ -47,6 +57,18 @@ class Analysis(NamedTuple):
     """Value of the position for the side to move, on the same scale as move values."""
     principal_variation: tuple[str, ...]
     """Expected line, starting with the agent's move; empty if the agent does not search."""
+
+    def __repr__(self) -> str:
+        value = value_text(self)
+        return f"<Analysis by {self.agent}: {self.best.name}{value and f', value {value}'}>"
+
+    def to_pandas(self) -> DataFrame:
+        """Return one row per legal move; raise MissingExtraError if pandas is not installed."""
+        return data_frame([move._asdict() for move in self.moves])
+
+    def _repr_html_(self) -> str:
+        """Return the board with the visits of the moves, for notebooks."""
+        return analysis_html(self)
 
 
 def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
