@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 # Tests start some hundred processes; without bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test check bench docs browser-test grhino clean
+.PHONY: train test check bench docs site site-links browser-test grhino clean
 
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
@@ -41,6 +41,14 @@ docs: $(VENV)/user
 	$(BIN)/python tools/generate_tables.py
 	$(BIN)/python tools/draw_architecture.py
 
+# The documentation site: build/site/index.html.
+site: $(VENV)/site
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -c docs/site . build/site
+
+# The same pages; every link to other sites is followed.
+site-links: $(VENV)/site
+	$(BIN)/sphinx-build --quiet -b linkcheck -c docs/site . build/links
+
 # The Othello program that tests of GTP play against; needs Debian and the rights of root.
 grhino:
 	apt-get install --yes --no-install-recommends grhino
@@ -53,6 +61,10 @@ $(VENV)/user: pyproject.toml constraints.txt examples/pyproject.toml
 	$(INSTALL) --editable . --editable examples
 	$(INSTALL) --editable '.[web]' || \
 		echo "FastAPI cannot be installed here: zerolab serve will not work"
+	touch $@
+
+$(VENV)/site: $(VENV)/user
+	$(INSTALL) --editable '.[site]'
 	touch $@
 
 $(VENV)/developer: $(VENV)/user
