@@ -85,3 +85,10 @@ def test_every_requirement_has_a_lower_bound(metadata: Message) -> None:
     requirements = metadata.get_all("Requires-Dist") or []
     assert len(requirements) > 20
     assert [each for each in requirements if ">=" not in each.partition(";")[0]] == []
+
+
+def test_documentation_lists_every_extra(metadata: Message) -> None:
+    table = (ROOT / "docs/install.md").read_text("utf-8")
+    extras = metadata.get_all("Provides-Extra") or []
+    assert len(extras) > 5
+    assert [name for name in extras if f"`{name}`" not in table] == []
