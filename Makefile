@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 # Tests start some hundred processes; without bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test check bench docs site site-links browser-test grhino clean
+.PHONY: train test check bench docs site site-links package browser-test grhino clean
 
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
@@ -29,6 +29,10 @@ check: $(VENV)/developer
 
 bench: $(VENV)/user
 	$(BIN)/zerolab bench
+
+# Build the distributions, and use the wheel in an empty environment; nothing is uploaded.
+package:
+	$(PYTHON) tools/check_package.py --constraint constraints.txt
 
 # The pages in a real browser; needs Debian and the rights of root where there is no Chromium.
 browser-test: $(VENV)/developer

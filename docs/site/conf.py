@@ -4,12 +4,14 @@ The source folder is the whole repository, so that links between its pages hold 
 """
 
 import re
+import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 _ROOT = Path(__file__).resolve().parents[2]
-_REPOSITORY = "https://github.com/zerolab/zerolab/tree/main"
+_PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+_REPOSITORY = f"{_PROJECT['urls']['Homepage']}/tree/main"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 _TABLES = "docs/results/strength"

@@ -12,7 +12,7 @@ import tyro
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
-from zerolab.core.processes import peak_memory
+from zerolab.core.process_memory import peak_memory
 from zerolab.training.shorthands import TransferOption, preset_name
 
 if TYPE_CHECKING:

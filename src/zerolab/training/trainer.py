@@ -12,7 +12,7 @@ from functools import cache
 from time import process_time
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.processes import peak_memory
+from zerolab.core.process_memory import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import default_device
 from zerolab.play.pairings import check_opening_length
