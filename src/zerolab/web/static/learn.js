@@ -222,7 +222,7 @@ function draw() {
   const { first_to_move: firstToMove, outcome } = state.position;
   const name = agentName(opponent(), state.agents);
   const names = byId("second").checked ? [name, "You"] : ["You", name];
-  showPlayers(byId("game-title"), names, { firstToMove, isOver: outcome !== null });
+  showPlayers(byId("game-title"), names, state.position, { isOver: outcome !== null });
   const turn = outcome === null ? turnOf(names[firstToMove ? 0 : 1], state.waiting !== null) : "";
   byId("status").textContent = [status(state.position), turn, state.position.note].filter(Boolean).join(" ");
   byId("hint").disabled = !isActive;
