@@ -8,9 +8,9 @@ from tiny_laboratory import GAME, RUN
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
-LAPTOP = {"width": 1280, "height": 720}
+LAPTOP: ViewportSize = {"width": 1280, "height": 720}
 WON = "0,3,1,3,2"
 
 
@@ -44,8 +44,8 @@ def test_board_stays_in_sight_beside_long_column(page: Page) -> None:
 
 def test_bar_stands_beside_frame_of_board(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20")
-    page.wait_for_selector("#board .sheet")
-    bar, frame = (page.locator(each).bounding_box() for each in (".evaluation", "#board .sheet"))
+    page.wait_for_selector("#board .back")
+    bar, frame = (page.locator(each).bounding_box() for each in (".evaluation", "#board .back"))
     assert bar is not None and frame is not None
     assert bar["y"] == pytest.approx(frame["y"], abs=2)
     assert bar["height"] == pytest.approx(frame["height"], abs=3)

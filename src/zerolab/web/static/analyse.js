@@ -73,7 +73,7 @@ async function changeGame(game, agent = null) {
 
 function showAgents() {
   const rows = state.agents.map((spec, number) => {
-    const row = el("div", { class: "row" });
+    const row = el("div", { class: "row fields" });
     const menu = new AgentChooser(row, `Agent ${number + 1}`, {
       onChange: (selected) => {
         state.agents[number] = selected;

@@ -18,7 +18,8 @@ function show(tournaments) {
     dateOf(each.latest_progress),
   ]);
   const headings = ["tournament", "winner", "game", "players", "games", "state", "latest game"];
-  replaceContent(byId("tournaments"), rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments", isDense: true }) : "");
+  const none = tournaments.length ? el("p", { class: "soft" }, "All tournaments are damaged.") : "";
+  replaceContent(byId("tournaments"), rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments", isDense: true }) : none);
 }
 
 /** List damaged tournaments apart, because they have no results. */
