@@ -379,7 +379,7 @@ function drawSolution() {
   if (state.position.outcome !== null) element.textContent = "";
   else if (!state.solving) element.textContent = "Perfect play: not requested.";
   else if (state.solution === null) element.textContent = "Perfect play: solving …";
-  else if (state.solution.reason) element.textContent = `Not solved: ${state.solution.reason}.`;
+  else if (state.solution.reason) element.textContent = `Perfect play is unknown: ${state.solution.reason}.`;
   else {
     const { best, scores } = state.solution;
     element.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;

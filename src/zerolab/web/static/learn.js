@@ -177,7 +177,8 @@ async function hintFor(moves) {
     const advice = `A search prefers ${thought.best}. This is not exact: ${solution.reason}.`;
     return { hints: hintsOf(thought), advice };
   }
-  const advice = `Exact: ${solution.best.join(", ")} ${scoreText(solution.scores[solution.best[0]])}.`;
+  const each = solution.best.length > 1 ? "; each" : "";
+  const advice = `Exact: ${solution.best.join(", ")}${each} ${scoreText(solution.scores[solution.best[0]])}.`;
   return { hints: hintsOf(null, solution), advice };
 }
 
