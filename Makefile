@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 # Tests start some hundred processes; without bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test check bench docs browser-test grhino clean
+.PHONY: train test check bench docs site site-links package browser-test grhino clean
 
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
@@ -30,6 +30,10 @@ check: $(VENV)/developer
 bench: $(VENV)/user
 	$(BIN)/zerolab bench
 
+# Build the distributions, and use the wheel in an empty environment; nothing is uploaded.
+package:
+	$(PYTHON) tools/check_package.py --constraint constraints.txt
+
 # The pages in a real browser; needs Debian and the rights of root where there is no Chromium.
 browser-test: $(VENV)/developer
 	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
@@ -40,6 +44,14 @@ docs: $(VENV)/user
 	$(BIN)/zerolab findings --folder docs/results --output docs/findings.md
 	$(BIN)/python tools/generate_tables.py
 	$(BIN)/python tools/draw_architecture.py
+
+# The documentation site: build/site/index.html.
+site: $(VENV)/site
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -c docs/site . build/site
+
+# The same pages; every link to other sites is followed.
+site-links: $(VENV)/site
+	$(BIN)/sphinx-build --quiet -b linkcheck -c docs/site . build/links
 
 # The Othello program that tests of GTP play against; needs Debian and the rights of root.
 grhino:
@@ -53,6 +65,10 @@ $(VENV)/user: pyproject.toml constraints.txt examples/pyproject.toml
 	$(INSTALL) --editable . --editable examples
 	$(INSTALL) --editable '.[web]' || \
 		echo "FastAPI cannot be installed here: zerolab serve will not work"
+	touch $@
+
+$(VENV)/site: $(VENV)/user
+	$(INSTALL) --editable '.[site]'
 	touch $@
 
 $(VENV)/developer: $(VENV)/user

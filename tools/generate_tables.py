@@ -231,12 +231,12 @@ def glossary() -> str:
 def metrics() -> str:
     """Return a table for each record type in metrics.jsonl."""
     common = _record_rows(Record, Record.model_fields)
-    parts = ["### All lines\n\n" + markdown(_RECORD_HEADINGS, common)]
+    parts = ["## All lines\n\n" + markdown(_RECORD_HEADINGS, common)]
     for stage, kind in Record.class_by_stage.items():
         text = " ".join((kind.__doc__ or "").split()).replace("``", "`")
         own = [name for name in kind.model_fields if name not in Record.model_fields]
         table = markdown(_RECORD_HEADINGS, _record_rows(kind, own))
-        parts.append(f"### {stage}\n\n{text}\n\n{table}")
+        parts.append(f"## {stage}\n\n{text}\n\n{table}")
     return "\n" + "\n".join(parts)
 
 

@@ -73,9 +73,7 @@ def _run(browser: Browser, links: dict[str, str]) -> None:
     teacher.click("#start")
     _measure("move and reply", [lambda p=p: _play_one_move(p, base) for p in pupils])
     games = _PUPILS * (_PUPILS - 1)
-    expect(teacher.locator("#state")).to_contain_text(
-        f"finished, {games} of {games} games", timeout=_MILLISECONDS
-    )
+    expect(teacher.locator("#state")).to_contain_text(f"finished, {games} of {games} games")
     sys.stdout.write(f"tournament of {games} games: {perf_counter() - begun:.0f} s\n")
     teacher.goto(f"{base}/wall")
     expect(teacher.locator("#standings tbody tr")).to_have_count(_PUPILS)
@@ -83,6 +81,7 @@ def _run(browser: Browser, links: dict[str, str]) -> None:
 
 def main() -> None:
     """Serve a class in an empty folder and measure it."""
+    expect.set_options(timeout=_MILLISECONDS)
     with TemporaryDirectory() as name, chromium() as browser:
         folder = Path(name)
         names = [f"Pupil{number}" for number in range(_PUPILS)]

@@ -17,19 +17,32 @@ from zerolab.core import __version__ as __version__
 # One statement per module; the aliases mark re-exports.
 # isort: off
 if TYPE_CHECKING:
+    from zerolab.api.analyses import (
+        Analysis as Analysis,
+        LoadedAgent as LoadedAgent,
+        MoveAnalysis as MoveAnalysis,
+        analyse as analyse,
+        load_agent as load_agent,
+    )
     from zerolab.api.matches import (
         Match as Match,
         Ratings as Ratings,
+        TestedMatch as TestedMatch,
         TournamentReport as TournamentReport,
         play_match as play_match,
+        play_sprt as play_sprt,
         play_tournament as play_tournament,
         rate as rate,
     )
+    from zerolab.api.pgn import (
+        RecordedGame as RecordedGame,
+        format_pgn as format_pgn,
+        parse_pgn as parse_pgn,
+        read_pgn as read_pgn,
+        write_pgn as write_pgn,
+    )
     from zerolab.api.positions import (
-        Analysis as Analysis,
-        MoveAnalysis as MoveAnalysis,
         Network as Network,
-        analyse as analyse,
         list_games as list_games,
         load_network as load_network,
         read_positions as read_positions,
@@ -47,6 +60,10 @@ if TYPE_CHECKING:
         run_costs as run_costs,
         train as train,
     )
+    from zerolab.api.studies import (
+        StudyReport as StudyReport,
+        study_report as study_report,
+    )
     from zerolab.core.errors import UserError as UserError
     from zerolab.evaluation.positions import Positions as Positions
     from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
@@ -59,17 +76,20 @@ if TYPE_CHECKING:
 # isort: on
 
 _NAMES_BY_MODULE = {
+    "zerolab.api.analyses": ("Analysis", "LoadedAgent", "MoveAnalysis", "analyse", "load_agent"),
     "zerolab.api.matches": (
-        "Match", "Ratings", "TournamentReport", "play_match", "play_tournament", "rate",
+        "Match", "Ratings", "TestedMatch", "TournamentReport", "play_match", "play_sprt",
+        "play_tournament", "rate",
     ),
+    "zerolab.api.pgn": ("RecordedGame", "format_pgn", "parse_pgn", "read_pgn", "write_pgn"),
     "zerolab.api.positions": (
-        "Analysis", "MoveAnalysis", "Network", "analyse", "list_games", "load_network",
-        "read_positions", "solve",
+        "Network", "list_games", "load_network", "read_positions", "solve",
     ),
     "zerolab.api.runs": (
         "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",
         "open_run", "read_reference", "run_costs", "train",
     ),
+    "zerolab.api.studies": ("StudyReport", "study_report"),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),
     "zerolab.oracles.oracle": ("NotSolvedError",),

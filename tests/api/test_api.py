@@ -19,20 +19,6 @@ START = zerolab.Position.start(GAME)
 AGENTS = ["random", "random"]
 
 
-@pytest.fixture(scope="module")
-def records():
-    return []
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, records):
-    folder = tmp_path_factory.mktemp("api") / "run"
-    settings = {"iterations": 2, "search": {"simulations": 6}, "final_evaluation.games": 0}
-    return zerolab.train(
-        GAME, run=folder, preset="smoke", settings=settings, on_stage=records.append
-    )
-
-
 def test_public_names_exist():
     for name in zerolab.__all__:
         assert getattr(zerolab, name) is not None
@@ -158,6 +144,14 @@ def test_match_has_score_and_elo_difference(run):
     assert progress[-1] == 20
 
 
+def test_sequential_test_finds_the_stronger_agent():
+    tested = zerolab.play_sprt("mcts:100", "random", game=GAME, elo1=100, games=400, seed=1)
+    assert tested.verdict.state == "accept H1"
+    assert len(tested.match.games) < 400
+    assert repr(tested).startswith("<TestedMatch mcts:100 against random: accept H1 after ")
+    assert "the larger difference is accepted" in tested._repr_html_()
+
+
 def test_tournament_folder_can_be_extended(tmp_path):
     folder = tmp_path / "t"
     zerolab.play_tournament(["random", "mcts:5"], game=GAME, games=4, folder=folder)
@@ -203,6 +197,8 @@ def play(**options):
         (lambda: play(games="x"), 'games = "x": expected a whole number'),
         (lambda: play(openings=-1), "openings = -1: expected at least 0"),
         (lambda: play(seed=-1), "seed = -1: expected at least 0"),
+        (lambda: zerolab.play_sprt("mcts:5", "random", game=GAME, elo0=9, elo1=1), "sprt 9 1"),
+        (lambda: zerolab.play_sprt("mcts:5", "random", game=GAME, elo0="x"), 'elo0 = "x": expe'),
         (lambda: play(progress=3), "progress = 3: expected a function"),
         (lambda: zerolab.play_tournament("random", game=GAME), 'agents = "random": expected a li'),
         (lambda: zerolab.play_tournament(AGENTS, game=GAME, games=3), "3 is odd"),

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+import zerolab
 from zerolab.studies.ledger import read_ledger
 from zerolab.studies.results import Results
 from zerolab.studies.study import registered_studies
@@ -108,3 +109,12 @@ def test_claims_name_figures_of_their_report(ledger: Path) -> None:
     results = Results("smoke", study.planned_design("smoke"), [], {})
     figures = {each.claim.figure for each in study.verdicts(results)} - {""}
     assert figures <= {path.stem for path in ledger.parent.glob("*.png")}
+
+
+def test_site_has_every_page_and_public_name() -> None:
+    index = (ROOT / "docs/site/index.md").read_text()
+    pages = [path.stem for path in (ROOT / "docs").glob("*.md")]
+    assert [name for name in pages if f"\n../{name}\n" not in index] == []
+    reference = (ROOT / "docs/site/reference.md").read_text()
+    names = set(zerolab.__all__) - {"ONGOING", "__version__"}
+    assert [name for name in sorted(names) if f":: zerolab.{name}\n" not in reference] == []

@@ -21,7 +21,6 @@ from zerolab.papers.hyperparameters.findings import (
     TIME_CLAIM,
     effect_statistics,
 )
-from zerolab.papers.hyperparameters.grid import time_unit
 from zerolab.papers.hyperparameters.main_effects import (
     doubling_effects,
     final_loss,
@@ -38,6 +37,7 @@ from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
 from zerolab.papers.hyperparameters.sweep_runs import Sweep
 from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import RunSample
+from zerolab.report.time_units import time_unit
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.results import Results
 from zerolab.studies.seeds import FIRST_SEED
@@ -218,10 +218,10 @@ def test_spread_over_settings():
 
 
 def test_units_of_time():
-    assert [time_unit([each]).name for each in (0.5, 179, 181, 10_799, 10_801)] == [
+    assert [time_unit([each]).symbol for each in (0.5, 179, 181, 10_799, 10_801)] == [
         "s", "s", "min", "min", "h",
     ]  # fmt: skip
-    assert time_unit([]).name == "s"
+    assert time_unit([]).symbol == "s"
 
 
 def test_run_time_is_the_sum_of_stages(results):

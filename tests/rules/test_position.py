@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from zerolab import Position
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position_board import status
 
 
 def test_start_accepts_name_or_game() -> None:
@@ -103,6 +106,44 @@ def test_repr_has_game_and_moves() -> None:
     start = Position.start("othello:6x6")
     assert repr(start) == "<Position othello:6x6: start>"
     assert repr(start.play("c2").play("b2")) == "<Position othello:6x6: c2 b2>"
+    end = Position.start("gobang:8x8:5").random_playout(seed=1)
+    assert repr(end).startswith(f"<Position gobang:8x8:5: ply {end.ply}, ... ")
+    assert len(repr(end)) < 100
+
+
+def test_undo_returns_earlier_positions() -> None:
+    end = Position.start("connect_four:4x4:3").random_playout(seed=4)
+    line = end.line()
+    assert [end.undo(plies).history for plies in range(end.ply + 1)] == [
+        each.history for each in reversed(line)
+    ]
+    assert end.undo() == line[-2]
+    for plies in (end.ply + 1, -1, "x"):
+        with pytest.raises(UserError, match=f"expected a whole number from 0 to {end.ply}"):
+            end.undo(plies)  # type: ignore[arg-type]
+
+
+def test_random_playouts_are_legal_games_that_depend_on_the_seed() -> None:
+    start = Position.start("othello:4x4").play("b1")
+    ends = [start.random_playout(seed) for seed in range(20)]
+    assert all(end.outcome is not None and end.line()[1] == start for end in ends)
+    assert len({end.history for end in ends}) > 10
+    assert start.random_playout(3).history == ends[3].history
+    assert ends[0].random_playout(5) is ends[0]
+    with pytest.raises(UserError, match="seed = -1: expected a whole number"):
+        start.random_playout(-1)
+
+
+@pytest.mark.parametrize("game", ["connect_four:4x4:3", "othello:4x4", "gobang:3x3:3", "hex:3x3"])
+def test_notebooks_show_the_board(game: str) -> None:
+    end = Position.start(game).random_playout(seed=2)
+    for position in (end, end.undo(2), Position.start(game)):
+        root = ElementTree.fromstring(position._repr_svg_())
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts[-1] == status(position)
+        letters = [1 if text == "X" else -1 for text in texts if text in ("X", "O")]
+        pieces = [piece for piece in position.board().ravel().tolist() if piece]
+        assert letters == (pieces if game.startswith(("connect_four", "hex")) else [])
 
 
 @pytest.mark.parametrize(

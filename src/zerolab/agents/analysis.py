@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT, Agent, CustomStartPlayer, Player, ProgramPlayer
+from zerolab.agents.analysis_html import analysis_html, value_text
 from zerolab.agents.kinds.baselines import PerfectPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
+from zerolab.report.notebook import data_frame
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.search.result import SearchResult
 
-_SLOT = np.zeros(1, np.int64)
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class MoveAnalysis(NamedTuple):
@@ -32,6 +36,11 @@ class MoveAnalysis(NamedTuple):
     of perfect play (see `oracles.oracle.Oracle`)."""
     prior: float | None = None
     """Probability in the network's policy."""
+
+    def __repr__(self) -> str:
+        numbers = {"visits": self.visits, "value": self.value, "prior": self.prior}
+        known = (f", {name} {number:.3g}" for name, number in numbers.items() if number is not None)
+        return f"<MoveAnalysis {self.name}{''.join(known)}>"
 
 
 class Analysis(NamedTuple):
@@ -49,6 +58,18 @@ class Analysis(NamedTuple):
     principal_variation: tuple[str, ...]
     """Expected line, starting with the agent's move; empty if the agent does not search."""
 
+    def __repr__(self) -> str:
+        value = value_text(self)
+        return f"<Analysis by {self.agent}: {self.best.name}{value and f', value {value}'}>"
+
+    def to_pandas(self) -> DataFrame:
+        """Return one row per legal move; raise MissingExtraError if pandas is not installed."""
+        return data_frame([move._asdict() for move in self.moves])
+
+    def _repr_html_(self) -> str:
+        """Return the board with the visits of the moves, for notebooks."""
+        return analysis_html(self)
+
 
 def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
     """Return an agent's analysis of a position, taking the move history into account.
@@ -56,6 +77,17 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
     Random streams depend only on (seed, ply). Raises UserError for a finished game, for a position
     of a different game, and if the agent forfeits.
     """
+    require_analysable(agent, position)
+    player = prepare_for_one_game(agent.new_player())
+    try:
+        return replay_and_analyse(player, [position], seed)[0]
+    finally:
+        if isinstance(player, ProgramPlayer):
+            player.close()
+
+
+def require_analysable(agent: Agent, position: Position) -> None:
+    """Raise UserError unless a position is ongoing and of the agent's game."""
     if game_name(agent.game) != game_name(position.game):
         raise UserError(
             f"{agent.name} plays {game_name(agent.game)}: expected a position of this game,"
@@ -63,13 +95,16 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
         )
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
-    player = prepare_for_one_game(agent.new_player())
-    try:
-        replay_moves(player, position)
-        return analyse_with_player(player, position, move_stream_keys(position, seed))
-    finally:
-        if isinstance(player, ProgramPlayer):
-            player.close()
+
+
+def replay_and_analyse(player: Player, positions: Sequence[Position], seed: int) -> list[Analysis]:
+    """Return a player's analyses of ongoing positions, each in a slot of its own.
+
+    Raises UserError if the player forfeits or cannot start from a custom position.
+    """
+    replay_moves(player, positions)
+    keys = [move_stream_keys(position, seed) for position in positions]
+    return analyse_with_player(player, positions, np.concatenate(keys))
 
 
 def move_stream_keys(position: Position, seed: int) -> NDArray[np.uint64]:
@@ -77,34 +112,42 @@ def move_stream_keys(position: Position, seed: int) -> NDArray[np.uint64]:
     return np.array([streams.stream_key(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
 
 
-def replay_moves(player: Player, position: Position) -> None:
-    """Replay the moves that led to a position in slot 0 of a player.
+def replay_moves(player: Player, positions: Sequence[Position]) -> None:
+    """Replay the moves that led to n positions in slots 0 to n - 1 of a player.
 
-    Raises UserError if the game has a custom start position and the player does not support it.
+    Raises UserError if a game has a custom start position and the player does not support it.
     """
-    player.start(1)
-    if position.custom_start is not None:
+    player.start(len(positions))
+    for slot, position in enumerate(positions):
+        if position.custom_start is None:
+            continue
         if not isinstance(player, CustomStartPlayer):
             raise UserError(
                 f"{player.name} cannot start from a custom position: expected a position reached by"
                 " moves from the start"
             )
-        player.begin_at(_SLOT, position.custom_start.state[None])
-    for action in position.history:
-        player.advance(_SLOT, np.array([action]))
+        player.begin_at(np.array([slot]), position.custom_start.state[None])
+    for ply in range(max((position.ply for position in positions), default=0)):
+        slots = [slot for slot, position in enumerate(positions) if position.ply > ply]
+        actions = [positions[slot].history[ply] for slot in slots]
+        player.advance(np.array(slots, np.int64), np.array(actions, np.int64))
 
 
-def analyse_with_player(player: Player, position: Position, keys: NDArray[np.uint64]) -> Analysis:
-    """Return a player's analysis of an ongoing position.
+def analyse_with_player(
+    player: Player, positions: Sequence[Position], keys: NDArray[np.uint64]
+) -> list[Analysis]:
+    """Return a player's analyses of n ongoing positions.
 
-    Slot 0 must contain the game that led to the position (see `replay_moves`). `keys`, uint64[1],
-    is the random stream of the move. Raises UserError if the player forfeits.
+    Slots 0 to n - 1 must contain the games that led to the positions (see `replay_moves`). `keys`,
+    uint64[n], are the random streams of the moves. Raises UserError if the player forfeits.
     """
-    chosen, moves, value, line = _view(player, position, keys)
-    if chosen == FORFEIT:
-        raise UserError(f"{player.name} forfeits the game")
-    best = next(move for move in moves if move.action == chosen)
-    return Analysis(player.name, position, best, moves, value, line)
+    analyses = []
+    for position, view in zip(positions, _views(player, positions, keys), strict=True):
+        if view.chosen == FORFEIT:
+            raise UserError(f"{player.name} forfeits the game")
+        best = next(move for move in view.moves if move.action == view.chosen)
+        analyses.append(Analysis(player.name, position, best, view.moves, view.value, view.line))
+    return analyses
 
 
 def analyse_running_search(player: SearchPlayer, position: Position) -> Analysis:
@@ -129,22 +172,41 @@ class _View(NamedTuple):
     line: tuple[str, ...] = ()
 
 
-def _view(player: Player, position: Position, keys: NDArray[np.uint64]) -> _View:
-    states = position.state[None]
+def _views(player: Player, positions: Sequence[Position], keys: NDArray[np.uint64]) -> list[_View]:
+    slots, states = np.arange(len(positions)), np.array([each.state for each in positions])
     if isinstance(player, PerfectPlayer):
         exact = player.oracle.action_values(states)
-        moves = [_move(position, a, value=int(exact[0, a])) for a in _ranked(position, exact[0])]
-        return _View(int(player.choose_by_values(exact, keys)[0]), moves, moves[0].value)
+        best = player.choose_by_values(exact, keys)
+        return [_exact_view(*each) for each in zip(best.tolist(), exact, positions, strict=True)]
     if isinstance(player, PolicyPlayer):
         priors, values = player.evaluator.evaluate(states)
-        chosen = int(player.choose_by_priors(priors, _SLOT, states, keys)[0])
-        moves = [
-            _move(position, a, prior=float(priors[0, a])) for a in _ranked(position, priors[0])
+        chosen = player.choose_by_priors(priors, slots, states, keys).tolist()
+        return [
+            _policy_view(*each)
+            for each in zip(chosen, priors, values.tolist(), positions, strict=True)
         ]
-        return _View(chosen, moves, float(values[0]))
-    chosen = int(player.choose(_SLOT, states, keys)[0])
+    chosen = player.choose(slots, states, keys).tolist()
     if isinstance(player, SearchPlayer):
-        return _search_view(chosen, player.search.result(0), position)
+        return [
+            _search_view(chosen[slot], player.search.result(slot), position)
+            for slot, position in enumerate(positions)
+        ]
+    return [_plain_view(*each) for each in zip(chosen, positions, strict=True)]
+
+
+def _exact_view(chosen: int, exact: NDArray[np.int32], position: Position) -> _View:
+    moves = [_move(position, a, value=int(exact[a])) for a in _ranked(position, exact)]
+    return _View(chosen, moves, moves[0].value)
+
+
+def _policy_view(
+    chosen: int, priors: NDArray[np.float32], value: float, position: Position
+) -> _View:
+    moves = [_move(position, a, prior=float(priors[a])) for a in _ranked(position, priors)]
+    return _View(chosen, moves, value)
+
+
+def _plain_view(chosen: int, position: Position) -> _View:
     legal = sorted(position.legal_actions, key=lambda action: action != chosen)
     return _View(chosen, [_move(position, action) for action in legal])
 

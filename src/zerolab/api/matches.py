@@ -19,17 +19,20 @@ from zerolab.api.positions import (
 )
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted, require_type
-from zerolab.play.match import Match
+from zerolab.play.match import Match, TestedMatch
 from zerolab.play.match import play_match as play_match_of
+from zerolab.play.match import play_sprt as play_sprt_of
 from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.ratings.bayes import Ratings
 from zerolab.ratings.bayes import rate as rate_games
 from zerolab.ratings.results import GameResult, RatedGame
+from zerolab.ratings.sprt import Sprt
 from zerolab.rules.catalogue import game_name
 
 __all__ = [
-    "Match", "Ratings", "TournamentReport", "play_match", "play_tournament", "rate",
+    "Match", "Ratings", "TestedMatch", "TournamentReport", "play_match", "play_sprt",
+    "play_tournament", "rate",
 ]  # fmt: skip
 
 
@@ -54,6 +57,34 @@ def play_match(
     settings = _settings([first, second], games, openings, seed)
     return play_match_of(
         first.game, first, second, settings.games, settings.seed,
+        progress=lambda done, _: progress(done), openings=settings.openings,
+    )  # fmt: skip
+
+
+def play_sprt(
+    a: str,
+    b: str,
+    *,
+    elo0: float = 0.0,
+    elo1: float = 50.0,
+    games: int = 2000,
+    openings: int = 2,
+    seed: int = 0,
+    game: str | None = None,
+    progress: Callable[[int], object] = lambda done: None,
+) -> TestedMatch:
+    """Play until it is decided whether A leads B by `elo1` or only by `elo0`, at 5 % error each.
+
+    At most `games` games are played. The other arguments are those of `play_match`. Raises
+    UserError as it does, for invalid bounds, and for deterministic agents without openings.
+    """
+    require_callable("progress", progress)
+    for name, value in (("elo0", elo0), ("elo1", elo1)):
+        require_type(name, value, Real, "a number of Elo")
+    first, second = agents_of([a, b], game)
+    settings = _settings([first, second], games, openings, seed)
+    return play_sprt_of(
+        first.game, first, second, Sprt(float(elo0), float(elo1)), settings.games, settings.seed,
         progress=lambda done, _: progress(done), openings=settings.openings,
     )  # fmt: skip
 

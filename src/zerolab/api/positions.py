@@ -1,4 +1,4 @@
-"""Positions: analyses, exact values, network evaluations, files; checks of public arguments."""
+"""Positions: exact values, network evaluations, files; checks of public arguments."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.analysis import Analysis, MoveAnalysis
-from zerolab.agents.analysis import analyse as analyse_with
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
@@ -26,12 +24,11 @@ if TYPE_CHECKING:
     from zerolab.evaluation.positions import Positions
 
 __all__ = [
-    "Analysis", "MoveAnalysis", "Network", "analyse", "list_games", "load_network",
-    "read_positions", "solve",
+    "Network", "list_games", "load_network", "read_positions", "solve",
 ]  # fmt: skip
 
 GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
-_AGENT = 'an agent, such as "mcts:100" or "runs/demo"'
+AGENT = 'an agent, such as "mcts:100" or "runs/demo"'
 
 
 def checked_whole_number(name: str, value: object, least: int) -> int:
@@ -69,24 +66,13 @@ def checked_specs(values: Iterable[object]) -> list[str]:
     """Return the values as a list of strings; raise UserError if any is not a string."""
     specs = list(values)
     for spec in specs:
-        require_type("agent", spec, str, _AGENT)
+        require_type("agent", spec, str, AGENT)
     return [str(spec) for spec in specs]
 
 
 def game_of(name: str | None) -> Game | None:
     """Return the game called `name`, or None if `name` is None; raise UserError if invalid."""
     return None if name is None else parse_game(name)
-
-
-def analyse(position: Position, agent: str | Agent, *, seed: int = 0) -> Analysis:
-    """Analyse a position with an agent, such as ``"mcts:1000"`` or ``"runs/demo"``.
-
-    Raises UserError for an invalid argument, a finished game, or an agent for another game.
-    """
-    require_position(position)
-    require_type("agent", agent, (str, Agent), 'an agent, such as "mcts:1000"')
-    parsed = parse_agent(agent, position.game) if isinstance(agent, str) else agent
-    return analyse_with(parsed, position, checked_whole_number("seed", seed, 0))
 
 
 def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:

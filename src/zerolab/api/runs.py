@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zerolab.agents import exporting
+from zerolab.api.notebook_progress import notebook_reporter
 from zerolab.api.positions import Network, load_network, require_callable, require_path
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
+from zerolab.report.document import Block, Picture
+from zerolab.report.figures import shortened
+from zerolab.report.notebook import NotebookView, data_frame
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training import costs, move_times
 from zerolab.training.configure import (
@@ -18,9 +22,16 @@ from zerolab.training.configure import (
     resolve_settings,
 )
 from zerolab.training.costs import CumulativeCost
+from zerolab.training.curves import draw_curves
+from zerolab.training.iteration_table import iteration_table
+from zerolab.training.logger import require_loggers
 from zerolab.training.move_times import CostReference
 from zerolab.training.records import Record
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer, check_new_run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = [
     "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",
@@ -28,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Run:
+class Run(NotebookView):
     """A run on disk; every access reads the files again."""
 
     def __init__(self, path: Path | str) -> None:
@@ -53,8 +64,28 @@ class Run:
         folder = self.path.as_posix()
         return load_network(folder if iteration is None else f"{folder}@{iteration}")
 
+    def to_pandas(self) -> DataFrame:
+        """Return one row per finished stage, with a column for every number of its record.
+
+        Raises MissingExtraError if pandas is not installed.
+        """
+        return data_frame(
+            [
+                {"iteration": record.iteration, "stage": record.stage, **dict(record.numbers())}
+                for record in read_records(RunFolder.open(self.path))
+            ]
+        )
+
+    def _blocks(self) -> Iterable[Block]:
+        folder = RunFolder.open(self.path)
+        table = iteration_table(folder)
+        yield table
+        if table.rows:
+            name = shortened(self.path.name)
+            yield Picture("curves", draw_curves([folder]), f"Training curves of {name}.")
+
     def __repr__(self) -> str:
-        return f"<Run {self.path}>"
+        return f"<Run {quoted(self.path)}>"
 
 
 def open_run(path: Path | str) -> Run:
@@ -72,6 +103,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     on_stage: Callable[[Record], None] = lambda _: None,
     allow_programs: bool = False,
+    log: Sequence[str] = (),
 ) -> Run:
     """Train an agent in the folder `run`, or resume the run there, and return the run.
 
@@ -80,6 +112,8 @@ def train(
     record of each stage (docs/metrics.md) once the stage is saved. If it raises an exception, such
     as KeyboardInterrupt, training stops, and the next call resumes the run. Programs that are named
     in the resumed run or the preset file, but not in `settings`, require `allow_programs`.
+    Notebooks show a progress bar. `log` names programs that also receive the numbers of all stages:
+    ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
     Raises UserError for programs that are not allowed, for invalid settings, for settings that
     differ from those of the resumed run (except more iterations), and if another process is
@@ -91,6 +125,9 @@ def train(
     require_type("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
     require_callable("on_stage", on_stage)
     require_type("allow_programs", allow_programs, bool, "True or False")
+    if isinstance(log, str):
+        raise UserError(f'log = {quoted(log)}: expected a list such as ["trackio"]')
+    require_loggers(log)
     folder = Path(run)
     assignments = list(flatten(settings or {}))
     if is_run(folder):
@@ -105,7 +142,8 @@ def train(
         inputs = check_new_run(resolved)
         opened = RunFolder.create(folder, resolved.model_dump())
     with opened.locked():
-        Trainer(opened, resolved, on_record=on_stage, inputs=inputs).train()
+        reporter = notebook_reporter(resolved.iterations)
+        Trainer(opened, resolved, reporter, on_stage, inputs=inputs, loggers=log).train()
     return Run(folder)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 
 from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.errors import MissingExtraError, UserError
+from zerolab.core.process_memory import current_memory, peak_memory
 from zerolab.core.processes import available_cores
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Document
@@ -74,11 +74,11 @@ def measure_memory(rounds: int) -> Iterator[BenchmarkResult]:
     yield BenchmarkResult(
         f"memory/{_GAME}/smoke", "MiB", sizes[-1], sizes[_WARM_UP_ITERATIONS - 1],
         f"the same process after {_WARM_UP_ITERATIONS} of {_ITERATIONS} iterations",
-        note=f"peak {peak:.0f} MiB",
+        note=f"peak {peak} MiB",
     )  # fmt: skip
 
 
-def _memory_of_training(iterations: int) -> tuple[list[float], float]:
+def _memory_of_training(iterations: int) -> tuple[list[float], int]:
     """Train a run; return the memory of the process after each iteration and the peak, in MiB."""
     changes = [f"iterations={iterations}", "learn.window=20"]
     settings = resolve_settings(_GAME, "smoke", changes)
@@ -87,7 +87,7 @@ def _memory_of_training(iterations: int) -> tuple[list[float], float]:
         run = RunFolder.create(Path(folder) / "run", settings.model_dump())
         with run.locked():
             Trainer(run, settings, reporter).train()
-    return reporter.sizes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return reporter.sizes, peak_memory()
 
 
 class _MemoryReporter(NullReporter):
@@ -100,8 +100,7 @@ class _MemoryReporter(NullReporter):
     def stage_finished(self, record: Record) -> None:
         """Record the memory if the stage is the last of an iteration."""
         if record.stage == "gate":
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            self.sizes.append(pages * resource.getpagesize() / 2**20)
+            self.sizes.append(current_memory())
 
 
 _SOCKETS, _SEARCHES = 200, 50

@@ -19,7 +19,9 @@ from typing import Any, TextIO
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+"""Signals that end a command; some systems lack some."""
 _SECONDS_TO_HANDLE = 1.0
 _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0
@@ -164,7 +166,7 @@ def prepare_streams() -> None:
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
     """Print each warning about a missing optional package once, as a one-line message."""
-    from zerolab.core.errors import MissingExtraWarning, printable
+    from zerolab.core.errors import SubstituteWarning, printable
 
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -177,13 +179,13 @@ def warnings_in_one_line() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, MissingExtraWarning):
+            if issubclass(category, SubstituteWarning):
                 print(f"zerolab: {printable(str(message))}", file=sys.stderr)
             else:
                 show(printable(str(message), "\n\t"), category, filename, lineno, file, line)
 
         warnings.showwarning = show_in_one_line
-        warnings.simplefilter("once", MissingExtraWarning)
+        warnings.simplefilter("once", SubstituteWarning)
         yield
 
 

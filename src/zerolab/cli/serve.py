@@ -78,10 +78,15 @@ def serve(
     )
 
     def announce(address: str, token: str | None) -> None:
-        say(f"zerolab is running at {address}")
+        links = ""
         if classroom is not None:
             base = f"https://{names[0].lower()}/" if names else address
-            _show_links(link_table(classroom.record, base), class_links)
+            links = link_table(classroom.record, base)
+            if class_links is not None:  # complete when a program reads that the server runs
+                write_private_text(class_links, links)
+        say(f"zerolab is running at {address}")
+        if classroom is not None:
+            _show_links(links, class_links)
             address += f"class?token={classroom.record.teacher}"
         if token:
             for name in names:
@@ -95,11 +100,10 @@ def serve(
 
 
 def _show_links(table: str, path: Path | None) -> None:
-    """Print the links of a class, or write them to a file that only its owner can read."""
+    """Print the links of a class, or the file that has them."""
     if path is None:
         say(*table.splitlines())
     else:
-        write_private_text(path, table)
         say(f"the links of the class are in {path}")
     print("keep these links private: each belongs to one person")
 

@@ -12,7 +12,7 @@ import tyro
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
-from zerolab.core.processes import peak_memory
+from zerolab.core.process_memory import peak_memory
 from zerolab.training.shorthands import TransferOption, preset_name
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "mini"
 
+Loggers = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")]
+
 
 def train(
     game: tyro.conf.Positional[str | None] = None,
@@ -34,6 +36,7 @@ def train(
     from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
     transfer: TransferOption | None = None,
     set: Assignments = (),
+    log: Loggers = (),
     allow_programs: bool = False,
 ) -> None:
     """Train an agent, or resume an interrupted run.
@@ -62,6 +65,8 @@ def train(
             during training, the heads, all weights, or all weights with channels matched by
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
+        log: Program that also receives the numbers of all stages: trackio, wandb or mlflow, on this
+            machine; can be repeated. TensorBoard's files are always written if it is installed.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
             Without this option, only programs named in --set are run, because files can be
             untrusted.
@@ -69,9 +74,11 @@ def train(
     from zerolab.cli.output import Console
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import require_effects, resolve_settings
+    from zerolab.training.logger import require_loggers
     from zerolab.training.shorthands import require_frozen_trunk
     from zerolab.training.trainer import check_new_run
 
+    require_loggers(log)
     set = (*_start_assignments(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
     console = Console()
@@ -88,7 +95,7 @@ def train(
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
     print_run_header(console, run_folder, settings)
-    train_run(console, run_folder, settings, inputs)
+    train_run(console, run_folder, settings, inputs, log)
 
 
 def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
@@ -144,7 +151,11 @@ def print_run_header(console: Console, run: RunFolder, settings: TrainSettings) 
 
 
 def train_run(
-    console: Console, run: RunFolder, settings: TrainSettings, inputs: RunInputs | None
+    console: Console,
+    run: RunFolder,
+    settings: TrainSettings,
+    inputs: RunInputs | None,
+    loggers: Sequence[str] = (),
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
@@ -156,7 +167,7 @@ def train_run(
         run.locked(),
         reporter_type(console, settings.iterations) as reporter,
     ):
-        Trainer(run, settings, reporter, inputs=inputs).train()
+        Trainer(run, settings, reporter, inputs=inputs, loggers=loggers).train()
     console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 

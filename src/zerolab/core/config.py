@@ -21,9 +21,10 @@ from pydantic import (
 )
 
 from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
-from zerolab.core.nested_tables import expand_variant_name
+from zerolab.core.nested_tables import expand_variant_name, flatten
 
 _MAX_ERRORS = 20
+_MAX_REPR = 70
 
 
 class Settings(BaseModel):
@@ -36,6 +37,13 @@ class Settings(BaseModel):
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """Return the settings as nested dictionaries without None, which TOML cannot express."""
         return super().model_dump(**{"exclude_none": True, **options})
+
+    def __repr__(self) -> str:
+        """Return the settings that differ from their defaults, on a short line."""
+        changed = flatten(self.model_dump(exclude_defaults=True, mode="json"))
+        text = ", ".join(f"{key}={value}" for key, value in changed)
+        short = text if len(text) <= _MAX_REPR else f"{text[:_MAX_REPR]}..."
+        return f"{type(self).__name__}({short})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as plain data, since the classes of some variants are created at run time."""

@@ -34,8 +34,8 @@ class MissingExtraError(UserError):
         )
 
 
-class MissingExtraWarning(UserWarning):
-    """Use of a slower substitute for a missing optional package."""
+class SubstituteWarning(UserWarning):
+    """Use of a slower substitute, for a missing optional package or changed internals of numba."""
 
 
 def quoted(value: object) -> str:

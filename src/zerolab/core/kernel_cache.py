@@ -37,7 +37,10 @@ from zerolab.core.files import read_limited, read_text, write_bytes, write_text
 _KERNEL_PACKAGES = ("rules", "games", "search", "oracles", "replay")
 """Packages of zerolab whose code or constants can become part of any kernel."""
 
-_KERNEL_MODULES = ("core/compiled.py", "core/kernel_cache.py", "core/code_digests.py")
+_KERNEL_MODULES = tuple(
+    f"core/{name}.py"
+    for name in ("compiled", "inlining", "fragments", "kernel_cache", "code_digests")
+)
 """Other modules that determine machine code or the keys of cache entries."""
 
 _KERNEL_IMPORT = b"core.compiled"

@@ -18,7 +18,6 @@ import math
 import multiprocessing
 import os
 import pickle
-import resource
 import signal
 import sys
 import threading
@@ -41,7 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filelock import FileLock, Timeout
 
 from zerolab.core.control_groups import cpu_quotas
-from zerolab.core.errors import MissingExtraWarning, UserError
+from zerolab.core.errors import SubstituteWarning, UserError
 
 if TYPE_CHECKING:
     from pebble import ProcessPool
@@ -100,14 +99,6 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 def _pool(threads: int) -> ThreadPoolExecutor:
     """Return a pool of waiting threads, since starting threads takes longer than many parts."""
     return ThreadPoolExecutor(threads, "part")
-
-
-_UNITS_IN_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
-
-
-def peak_memory() -> int:
-    """Return the peak memory use of this process so far, in MiB."""
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _UNITS_IN_MIB)
 
 
 ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
@@ -216,6 +207,11 @@ def _show_unless_parent_has_ended(
         sys.__excepthook__(error_type, error, trace)
 
 
+def is_helper_process() -> bool:
+    """Return True in a process that multiprocessing has started, such as a fork server."""
+    return multiprocessing.parent_process() is not None or _is_fork_server()
+
+
 def _is_fork_server() -> bool:
     """Return True if this process is a fork server of multiprocessing."""
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
@@ -284,7 +280,7 @@ def map_in_processes(
 
 def _start_worker() -> None:
     exit_with_parent()
-    warnings.simplefilter("ignore", MissingExtraWarning)  # the parent warns
+    warnings.simplefilter("ignore", SubstituteWarning)  # the parent warns
 
 
 def _ordered_results(

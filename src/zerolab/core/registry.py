@@ -14,6 +14,7 @@ search     selection rules, root rules, first-play urgency rules, leaf evaluator
            (`search.methods`), budgets (`search.budgets`)
 networks   architectures, heads, losses, growths
 agents     agent kinds
+loggers    logs for programs that track experiments (`training.logger`)
 training   optimisers, learning-rate schedules, gates, replay windows, mergings and other parts
            of the iteration loop
 papers     studies
@@ -35,7 +36,7 @@ from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 
 _Entry = TypeVar("_Entry")
 
-Layer = Literal["games", "search", "networks", "agents", "training", "papers"]
+Layer = Literal["games", "search", "networks", "agents", "loggers", "training", "papers"]
 """Layers that can have plug-ins."""
 
 

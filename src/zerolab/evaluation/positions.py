@@ -155,6 +155,9 @@ class Positions:
     def __len__(self) -> int:
         return len(self.states)
 
+    def __repr__(self) -> str:
+        return f"<Positions of {game_name(self.game)}: {len(self)} solved>"
+
     @property
     def plies(self) -> NDArray[np.int64]:
         """Number of moves before each position, int64[n]."""

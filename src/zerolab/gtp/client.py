@@ -178,6 +178,9 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    if not hasattr(os, "killpg"):
+        process.kill()
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -47,7 +47,7 @@ def analysis_lines(player: Player, position: Position, keys: NDArray[np.uint64])
     """
     if not isinstance(player, SearchPlayer | PerfectPlayer):
         raise GtpCommandError(f"{player.name} provides no analysis")
-    analysis = analyse_with_player(player, position, keys)
+    analysis = analyse_with_player(player, [position], keys)[0]
     return [f"{vertex(position, move.action)} {_statistics(move)}" for move in analysis.moves]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import MissingExtraError, MissingExtraWarning
+from zerolab.core.errors import MissingExtraError, SubstituteWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles.alpha_beta import empty_table
 from zerolab.oracles.oracle import BITBULLY_GAME, ILLEGAL, BitBullyOracle, NotSolvedError, Oracle
@@ -214,14 +214,14 @@ def oracle_for(
 
     The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
     calls `report` a few times per second. Faster oracles ignore these arguments. If a faster oracle
-    is not installed, the function issues a MissingExtraWarning and returns the built-in solver.
+    is not installed, the function issues a SubstituteWarning and returns the built-in solver.
     """
     if not generic and game == BITBULLY_GAME:
         try:
             return BitBullyOracle()
         except MissingExtraError as error:
             note = f"{error}; using the built-in solver instead, which is fast only late in a game"
-            warnings.warn(note, MissingExtraWarning, stacklevel=2)
+            warnings.warn(note, SubstituteWarning, stacklevel=2)
     return Solver(game, memory, budget, report)
 
 

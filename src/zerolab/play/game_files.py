@@ -27,7 +27,7 @@ from zerolab.search.evaluator import hash_states
 from zerolab.store.checks import user_errors_on_read
 from zerolab.store.games import GameRecord, GameStore
 
-_RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2"}
+_RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2", None: "*"}
 _LINE = 79
 """Line width of movetext; the PGN export format requires fewer than 80 characters."""
 
@@ -42,8 +42,8 @@ class ExportedGame(NamedTuple):
     second: str
     moves: tuple[str, ...]
     """Move names, such as "c2" or "pass"."""
-    result: int
-    """1, 0 or -1 for the first player."""
+    result: int | None
+    """1, 0 or -1 for the first player; None if the game is not finished."""
     is_forfeited: bool = False
     """True if a player forfeited the game."""
     given_plies: int = 0
@@ -107,11 +107,10 @@ STORE_NAME = "games.sqlite"
 
 _SQLITE = b"SQLite format 3\0"
 _MAX_STORE_BYTES = 1 << 36
-_MAX_PGN_BYTES = 1 << 27
+MAX_PGN_BYTES = 1 << 27
 """Maximum size of a PGN file. The parsed results of very short games take about five times as much
 memory."""
 _OUTCOMES = {tag: result for result, tag in _RESULT_TAGS.items()}
-_UNFINISHED = "*"
 
 
 class ImportedResults(NamedTuple):
@@ -153,7 +152,7 @@ def _read(path: Path) -> ImportedResults:
         # Networks in a renamed copy of games.sqlite are named after the file instead of the run.
         run = path.parent if path.name == STORE_NAME else path
         return read_store_results(GameStore(path, run))
-    return read_pgn_results(read_limited(path, _MAX_PGN_BYTES), str(path))
+    return read_pgn_results(read_limited(path, MAX_PGN_BYTES), str(path))
 
 
 def read_store_results(store: GameStore) -> ImportedResults:
@@ -177,20 +176,13 @@ def read_pgn_results(content: bytes, source: str) -> ImportedResults:
     UserError, naming `source` and the game, if a tag is missing or the result is unknown.
     """
     results, unfinished_count = [], 0
-    for number, tags in enumerate(_games(_decoded(content), source), start=1):
-        where = f"{source}, game {number}"
-        first, second, text = (_tag(tags, name, where) for name in ("White", "Black", "Result"))
-        if text == _UNFINISHED:
+    for where, tags, _ in split_pgn(decode_pgn(content), source):
+        first, second = (_tag(tags, name, where) for name in ("White", "Black"))
+        result = result_of_tags(tags, where)
+        if result is None:
             unfinished_count += 1
-        elif text in _OUTCOMES:
-            results.append(GameResult(first, second, _OUTCOMES[text]))
         else:
-            known = [*_OUTCOMES, _UNFINISHED]
-            excerpt = text if len(text) <= _SHORT else text[:_SHORT] + "..."
-            raise UserError(
-                f'{where}: Result "{excerpt}": expected {", ".join(known[:-1])}'
-                f" or {known[-1]}{did_you_mean(text[:_SHORT], known)}"
-            )
+            results.append(GameResult(first, second, result))
     if not results and not unfinished_count:
         raise UserError(
             f"{source} contains no games: expected PGN with the tags White, Black and Result"
@@ -204,6 +196,22 @@ def _without_self_play(results: Iterable[GameResult]) -> ImportedResults:
     return ImportedResults(between_players, self_play_count=len(all_results) - len(between_players))
 
 
+def result_of_tags(tags: dict[str, str], where: str) -> int | None:
+    """Return the result for White in the tags of a game; None if the game is not finished.
+
+    Raises UserError, beginning with `where`, if the tag is missing or unknown.
+    """
+    text = _tag(tags, "Result", where)
+    if text in _OUTCOMES:
+        return _OUTCOMES[text]
+    known = list(_OUTCOMES)
+    excerpt = text if len(text) <= _SHORT else text[:_SHORT] + "..."
+    raise UserError(
+        f'{where}: Result "{excerpt}": expected {", ".join(known[:-1])}'
+        f" or {known[-1]}{did_you_mean(text[:_SHORT], known)}"
+    )
+
+
 def _tag(tags: dict[str, str], name: str, where: str) -> str:
     if not tags.get(name):
         raise UserError(f'{where}: the tag {name} is missing: expected [{name} "..."]')
@@ -213,7 +221,8 @@ def _tag(tags: dict[str, str], name: str, where: str) -> str:
 _SHORT = 40
 
 
-def _decoded(content: bytes) -> str:
+def decode_pgn(content: bytes) -> str:
+    """Return the text of a PGN file in UTF-8 or Latin-1, with line feeds as line breaks."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -231,30 +240,43 @@ _TOKENS = re.compile(
 )
 
 
-def _games(text: str, source: str) -> Iterator[dict[str, str]]:
-    """Yield the tags of every game.
+class PgnText(NamedTuple):
+    """The parts of a game in a PGN file."""
+
+    where: str
+    """Place of the game for error messages, such as ``games.pgn, game 3``."""
+    tags: dict[str, str]
+    movetext: str
+    """Text after the tags, without comments."""
+
+
+def split_pgn(text: str, source: str) -> Iterator[PgnText]:
+    """Yield the tags and the movetext of every game.
 
     A game begins at the first tag after movetext. In files without movetext, it begins at a tag
     that the previous game already has. Comments are skipped. Tag values can contain unescaped
     quotes if the tag is on a separate line.
     """
     tags: dict[str, str] = {}
+    movetext: list[str] = []
     games, end = 0, 0
     for token in _TOKENS.finditer(text):
         moves = text[end : token.start()].strip()
         end = token.end()
         name = token["name"] or token["loose_name"]
-        if tags and (moves or name in tags):
+        movetext += [moves] if moves and tags else []
+        if tags and name and (movetext or name in tags):
             games += 1
-            yield tags
-            tags = {}
+            yield PgnText(f"{source}, game {games}", tags, " ".join(movetext))
+            tags, movetext = {}, []
         if name:
             tags[name] = _unescaped(token["value"] or token["loose_value"] or "")
         elif token["comment"].startswith("{") and not token["closed"]:
             number = max(1, games + bool(tags))
             raise UserError(f"{source}, game {number}: unclosed comment, expected }} after {{")
     if tags:
-        yield tags
+        last = " ".join([*movetext, text[end:].strip()])
+        yield PgnText(f"{source}, game {games + 1}", tags, last)
 
 
 def _unescaped(value: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import with_unique_names
@@ -18,16 +19,25 @@ from zerolab.play.engine import (
     useful_threads,
 )
 from zerolab.play.observers import GameRecorder
+from zerolab.play.pair_results import pair_result
 from zerolab.play.pairings import Pairing, alternating_colours, with_random_openings
 from zerolab.ratings.bayes import EloDifference, rate
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
-from zerolab.ratings.sprt import Sprt, SprtVerdict
+from zerolab.ratings.sprt import Sprt, SprtVerdict, verdict_text
+from zerolab.report.document import Block, Paragraph
+from zerolab.report.figures import shortened
+from zerolab.report.interval import Cell
+from zerolab.report.notebook import NotebookView, blocks_html, data_frame
+from zerolab.report.table import Column, Table
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True)
-class Match:
+class Match(NotebookView):
     """A finished match between agents A and B."""
 
     a: str
@@ -48,6 +58,41 @@ class Match:
     def difference(self) -> EloDifference:
         """Return the Elo difference between A and B; repeated games count once."""
         return rate(self.games).difference(self.a, self.b)
+
+    def to_pandas(self) -> DataFrame:
+        """Return one row per game: players, result for the first player, and number of plies.
+
+        Raises MissingExtraError if pandas is not installed.
+        """
+        return data_frame(
+            [
+                {
+                    "number": game.number, "first": game.first, "second": game.second,
+                    "result": game.result, "plies": game.ply_count,
+                }
+                for game in self.games
+            ]
+        )  # fmt: skip
+
+    def _blocks(self) -> Iterable[Block]:
+        score, result = self.score, pair_result(self.a, self.b, self.games)
+        elo = self.difference()
+        columns: list[str | Column] = [
+            "agent", "opponent", "won", "drawn", "lost", "distinct games",
+            Column("score rate (95 % interval)", ".1%"), Column("Elo (95 % interval)", "+.0f"),
+            Column("likelihood of superiority", ".1%"),
+        ]  # fmt: skip
+        row: list[Cell] = [
+            self.a, self.b, *score, self.distinct_count, result.interval, elo.interval, elo.los
+        ]  # fmt: skip
+        yield Table("match", "", columns, [row])
+
+    def __repr__(self) -> str:
+        score = self.score
+        return (
+            f"<Match {shortened(self.a)} against {shortened(self.b)}: {score.games} games,"
+            f" score rate {score.score_rate:.3f}>"
+        )
 
 
 def play_match(
@@ -100,6 +145,15 @@ class TestedMatch(NamedTuple):
 
     match: Match
     verdict: SprtVerdict
+
+    def __repr__(self) -> str:
+        players = f"{shortened(self.match.a)} against {shortened(self.match.b)}"
+        count = len(self.match.games)
+        return f"<TestedMatch {players}: {self.verdict.state} after {count} games>"
+
+    def _repr_html_(self) -> str:
+        """Return the score and the verdict as HTML, which notebooks show."""
+        return blocks_html([*self.match._blocks(), Paragraph(verdict_text(self.verdict))])
 
 
 def require_variety(a: Agent, b: Agent, openings: int) -> None:

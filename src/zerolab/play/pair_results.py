@@ -36,6 +36,10 @@ class PairResult(NamedTuple):
     moved_first_count: int
     """Number of distinct games in which `first` moved first."""
 
+    def __repr__(self) -> str:
+        won, drawn, lost = self.score
+        return f"<PairResult {self.first} against {self.second}: +{won} ={drawn} -{lost}>"
+
     @property
     def interval(self) -> Interval:
         """Score rate of `first` over all games, with the Wilson 95 % interval from distinct games.

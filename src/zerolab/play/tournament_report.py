@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +31,17 @@ from zerolab.play.pair_results import (
 from zerolab.play.tournament import Tournament
 from zerolab.ratings.bayes import EloDifference, Ratings, rate
 from zerolab.ratings.rating_report import draw_ratings, ratings_csv, ratings_json, ratings_table
-from zerolab.ratings.sprt import SprtVerdict
+from zerolab.ratings.sprt import SprtVerdict, verdict_text
+from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.interval import Cell, Interval, wilson_interval
+from zerolab.report.notebook import NotebookView, data_frame
 from zerolab.report.table import Column, Table, rows_as_csv
 from zerolab.report.terminal import print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 RATINGS_FILE = "ratings.json"
@@ -140,7 +143,7 @@ class MatchReport:
             f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
             *_forfeits(counts),
         ]
-        return lines + ([_describe_verdict(self.verdict)] if self.verdict else [])
+        return lines + ([verdict_text(self.verdict)] if self.verdict else [])
 
 
 def _repetition(counts: GameCounts) -> str:
@@ -156,20 +159,8 @@ def _forfeits(counts: GameCounts) -> list[str]:
     ]
 
 
-def _describe_verdict(verdict: SprtVerdict) -> str:
-    conclusions = {
-        "accept H0": "sequential test ended: the smaller difference is accepted",
-        "accept H1": "sequential test ended: the larger difference is accepted",
-        "continue": "sequential test undecided: play more games",
-    }
-    return (
-        f"{conclusions[verdict.state]} (log-likelihood ratio {verdict.llr:.2f},"
-        f" bounds {verdict.lower:.2f} and {verdict.upper:.2f})"
-    )
-
-
 @dataclass(frozen=True)
-class TournamentReport:
+class TournamentReport(NotebookView):
     """Ratings, pairwise results, cycles and goodness of fit of a tournament."""
 
     tournament: Tournament
@@ -251,6 +242,29 @@ class TournamentReport:
             for name, row in zip(self.players, self.table.tolist(), strict=True)
         ]
         return rows_as_csv([["player", *self.players], *rows])
+
+    def to_pandas(self) -> DataFrame:
+        """Return one row per pair of players, with results and the ends of intervals.
+
+        Raises MissingExtraError if pandas is not installed; `ratings.to_pandas` has the players.
+        """
+        return data_frame([_pair_dict(pair) for pair in self.pairs])
+
+    def _blocks(self) -> Iterable[Block]:
+        yield from self.ratings._blocks()
+        if len(self.players) <= _MAX_PLAYERS_IN_TABLE:
+            yield self._cross_table()
+        if len(self.pairs) <= _MAX_PAIRS:
+            yield self._pair_table()
+        for line in [*self._describe_games(), *self._describe_cycles(), *self._describe_fit()]:
+            yield Paragraph(line)
+
+    def __repr__(self) -> str:
+        count = self.statistics.game_count
+        return (
+            f"<TournamentReport of {len(self.players)} players, {count} games,"
+            f" strongest {shortened(self.players[0])}>"
+        )
 
     def show(self, console: Console) -> None:
         """Print ratings, tables and statistics."""

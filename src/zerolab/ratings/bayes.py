@@ -23,7 +23,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,13 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError
 from zerolab.ratings.posterior import Floats, Posterior, posterior_of
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
+from zerolab.report.document import Block, Picture
+from zerolab.report.figures import shortened
 from zerolab.report.interval import Z95, Interval
+from zerolab.report.notebook import NotebookView, data_frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MAX_ABS_ELO = 4000.0
 """Largest accepted magnitude of advantage and draw_elo."""
@@ -79,6 +85,13 @@ class Rating(NamedTuple):
         """Elo without its interval."""
         return self.interval.value
 
+    def __repr__(self) -> str:
+        elo, low, high = self.interval
+        return (
+            f"<Rating of {self.player}: Elo {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
+            f" {self.games} games>"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON and CSV."""
         elo, low, high = self.interval
@@ -98,6 +111,13 @@ class EloDifference(NamedTuple):
     def elo(self) -> float:
         """Lead in Elo, without its interval."""
         return self.interval.value
+
+    def __repr__(self) -> str:
+        elo, low, high = self.interval
+        return (
+            f"<EloDifference {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
+            f" likelihood of superiority {self.los:.1%}>"
+        )
 
     def scaled_by(self, factor: float) -> EloDifference:
         """Return the difference on a scale `factor` times as fine."""
@@ -135,6 +155,12 @@ class RatingModel:
         x = math.pow(10.0, -self.draw_elo / 400.0)
         return 4.0 * x / (1.0 + x) ** 2
 
+    def __repr__(self) -> str:
+        return (
+            f"<RatingModel of {len(self.names)} players: advantage {self.advantage:+.1f},"
+            f" draw_elo {self.draw_elo:.1f}>"
+        )
+
     def difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
         i, j = self.names.index(player), self.names.index(other)
@@ -155,7 +181,7 @@ class RatingModel:
 
 
 @dataclass(frozen=True)
-class Ratings:
+class Ratings(NotebookView):
     """Ratings of players on BayesElo's scale, and the fitted model."""
 
     players: list[Rating]
@@ -175,6 +201,24 @@ class Ratings:
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
         return self.model.los()
+
+    def to_pandas(self) -> DataFrame:
+        """Return one row per player, strongest first, with Elo and the ends of its interval.
+
+        Raises MissingExtraError if pandas is not installed.
+        """
+        return data_frame([rating.as_dict() for rating in self.players])
+
+    def _blocks(self) -> Iterable[Block]:
+        # It imports this module.
+        from zerolab.ratings.rating_report import draw_ratings, ratings_table  # noqa: PLC0415
+
+        table = ratings_table(self)
+        return [table, Picture("ratings-figure", draw_ratings(self), table.note)]
+
+    def __repr__(self) -> str:
+        best = shortened(self.players[0].player)
+        return f"<Ratings of {len(self.players)} players, strongest {best}>"
 
 
 def rate(

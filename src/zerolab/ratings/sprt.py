@@ -45,6 +45,19 @@ class SprtVerdict(NamedTuple):
     """Smallest log-likelihood ratio that accepts H1."""
 
 
+def verdict_text(verdict: SprtVerdict) -> str:
+    """Return a verdict as a sentence, with the log-likelihood ratio and its bounds."""
+    conclusions = {
+        "accept H0": "sequential test ended: the smaller difference is accepted",
+        "accept H1": "sequential test ended: the larger difference is accepted",
+        "continue": "sequential test undecided: play more games",
+    }
+    return (
+        f"{conclusions[verdict.state]} (log-likelihood ratio {verdict.llr:.2f},"
+        f" bounds {verdict.lower:.2f} and {verdict.upper:.2f})"
+    )
+
+
 class Sprt(NamedTuple):
     """Test of H0, the player leads its opponent by `elo0`, against H1, it leads by `elo1`."""
 

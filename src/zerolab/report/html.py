@@ -36,7 +36,7 @@ def html_page(document: Document, images: Mapping[str, Image]) -> str:
             f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
             *_contents(document.blocks),
             "<main>",
-            *_blocks(document.blocks, images),
+            *html_blocks(document.blocks, images),
             "</main>",
             f"<footer>{escape(document.provenance.summary())}</footer>",
             "</body></html>",
@@ -56,7 +56,8 @@ def _contents(blocks: Iterable[Block]) -> list[str]:
     return ["<nav><details open><summary>Contents</summary><ol>", *lines, "</ol></details></nav>"]
 
 
-def _blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[str]:
+def html_blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[str]:
+    """Yield the HTML of each block; `images` has the pictures by name."""
     number = count(1)
     for block in blocks:
         match block:

@@ -19,6 +19,9 @@ class Interval(NamedTuple):
         """Return a number whose interval is unknown."""
         return cls(value, -math.inf, math.inf)
 
+    def __repr__(self) -> str:
+        return f"Interval({self.value:.4g}, {self.low:.4g}, {self.high:.4g})"
+
     @property
     def is_bounded(self) -> bool:
         """True if both ends are finite."""

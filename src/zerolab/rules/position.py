@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core import streams
 from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
+from zerolab.report.board_svg import draw_board
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import (
     COLOURED_SYMBOLS,
@@ -17,7 +19,10 @@ from zerolab.rules.catalogue import (
     notation_of,
     parse_game,
 )
+from zerolab.rules.position_board import board_of
 from zerolab.rules.rules import ONGOING, Game, State
+
+_MOVES_IN_REPR = 12
 
 
 class CustomStart(NamedTuple):
@@ -142,6 +147,29 @@ class Position:
         state = compiled_rules.apply(self.game, self.state, number)
         return Position(self.game, state, (*self.history, number), self.custom_start)
 
+    def undo(self, plies: int = 1) -> Position:
+        """Return the position `plies` plies earlier; raise UserError if there were fewer."""
+        if not (isinstance(plies, int) and 0 <= plies <= self.ply):
+            raise UserError(
+                f"plies = {quoted(plies)}: expected a whole number from 0 to {self.ply}, the number"
+                " of plies played"
+            )
+        return self.line()[self.ply - plies]
+
+    def random_playout(self, seed: int = 0) -> Position:
+        """Return the end of a game continued by uniformly random legal moves.
+
+        A finished game is returned unchanged. The moves depend only on the position, its ply and
+        `seed`.
+        """
+        if not (isinstance(seed, int) and 0 <= seed < 1 << 63):
+            raise UserError(f"seed = {quoted(seed)}: expected a whole number from 0 to 2**63 - 1")
+        position = self
+        while actions := position.legal_actions:
+            key = streams.stream_key(seed, 0, 0, position.ply, streams.PLAYOUT)
+            position = position.play(actions[int(key) % len(actions)])
+        return position
+
     def line(self) -> list[Position]:
         """Return all positions of the game from the first up to and including this one."""
         state = (
@@ -183,9 +211,15 @@ class Position:
     def __str__(self) -> str:
         return self.render()
 
+    def _repr_svg_(self) -> str:
+        """Return the board as an SVG image, which notebooks show."""
+        return draw_board(board_of(self))
+
     def __repr__(self) -> str:
-        moves = " ".join(self.name(action) for action in self.history)
-        return f"<Position {game_name(self.game)}: {moves or 'start'}>"
+        moves = " ".join(self.name(action) for action in self.history[-_MOVES_IN_REPR:])
+        earlier = f"ply {self.ply}, ... " if self.ply > _MOVES_IN_REPR else ""
+        origin = "start" if self.custom_start is None else "set up"
+        return f"<Position {game_name(self.game)}: {earlier}{moves or origin}>"
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Position):

@@ -116,6 +116,11 @@ class GameRecord(NamedTuple):
     given_plies: int = 0
     """Number of plies at the start that nobody chose in this game, such as a random opening."""
 
+    def __repr__(self) -> str:
+        result = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}.get(self.result, self.result)
+        players = f"{self.first} against {self.second}"
+        return f"<GameRecord {self.number}: {players}, {result}, {self.ply_count} plies>"
+
     @property
     def is_forfeited(self) -> bool:
         """True if the mover forfeited or resigned the game after the last move."""

@@ -59,6 +59,12 @@ class CumulativeCost(NamedTuple):
     accuracy: AccuracyRecord | None = None
     """The accuracy measured in this iteration; None if it was not measured."""
 
+    def __repr__(self) -> str:
+        return (
+            f"<CumulativeCost after iteration {self.iteration}: {self.games:,} games,"
+            f" {self.simulations:,} simulations>"
+        )
+
     @property
     def avoided(self) -> int:
         """Evaluations avoided by deduplication and by the cache."""

@@ -161,6 +161,9 @@ class CostReference(Settings):
     machine: Machine
     moves: tuple[MoveTime, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<CostReference with {len(self.moves)} kinds of moves>"
+
     def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         return next((move for move in self.moves if move.kind == kind), None)

@@ -64,6 +64,9 @@ class Record(BaseModel):
         """Return the record as a line of metrics.jsonl, omitting fields that are None."""
         return self.model_dump(exclude_none=True)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of iteration {self.iteration}>"
+
     def numbers(self) -> Iterator[tuple[str, float]]:
         """Yield name, such as ``loss/policy``, and value of every number except the iteration."""
         for name, value in self.line().items():

@@ -12,7 +12,7 @@ from functools import cache
 from time import process_time
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.processes import peak_memory
+from zerolab.core.process_memory import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import default_device
 from zerolab.play.pairings import check_opening_length
@@ -33,6 +33,7 @@ from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_
 from zerolab.training.league import reconstruct_league
 from zerolab.training.learner import Learner
 from zerolab.training.live import LiveReporter
+from zerolab.training.logger import open_loggers
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import OpponentRecord, Record
 from zerolab.training.reporting import (
@@ -67,7 +68,7 @@ class Trainer:
 
     `on_record` is called with every record of a finished stage after the record is saved. If the
     call raises an exception, training stops after that stage. `inputs` can be passed if
-    `check_new_run` has already read them.
+    `check_new_run` has already read them. `loggers` are names in `training.logger`.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class Trainer:
         *,
         inputs: RunInputs | None = None,
         stages: Sequence[Stage] | None = None,
+        loggers: Sequence[str] = (),
     ) -> None:
-        """Prepare training; raise UserError if an input is missing or does not fit."""
+        """Prepare training; raise UserError if an input or logger is missing or does not fit."""
         inputs = read_inputs(settings, run) if inputs is None else inputs
         settings = with_feature_source(settings, inputs.feature_source)
         bugs = EnabledBugs(settings.published_bugs)
@@ -102,6 +104,7 @@ class Trainer:
         )
         self._on_record = on_record
         self._events = TensorBoardFile(run) if has_tensorboard() else None
+        self._log = open_loggers(loggers, run)
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
@@ -113,6 +116,7 @@ class Trainer:
                 self._commit(stage, records, process_time() - start)
         finally:
             self.context.reporter.close()
+            self._log.close()
 
     def prepare(self) -> None:
         """Save network 0, or load the results of earlier stages."""
@@ -200,6 +204,7 @@ class Trainer:
     def _update_events(self) -> None:
         if self._events is not None:
             self._events.update()
+        self._log.update()
 
     def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
         """Advance to the next stage due in this iteration, or to the next iteration."""

@@ -211,9 +211,9 @@ class LiveSearch:
     def _steps(self, agent: Agent) -> Iterator[Analysis | None]:
         position = self._request.position
         player, keys = _new_player(agent), move_stream_keys(position, self._request.seed)
-        replay_moves(player, position)
+        replay_moves(player, [position])
         if not isinstance(player, SearchPlayer):
-            yield analyse_with_player(player, position, keys)
+            yield analyse_with_player(player, [position], keys)[0]
             return
         player.submit(_ROW, position.state[None], keys)
         self._player = player

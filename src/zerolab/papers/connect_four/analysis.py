@@ -46,6 +46,7 @@ from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, Interval
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
+from zerolab.report.time_units import TimeUnit, time_unit
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
@@ -62,6 +63,7 @@ _LEVELS = (88, 90, 91)
 _LOWER_LEVELS = (50, 60, 70, 80)
 """Lower accuracies, in percent, which shorter runs reach."""
 _POINTS = 40  # per curve over cost
+_HOUR = 3600.0  # seconds
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy": ("Baseline and extended version", (BASELINE, EXTENDED)),
@@ -146,7 +148,7 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
 
 def _curves(runs: PointsByVariant, title: str) -> Figure:
     """Draw accuracy over the range of costs that all runs of a variant cover."""
-    curves = {}
+    curves, unit = {}, _unit_of(runs)
     for name, by_seed in runs.items():
         first = max(run[0].cost for run in by_seed.values())
         last = min(run[-1].cost for run in by_seed.values())
@@ -157,8 +159,14 @@ def _curves(runs: PointsByVariant, title: str) -> Figure:
             ).tolist()
             for run in by_seed.values()
         ]
-        curves[VARIANTS[name].title] = Curve(costs.tolist(), accuracies)
-    return draw_curves({"": curves}, title, "hours of self-play", "strong accuracy")
+        curves[VARIANTS[name].title] = Curve((costs * _HOUR / unit.seconds).tolist(), accuracies)
+    return draw_curves({"": curves}, title, f"{unit.plural} of self-play", "strong accuracy")
+
+
+def _unit_of(runs: PointsByVariant) -> TimeUnit:
+    """Return the unit for the costs of runs, which are in hours."""
+    longest = (run[-1].cost for by_seed in runs.values() for run in by_seed.values())
+    return time_unit(hours * _HOUR for hours in longest)
 
 
 def _effects(runs: PointsByVariant) -> Iterator[Block]:
@@ -191,12 +199,14 @@ def _effects(runs: PointsByVariant) -> Iterator[Block]:
 def _costs(runs: PointsByVariant) -> Table:
     """Return a table of the cost to reach smoothed accuracies, with the published hours."""
     levels = [*_LOWER_LEVELS, *_LEVELS]
+    unit = _unit_of(runs)
+    factor = _HOUR / unit.seconds
     rows: list[list[Cell]] = []
     for name, by_seed in runs.items():
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(by_seed)]
         last = [run[-1] for run in by_seed.values()]
-        row.append(mean_of([point.cost for point in last]).interval)
+        row.append(mean_of([factor * point.cost for point in last]).interval)
         row.append(mean_of([point.operations for point in last]).interval)
         peaks = [
             100 * highest
@@ -204,7 +214,7 @@ def _costs(runs: PointsByVariant) -> Table:
             if (highest := peak_accuracy(points)) is not None
         ]
         row.append(mean_of(peaks).interval if peaks else None)
-        row += [_cost_cell(list(by_seed.values()), level / 100) for level in levels]
+        row += [_cost_cell(list(by_seed.values()), level / 100, factor) for level in levels]
         row += [published.hours_by_percent.get(level) if published else None for level in _LEVELS]
         row.append(published.peak_percent if published else None)
         rows.append(row)
@@ -214,10 +224,10 @@ def _costs(runs: PointsByVariant) -> Table:
         [
             "variant",
             "runs",
-            Column("hours spent", ".3g"),
+            Column(f"{unit.plural} spent", ".3g"),
             Column("10^12 operations spent", ".3g"),
             Column("peak, %", ".1f"),
-            *(Column(f"hours to {level} %", ".3g") for level in levels),
+            *(Column(f"{unit.plural} to {level} %", ".3g") for level in levels),
             *(Column(f"published hours to {level} %", "g") for level in _LEVELS),
             Column("published peak, %", "g"),
         ],
@@ -225,9 +235,9 @@ def _costs(runs: PointsByVariant) -> Table:
     )
 
 
-def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float) -> Cell:
-    """Return the mean cost to reach `level`, or a count of runs if some did not reach it."""
-    costs = [cost for run in runs if (cost := cost_to_reach(run, level)) is not None]
+def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float, factor: float) -> Cell:
+    """Return `factor` times the mean cost of `level`, or how many runs reach it if not all do."""
+    costs = [factor * cost for run in runs if (cost := cost_to_reach(run, level)) is not None]
     if len(costs) == len(runs):
         return mean_of(costs).interval
     return f"{len(costs)} of {len(runs)} runs" if costs else "not reached"

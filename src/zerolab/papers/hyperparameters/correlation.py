@@ -17,7 +17,6 @@ from zerolab.papers.hyperparameters.grid import (
     counted_work,
     mean_elo_point,
     read_grid,
-    time_unit,
 )
 from zerolab.papers.hyperparameters.grid_findings import grid_statistics
 from zerolab.papers.hyperparameters.regression import (
@@ -29,6 +28,7 @@ from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, cell_text
 from zerolab.report.table import Table
+from zerolab.report.time_units import time_unit
 from zerolab.report.xy_plots import (
     HeatMap,
     MapPoint,
@@ -190,7 +190,7 @@ def _scatter(
     for runs in sorted(combinations, key=lambda runs: runs[0].level(symbol)):
         name = f"{symbol} = {runs[0].level(symbol)}"
         series.setdefault(name, []).append(mean_elo_point(runs, [*map(cost, runs)], unit))
-    return draw_scatter(series, title, f"time ({unit.name})", "Elo, Random = 0")
+    return draw_scatter(series, title, f"time ({unit.symbol})", "Elo, Random = 0")
 
 
 def _time_map(combinations: Iterable[Sequence[RatedGridRun]]) -> Figure:
@@ -203,8 +203,8 @@ def _time_map(combinations: Iterable[Sequence[RatedGridRun]]) -> Figure:
     unit = time_unit(seconds for *times, _ in means for seconds in times)
     points = [MapPoint(x / unit.seconds, y / unit.seconds, elo) for x, y, elo in means]
     return draw_point_map(
-        points, "Elo against self-play time and learning time", f"self-play time ({unit.name})",
-        f"learning time ({unit.name})", "Elo, Random = 0",
+        points, "Elo against self-play time and learning time", f"self-play time ({unit.symbol})",
+        f"learning time ({unit.symbol})", "Elo, Random = 0",
     )  # fmt: skip
 
 

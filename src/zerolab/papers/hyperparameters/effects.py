@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import NamedTuple
 
-from zerolab.papers.hyperparameters.grid import TimeUnit, time_unit
 from zerolab.papers.hyperparameters.main_effects import RunMeasure, final_loss, training_seconds
 from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, HYPERPARAMETERS
 from zerolab.papers.hyperparameters.sweep_runs import VALUE_NAMES, Sweep, SweepValue
@@ -16,6 +15,7 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
+from zerolab.report.time_units import TimeUnit, time_unit
 from zerolab.studies.bootstrap import bootstrap
 from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
@@ -114,8 +114,8 @@ def _hours_table(sweep: Sweep) -> Table:
     stages = ("self-play", "learning", "gates")
     columns: list[str | Column] = [
         "parameter", "value", "runs",
-        *(Column(f"{stage} ({unit.name})", ".3g") for stage in stages),
-        Column(f"total ({unit.name})", ".3g"), Column("ratio to default", ".2f"),
+        *(Column(f"{stage} ({unit.symbol})", ".3g") for stage in stages),
+        Column(f"total ({unit.symbol})", ".3g"), Column("ratio to default", ".2f"),
         Column("published (h)", ".1f"), Column("published ratio", ".2f"),
     ]  # fmt: skip
     return Table("hours", "Training time by stage", columns, rows)

@@ -16,28 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.papers.elo import standard_error
+from zerolab.report.time_units import TimeUnit
 from zerolab.report.xy_plots import ScatterPoint
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results
 from zerolab.training.records import LearnRecord, SelfPlayRecord
-
-
-class TimeUnit(NamedTuple):
-    """Unit of time for tables and figures."""
-
-    name: str
-    seconds: float
-
-
-_UNITS = (TimeUnit("s", 1.0), TimeUnit("min", 60.0), TimeUnit("h", 3600.0))
-_SMALLEST_NUMBER = 3.0
-
-
-def time_unit(seconds: Iterable[float]) -> TimeUnit:
-    """Return the largest unit in which the longest time is at least 3, by default seconds."""
-    longest = max(seconds, default=0.0)
-    suitable = [unit for unit in _UNITS if longest >= _SMALLEST_NUMBER * unit.seconds]
-    return suitable[-1] if suitable else _UNITS[0]
 
 
 class UnitCosts(NamedTuple):

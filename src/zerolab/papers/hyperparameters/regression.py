@@ -40,13 +40,13 @@ from zerolab.papers.hyperparameters.grid import (
     RatedGridRun,
     counted_time_deviation,
     mean_elo_point,
-    time_unit,
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
+from zerolab.report.time_units import time_unit
 from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
@@ -144,7 +144,7 @@ def pareto_front_table(grid: Grid) -> Table:
         for i in sorted(range(len(points)), key=lambda i: -shares[i])
     ]  # fmt: skip
     columns: list[str | Column] = [
-        "combination", "runs", Column(f"mean time ({unit.name})", ".3g"),
+        "combination", "runs", Column(f"mean time ({unit.symbol})", ".3g"),
         Column("mean Elo above Random", "+.0f"), "on the front", Column("share of draws", ".0%"),
     ]  # fmt: skip
     return Table("front-shares", "Combinations on the Pareto front", columns, rows)

@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from zerolab.core import streams
@@ -27,6 +26,7 @@ from zerolab.rules.catalogue import (
 from zerolab.rules.drawing import Drawing, winning_cells
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
+from zerolab.rules.position_board import placed_cell
 from zerolab.rules.rules import Game
 from zerolab.web.requests import RequestModel
 
@@ -187,7 +187,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         outcome=_winner(position),
         legal=_legal_moves(position),
         last=position.name(position.history[-1]) if position.history else None,
-        last_cell=None if before is None else _new_piece(before.board(), board),
+        last_cell=None if before is None else placed_cell(before.board(), board),
         winning_cells=(winning_cells(game, position.state) if drawing.decided_by == "line" else []),
         drawing=drawing,
         note=_note(position),
@@ -237,11 +237,6 @@ def _legal_moves(position: Position) -> list[LegalMove]:
         )
         for action in position.legal_actions
     ]
-
-
-def _new_piece(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None:
-    placed = np.flatnonzero((before.ravel() == 0) & (after.ravel() != 0))
-    return int(placed[0]) if len(placed) == 1 else None
 
 
 def _note(position: Position) -> str:

@@ -1,0 +1,77 @@
+"""Ways to compile helpers that are inlined into kernels, and a check that one of them works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+TESTED_NUMBA = (0, 68)
+"""Newest version of numba whose internals are known to suit `zerolab.core.fragments`."""
+
+KERNEL_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+"""Compiler options of kernels: division as in numpy, and no entry point for C."""
+
+
+class Inlining(NamedTuple):
+    """A way to compile helpers."""
+
+    compile_helper: Callable[[Callable[..., Any]], Any]
+    """Compiles a function that kernels and Python can call."""
+    options: dict[str, Any]
+    """Options of `numba.extending.overload` for functions that only kernels call."""
+
+
+_PLAIN_OPTIONS = {**KERNEL_OPTIONS, "forceinline": True}
+
+PLAIN = Inlining(numba.njit(**_PLAIN_OPTIONS), _PLAIN_OPTIONS)
+"""numba's own way, which compiles each helper as thoroughly as a kernel before inlining it."""
+
+
+class _Pair(NamedTuple):
+    source: np.ndarray
+    out: np.ndarray
+
+
+def check(inlining: Inlining) -> None:
+    """Compile a small kernel and compare its results with those of Python.
+
+    The kernel has a helper and an overloaded function, which pass a NamedTuple of arrays, write to
+    an array and create another one. Raises RuntimeError if the results differ, and whatever the
+    compiler raises.
+    """
+    expected, actual = (_Pair(np.arange(3.0), np.zeros(3)) for _ in range(2))
+    results = _example(_shifted, _scaled)(expected), numba.njit(_compiled(inlining))(actual)
+    if results[0] != results[1] or not np.array_equal(expected.out, actual.out):
+        raise RuntimeError("an example is compiled wrongly")
+
+
+def _compiled(inlining: Inlining) -> Callable[[_Pair], float]:
+    """Return the example, which calls helpers that are compiled in a given way."""
+
+    def scaled(pair, factor):
+        raise AssertionError
+
+    overload(scaled, jit_options=inlining.options)(lambda pair, factor: _scaled)
+    return _example(inlining.compile_helper(_shifted), scaled)
+
+
+def _example(shifted: Any, scaled: Any) -> Callable[[_Pair], float]:
+    def call(pair):
+        return shifted(pair, 1).sum() + scaled(pair, 2.0)
+
+    return call
+
+
+def _shifted(pair, by):
+    pair.out[0] = pair.source[by]
+    return pair.source + pair.out
+
+
+def _scaled(pair, factor):
+    for i in range(1, len(pair.out)):
+        pair.out[i] = factor * pair.out[i - 1]
+    return pair.out[-1]

@@ -1,0 +1,83 @@
+"""PGN files: games written and read again, and mistakes in files of others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zerolab
+from zerolab import Position, RecordedGame
+
+_NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12)
+_GAMES = st.builds(
+    lambda game, seed, undone: _undone(Position.start(game).random_playout(seed), undone),
+    st.sampled_from(["connect_four:4x4:3", "othello:4x4", "gobang:3x3:3"]),
+    st.integers(0, 1000),
+    st.integers(0, 3),
+)
+
+
+def _undone(end: Position, plies: int) -> Position:
+    return end.undo(min(plies, end.ply))
+
+
+@given(st.lists(st.tuples(_GAMES, _NAMES, _NAMES, st.sampled_from([1, 0, -1, None])), max_size=4))
+def test_written_games_are_read_again(games):
+    recorded = [
+        RecordedGame(position, first, second, result, f"{first} event")
+        for position, first, second, result in games
+    ]
+    text = zerolab.format_pgn(recorded)
+    assert all(len(line) < 80 for line in text.splitlines() if not line.startswith("["))
+    again = zerolab.parse_pgn(text)
+    assert [each.position.history for each in again] == [each.position.history for each in recorded]
+    assert again == recorded
+
+
+def test_file_has_results_of_finished_and_unfinished_games(tmp_path):
+    end = Position.start("connect_four:4x4:3").random_playout(seed=2)
+    zerolab.write_pgn(tmp_path / "games.pgn", [end, end.undo()])
+    finished, unfinished = zerolab.read_pgn(tmp_path / "games.pgn")
+    assert (finished.position, finished.result) == (end, end.first_player_outcome)
+    assert (unfinished.position, unfinished.result) == (end.undo(), None)
+    assert repr(finished) == f"<RecordedGame ? against ?, {end.ply} plies>"
+
+
+def test_comments_and_annotations_are_skipped():
+    text = """[White "A"]\n[Black "B"]\n[Result "1-0"]\n
+    1.a1 {a corner} b1 $1 2. a2 ; the rest of the line\n b2 $14 3... a3 1-0\n"""
+    (game,) = zerolab.parse_pgn(text, game="gobang:3x3:3")
+    assert [game.position.name(action) for action in game.position.history] == [
+        "a1", "b1", "a2", "b2", "a3",
+    ]  # fmt: skip
+    assert (game.first, game.second, game.result) == ("A", "B", 1)
+
+
+TAGS = '[White "A"]\n[Black "B"]\n[Result "*"]\n[Variant "gobang:3x3:3"]\n\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TAGS + "1. a1 *\n" + TAGS + "1. a1 a1 *", 'the text, game 2, move 2: "a1" is not a legal'),
+        (TAGS + "1. a1 (1. b1) *", r'game 1: "\(1." belongs to a variation'),
+        (TAGS.replace("gobang", "gobnag") + "*", "game 1: Variant: .*gobang"),
+        (TAGS.replace("Variant", "Other") + "*", "game 1: no tag Variant: expected game="),
+        (TAGS.replace("*", "2-0"), 'Result "2-0": expected 1-0'),
+        (TAGS + "1. a1 {", "unclosed comment"),
+    ],
+)
+def test_mistakes_name_the_game(text, message):
+    with pytest.raises(zerolab.UserError, match=message) as error:
+        zerolab.parse_pgn(text)
+    assert "\n" not in str(error.value)
+
+
+def test_positions_that_were_set_up_cannot_be_written():
+    start = Position.start("gobang:3x3:3")
+    position = Position.set_up("gobang:3x3:3", start.board(), first_to_move=True)
+    with pytest.raises(zerolab.UserError, match="game 2 began in a position that was set up"):
+        zerolab.format_pgn([start, position])
+    with pytest.raises(zerolab.UserError, match="game 1 = 3: expected a RecordedGame or Position"):
+        zerolab.format_pgn([3])

@@ -1,0 +1,28 @@
+"""Current and peak memory of a process."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+
+from zerolab.core import process_memory
+from zerolab.core.process_memory import current_memory, peak_memory
+
+
+def test_memory_counts_what_is_in_use_and_peak_what_was() -> None:
+    before = current_memory()
+    data = np.ones(64 << 17)  # 64 MiB
+    with_data = current_memory()
+    assert 60 < with_data - before < 80
+    del data
+    assert current_memory() < with_data - 50
+    assert peak_memory() > with_data - 2  # Linux counts pages in batches per thread
+
+
+def test_peak_without_the_module_of_unix(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+    counters = SimpleNamespace(peak_wset=300 << 20)
+    monkeypatch.setattr(process_memory, "_information", lambda: counters)
+    assert peak_memory() == 300
