@@ -8,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from zerolab.cli.output import say, table_console
+from zerolab.cli.output import Console, say
 from zerolab.core.errors import UserError
 from zerolab.report.interval import Cell
 from zerolab.report.table import Table
@@ -30,7 +30,7 @@ def games(*, json: bool = False) -> None:
     if json:
         print(json_format.dumps(rows))
     else:
-        print_table(table_console(), _table(rows))
+        print_table(Console(), _table(rows))
 
 
 def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:

@@ -10,21 +10,28 @@ from typing import Any
 import rich.console
 from rich.segment import Segment
 
+from zerolab.cli.width import terminal_width, wrapped
 from zerolab.core.errors import printable
 
 WIDTH = 160
-"""Width of tables on every terminal. In narrower tables, names would be truncated."""
+"""Width of tables in files and pipes. In narrower tables, names would be wrapped."""
 
 
 class Console(rich.console.Console):
     """Console without markup, automatic highlighting, or emoji codes such as ``:100:``.
+
+    In a terminal, lines are wrapped between words. In files and pipes, lines are not wrapped, and
+    tables have the width `WIDTH`.
 
     Unprintable characters are escaped, so that a name in an untrusted file cannot clear the
     terminal. A closed pipe raises BrokenPipeError, as with `print`.
     """
 
     def __init__(self, **options: Any) -> None:
-        plain = {"markup": False, "emoji": False, "highlight": False}
+        plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+        stream = options.get("file") or (sys.stderr if options.get("stderr") else sys.stdout)
+        if terminal_width(stream) is None:
+            plain |= {"width": WIDTH, "soft_wrap": True}
         super().__init__(**{**plain, **options})
 
     def on_broken_pipe(self) -> None:
@@ -43,18 +50,16 @@ class Console(rich.console.Console):
         )
 
 
-def table_console() -> Console:
-    """Return a console on standard output that never truncates tables."""
-    return Console(width=WIDTH, soft_wrap=True)
-
-
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
     """Print lines on standard output, or on standard error if `error` is true.
 
-    Unprintable characters, including line breaks, are escaped.
+    Unprintable characters, including line breaks, are escaped. In a terminal, lines are wrapped
+    between words, with the indentation of the line.
     """
-    text = "\n".join(printable(str(line), "\t") for line in lines)
-    print(text, end=end, file=sys.stderr if error else sys.stdout)
+    stream = sys.stderr if error else sys.stdout
+    width = terminal_width(stream) if stream.isatty() else None
+    texts = (printable(str(line), "\t") for line in lines)
+    print("\n".join(wrapped(each, width) for each in texts), end=end, file=stream)
 
 
 def print_csv(text: str) -> None:

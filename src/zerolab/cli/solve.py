@@ -105,13 +105,13 @@ def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
         nonlocal last
         rate = solving.node_count / max(solving.seconds, 1e-9)
         text = (
-            f"solving {game}: {solving.node_count:,} positions, {rate:,.0f} per second,"
-            f" {solving.seconds:.0f} s, move {solving.move_index + 1} of {solving.move_count}"
+            f"solving {game}, move {solving.move_index + 1} of {solving.move_count}:"
+            f" {solving.node_count:,} positions, {rate:,.0f} per second, {solving.seconds:.0f} s"
         )
         status.update(text)
         if not status.console.is_terminal and perf_counter() - last >= PLAIN_SECONDS:
             last = perf_counter()
-            status.console.print(text, soft_wrap=True)
+            status.console.print(text)
 
     return report
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core.errors import UserError, quoted
@@ -63,7 +63,7 @@ def list_studies(
         print_json([{"name": name, "help": text} for name, text in headlines.items()])
         return
     table = Table("studies", "", ["study", "description"], list(headlines.items()))
-    print_table(table_console(), table)
+    print_table(Console(), table)
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
@@ -137,8 +137,7 @@ def _perform(
     before = execution.progress()
     for tournament in execution.blocked_tournaments():
         Console(stderr=True).print(
-            f"{tournament} is skipped because --only excludes some of its players",
-            soft_wrap=True,
+            f"{tournament} is skipped because --only excludes some of its players"
         )
     if not before.is_unfinished:
         execution.forget_failures()
@@ -189,7 +188,7 @@ def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> N
         f" about {format_duration(seconds)} and"
         f" {execution.remaining_bytes() / 2**20:,.0f} MiB of disk"
     )
-    Console(stderr=True).print(message, soft_wrap=True)
+    Console(stderr=True).print(message)
 
 
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
@@ -229,7 +228,7 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
         "computations",
         Column("core hours left", ".2f"),
     ]
-    console = table_console()
+    console = Console()
     print_table(console, Table("status", "", columns, rows))
     hours = (status["seconds"] - status["done_seconds"]) / 3600
     console.print(
@@ -257,7 +256,7 @@ def _show_document(document: Document, results: Results, output: Path, json: boo
     if json:
         print_json(document.as_dict())
         return
-    console = table_console()
+    console = Console()
     print_document(document, console)
     console.print(f"\nfull report: {output / 'index.html'}")
 
