@@ -40,9 +40,9 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
     For invalid options, raise UserError with a one-line message instead of printing Tyro's box.
     """
     _require_utf8(arguments)
-    text = inspect.getdoc(function) or ""
+    text = ""  # messages about mistakes quote no help
     if not {"-h", "--help"}.isdisjoint(arguments):
-        text = expand_placeholders(text)
+        text = expand_placeholders(inspect.getdoc(function) or "")
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors), wrapped_help(text):
@@ -58,6 +58,8 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
         if not exit_request.code:
             raise
         message = _shortened(_first_paragraph(STYLE.sub("", errors.getvalue())))
+        names = "|".join(inspect.signature(function).parameters)
+        message = re.sub(rf"( ({names}))? \(required\)", "", message)
         raise UserError(f"{message} (see zerolab {command} --help)") from None
     bound()
 

@@ -34,6 +34,7 @@ def train(
     from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
     transfer: TransferOption | None = None,
     set: Assignments = (),
+    verbose: bool = False,
     allow_programs: bool = False,
 ) -> None:
     """Train an agent, or resume an interrupted run.
@@ -62,6 +63,7 @@ def train(
             during training, the heads, all weights, or all weights with channels matched by
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
+        verbose: Print all settings instead of a summary.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
             Without this option, only programs named in --set are run, because files can be
             untrusted.
@@ -87,8 +89,7 @@ def train(
         require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
-    print_run_header(console, run_folder, settings)
-    train_run(console, run_folder, settings, inputs)
+    train_run(console, run_folder, settings, inputs, verbose)
 
 
 def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
@@ -130,26 +131,20 @@ def _resume(
     return run, amend_settings(run, changes, allow_programs=allow_programs)
 
 
-def print_run_header(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    """Print the settings and progress of a run before training."""
-    import tomli_w
-
-    from zerolab.store.state import RunProgress
-
-    console.print(tomli_w.dumps(settings.model_dump()))
-    progress = run.progress
-    resumed = f"resumed at iteration {progress.iteration}, {progress.stage}"
-    state = "new run" if progress == RunProgress() else resumed
-    console.print(f"{run.path}: {state}\n")
-
-
 def train_run(
-    console: Console, run: RunFolder, settings: TrainSettings, inputs: RunInputs | None
+    console: Console,
+    run: RunFolder,
+    settings: TrainSettings,
+    inputs: RunInputs | None,
+    verbose: bool,
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
+    from zerolab.cli.run_header import finished_message, print_run_header
     from zerolab.training.trainer import Trainer
 
+    print_run_header(console, run, settings, verbose)
+    before = run.progress
     reporter_type = TerminalReporter if console.is_terminal else PlainReporter
     with (
         resume_advice("finished stages are saved", resume_command(run.path, settings)),
@@ -157,7 +152,10 @@ def train_run(
         reporter_type(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter, inputs=inputs).train()
-    console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
+    if before == run.progress:
+        console.print(finished_message(run, settings))
+    else:
+        console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
 
@@ -178,6 +176,7 @@ def fit(
     preset: str = _PRESET,
     run: Path | None = None,
     set: Assignments = (),
+    verbose: bool = False,
     allow_programs: bool = False,
 ) -> None:
     """Train a network on solved positions instead of self-play.
@@ -200,6 +199,7 @@ def fit(
         preset: Preset name or .toml file to start from; supervised by default.
         run: Run folder; runs/FILE-PRESET by default.
         set: Setting to change, such as network.filters=64; can be repeated.
+        verbose: Print all settings instead of a summary.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file,
             in addition to those named in --set.
     """
@@ -220,5 +220,4 @@ def fit(
         require_effects(settings, set)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
-    print_run_header(console, run_folder, settings)
-    train_run(console, run_folder, settings, inputs)
+    train_run(console, run_folder, settings, inputs, verbose)

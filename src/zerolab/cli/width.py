@@ -25,15 +25,17 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
         return None
 
 
-def wrapped(line: str, width: int | None) -> str:
-    """Return a line wrapped between words to a width, with the indentation of the line.
+def wrapped(line: str, width: int | None, indent: int | None = None) -> str:
+    """Return a line wrapped between words to a width; the other lines are indented.
+
+    The indentation, in columns, is that of the line by default.
 
     Words longer than the width, such as paths, remain whole. The line is unchanged if it fits, or
     if the width is None.
     """
     if width is None or len(line) <= width:
         return line
-    indent = line[: len(line) - len(line.lstrip(" "))]
+    spaces = len(line) - len(line.lstrip(" ")) if indent is None else indent
     return textwrap.fill(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        line, width, subsequent_indent=" " * spaces, break_long_words=False, break_on_hyphens=False
     )
