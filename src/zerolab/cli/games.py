@@ -19,7 +19,9 @@ from zerolab.rules.compiled_rules import perft
 
 
 def games(*, json: bool = False) -> None:
-    """List the games with their sizes, and with the actions and symmetries of an example.
+    """List the games with their sizes, and with the actions and symmetries of the usual size.
+
+    If a command gets only the name of a game, it uses the usual size.
 
     Example: zerolab games --json
 
@@ -34,10 +36,10 @@ def games(*, json: bool = False) -> None:
 
 
 def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:
-    """Return the name pattern and sizes of a game, and facts about an example of medium size."""
+    """Return the name pattern and sizes of a game, and facts about the game of the usual size."""
     sizes = entry.field_bounds()
     optional = [f"[:{field.upper()}]" for field in list(sizes)[2:]]
-    example = entry.game_type(*(min(max(6, low), high) for low, high in list(sizes.values())[:2]))
+    example: Any = entry.usual_game()
     return {
         "name": name,
         "form": f"{name}:ROWSxCOLUMNS{''.join(optional)}",
@@ -59,7 +61,7 @@ def _table(entries: list[dict[str, Any]]) -> Table:
             for field, (low, high) in each["sizes"].items()
         )
         rows.append([each["form"], sizes, each["example"], each["actions"], each["symmetries"]])
-    return Table("games", "", ["game", "sizes", "for example", "actions", "symmetries"], rows)
+    return Table("games", "", ["game", "sizes", "usual", "actions", "symmetries"], rows)
 
 
 _DEEPEST = 1000

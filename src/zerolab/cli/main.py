@@ -98,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
+    from zerolab.cli.compiling import show_compilations
     from zerolab.cli.process import prepare_streams, run_interruptibly
 
     prepare_streams()
+    show_compilations()
     return run_interruptibly(lambda: _run_reporting_errors(sys.argv[1:]))
 
 

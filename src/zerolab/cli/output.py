@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import rich.console
+import rich.status
 from rich.segment import Segment
+from rich.text import Text
 
+from zerolab.cli.compiling import notice
 from zerolab.cli.width import terminal_width, wrapped
 from zerolab.core.errors import printable
 
@@ -34,6 +37,21 @@ class Console(rich.console.Console):
             plain |= {"width": WIDTH, "soft_wrap": True}
         super().__init__(**{**plain, **options})
 
+    def set_live(self, live: Any) -> Any:
+        """Begin a live display, which replaces the notice about compilations."""
+        is_outermost = super().set_live(live)
+        notice.displays += 1
+        return is_outermost
+
+    def clear_live(self) -> None:
+        """End the live display."""
+        notice.displays -= 1
+        super().clear_live()
+
+    def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
+        """Return a spinner beside a text and, while kernels are compiled, the notice about it."""
+        return super().status(_WithNotice(status), **options)
+
     def on_broken_pipe(self) -> None:
         """Raise the current error again; otherwise, Rich would exit with code 1."""
         raise  # noqa: PLE0704
@@ -48,6 +66,20 @@ class Console(rich.console.Console):
             each if each.control else each._replace(text=printable(each.text, "\n"))
             for each in buffer
         )
+
+
+class _WithNotice:
+    """A text beside a spinner, above the notice about compilations."""
+
+    def __init__(self, text: rich.console.RenderableType) -> None:
+        self._text = text
+
+    def __rich_console__(
+        self, console: rich.console.Console, options: rich.console.ConsoleOptions
+    ) -> Iterator[rich.console.RenderableType]:
+        yield self._text
+        if text := notice.text():
+            yield Text(text)
 
 
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:

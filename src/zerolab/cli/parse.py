@@ -61,7 +61,17 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
         names = "|".join(inspect.signature(function).parameters)
         message = re.sub(rf"( ({names}))? \(required\)", "", message)
         raise UserError(f"{message} (see zerolab {command} --help)") from None
-    bound()
+    arguments_by_name = inspect.signature(function).bind(*bound.args, **bound.keywords)
+    game = arguments_by_name.arguments.get("game")
+    if isinstance(game, str) and ":" not in game:
+        arguments_by_name.arguments["game"] = _with_usual_size(game)
+    function(*arguments_by_name.args, **arguments_by_name.kwargs)
+
+
+def _with_usual_size(game: str) -> str:
+    from zerolab.rules.catalogue import with_usual_size
+
+    return with_usual_size(game)
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +19,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from zerolab.cli.compiling import notice
 from zerolab.cli.output import Console
 from zerolab.cli.width import wrapped
 from zerolab.training.records import Record
@@ -44,7 +46,7 @@ def progress_bar(title: str, total: int, unit: str) -> Iterator[ProgressCallback
 
 def new_rich_progress(console: Console) -> Progress:
     """Return a progress bar that disappears when stopped; its tasks have fields `unit`, `note`."""
-    return Progress(
+    return _Progress(
         _CutText("{task.description}"),
         BarColumn(bar_width=min(24, console.width // 8)),
         MofNCompleteColumn(),
@@ -55,6 +57,15 @@ def new_rich_progress(console: Console) -> Progress:
         console=console,
         transient=True,
     )
+
+
+class _Progress(Progress):
+    """Progress bars above the notice that kernels are being compiled."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if text := notice.text():
+            yield Text(text)
 
 
 class _CutText(TextColumn):

@@ -38,6 +38,7 @@ from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
+from zerolab.core.compilation import observers
 from zerolab.core.kernel_cache import KernelCache
 
 _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
@@ -338,6 +339,19 @@ class _GarbageCollectorPause(event.Listener):  # type: ignore[misc]
             gc.enable()
 
 
+class _ObserverNotification(event.Listener):  # type: ignore[misc]
+    """Listener that tells the observers of this process about compilations."""
+
+    def on_start(self, _: Any) -> None:
+        for observer in observers:
+            observer.started()
+
+    def on_end(self, _: Any) -> None:
+        for observer in observers:
+            observer.ended()
+
+
 event.register("numba:compile", _GarbageCollectorPause())
+event.register("numba:compile", _ObserverNotification())
 if numba.config.DISABLE_JIT:
     np.seterr(over="ignore")  # 64-bit words wrap on purpose, as in compiled code
