@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zerolab.core.errors import printable
+from zerolab.report.citation import summary_sentences
 from zerolab.report.claims import ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import cell_text, p_value_text
@@ -24,6 +25,8 @@ _PADDING = 2  # columns of space around the cells of a column
 def print_document(document: Document, console: Console) -> None:
     """Print a document, with file names in place of pictures."""
     _print(console, Text(document.title, "bold"))
+    if summary := " ".join(summary_sentences(document)):
+        _print(console, Text(summary))
     _print(console, Text(f"Limits: {document.limits}"))
     for block in document.blocks:
         console.print()
