@@ -137,7 +137,7 @@ def test_mistakes_are_reported_without_colours_in_a_terminal(monkeypatch, capsys
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["games", "--jsn"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("zerolab: Unrecognized options: --jsn ")
+    assert line.startswith('zerolab: Unrecognized options: --jsn; did you mean "--json"? (see ')
 
 
 def test_progress_keeps_counts_and_times_at_80_columns():

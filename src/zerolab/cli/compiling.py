@@ -69,7 +69,8 @@ class CompilationNotice:
     def _print(self, text: str) -> None:
         if not sys.stderr.isatty():
             if not self._is_printed:
-                print(f"zerolab: {NOTICE}", file=sys.stderr, flush=True)
+                sys.stderr.write(f"zerolab: {NOTICE}\n")
+                sys.stderr.flush()
             self._is_printed = True
         elif self.displays == 0:
             frame = _SPINNER[int(time.monotonic() / _SECONDS_PER_FRAME) % len(_SPINNER)]

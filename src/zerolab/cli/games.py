@@ -21,7 +21,7 @@ from zerolab.rules.compiled_rules import perft
 def games(*, json: bool = False) -> None:
     """List the games with their sizes, and with the actions and symmetries of the usual size.
 
-    If a command gets only the name of a game, it uses the usual size.
+    Commands use the usual size if their argument is only the name, as in zerolab train othello.
 
     Example: zerolab games --json
 

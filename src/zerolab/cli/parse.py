@@ -20,6 +20,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from zerolab.cli.help import DESCRIPTION, STYLE, expand_placeholders, keep_commas, wrapped_help
+from zerolab.cli.option_hints import option_hint
 from zerolab.core.errors import UserError, one_line, quoted
 
 Assignments = Annotated[
@@ -60,18 +61,21 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
         message = _shortened(_first_paragraph(STYLE.sub("", errors.getvalue())))
         names = "|".join(inspect.signature(function).parameters)
         message = re.sub(rf"( ({names}))? \(required\)", "", message)
-        raise UserError(f"{message} (see zerolab {command} --help)") from None
-    arguments_by_name = inspect.signature(function).bind(*bound.args, **bound.keywords)
-    game = arguments_by_name.arguments.get("game")
-    if isinstance(game, str) and ":" not in game:
-        arguments_by_name.arguments["game"] = _with_usual_size(game)
-    function(*arguments_by_name.args, **arguments_by_name.kwargs)
+        hint = option_hint(function, arguments) if message.startswith("Unrecognized") else ""
+        raise UserError(f"{message}{hint} (see zerolab {command} --help)") from None
+    function(*bound.args, **_with_usual_size(function, bound.keywords))
 
 
-def _with_usual_size(game: str) -> str:
+def _with_usual_size(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with the usual size of the positional game, if only its name is given."""
+    parameter = inspect.signature(function).parameters.get("game")
+    game = values.get("game")
+    is_positional = parameter is not None and parameter.kind is not parameter.KEYWORD_ONLY
+    if not is_positional or not isinstance(game, str) or ":" in game:
+        return values
     from zerolab.rules.catalogue import with_usual_size
 
-    return with_usual_size(game)
+    return {**values, "game": with_usual_size(game)}
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
@@ -86,10 +87,19 @@ def train(
             game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
         )
         require_effects(settings, set)
+        _warn_of_preset(settings, preset or DEFAULT_PRESET)
         require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
     train_run(console, run_folder, settings, inputs, verbose)
+
+
+def _warn_of_preset(settings: TrainSettings, preset: str) -> None:
+    """Print a line for each setting without effect in the user's own preset file."""
+    from zerolab.training.configure import ineffective_preset_settings
+
+    for message in ineffective_preset_settings(settings, preset):
+        say(f"zerolab: {message}", error=True)
 
 
 def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
@@ -218,6 +228,7 @@ def fit(
     else:
         settings = resolve_settings(None, preset, assignments, allow_programs=allow_programs)
         require_effects(settings, set)
+        _warn_of_preset(settings, preset)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
     train_run(console, run_folder, settings, inputs, verbose)
