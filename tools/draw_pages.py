@@ -23,7 +23,11 @@ from served_pages import chromium, served, write_figure
 RUN = "runs/demo"
 SECONDS = 180
 
-_ANALYSE = "/analyse#game=connect_four:6x7&moves=3,3,3,3,3,0,2,4,1,1&simulations=1000"
+_ALL_SEARCHED = """() => [...document.querySelectorAll(".agent-column")].every((column) =>
+  [...column.querySelectorAll("td:nth-child(2)")].reduce(
+    (sum, cell) => sum + parseInt(cell.textContent.replace(",", "")), 0) >= 900)"""
+"""Condition that both agents have nearly finished their searches."""
+_ANALYSE = "/analyse#game=connect_four:6x7&moves=3,3,3,3,3,0,2,4&simulations=1000"
 _BOARDS = (
     ("connect_four:6x7", "3,3,2,2,4,1,1,6,0,3,5"),
     ("othello:8x8", "f5,f6,e6,f4,e3,d2,c3"),
@@ -73,6 +77,7 @@ def draw_analyse(page: Page) -> None:
     expect(page.locator("#solution")).to_contain_text("Under perfect play")
     expect(page.locator(".agent-column")).to_have_count(2)
     expect(page.locator("#board .rank")).not_to_have_count(0)
+    page.wait_for_function(_ALL_SEARCHED)
 
 
 def draw_simulation(page: Page) -> None:
