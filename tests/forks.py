@@ -181,9 +181,10 @@ if __name__ == "__main__":
         sys.exit(_pass_streams_through(*sys.argv[2:]))
     for _name in _PRELOADED:
         import_module(_name)
-    # Import what numba loads before its first kernel.
+    # Import what numba loads before its first kernel, and compile what forks would report.
     with open(os.devnull, "w") as null, redirect_stdout(null):
-        import_module("zerolab.cli.main").main(["perft", "gobang:3x3:3", "1"])
+        for _command in (["perft", "gobang:3x3:3", "1"], ["games"]):
+            import_module("zerolab.cli.main").main(_command)
     gc.collect()
     gc.freeze()  # spare each fork a full collection on exit
     exec(_serve(sys.argv[1]), {"__name__": "__main__"})

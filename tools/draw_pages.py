@@ -42,6 +42,7 @@ _SHOW_BOARDS = """async (games) => {
     main.replaceChildren(boards);
     for (const [game, moves] of games) {
         const host = document.createElement("div");
+        host.style.setProperty("--around", "2rem");
         boards.append(host);
         const position = await post("/position", { game, moves: moves.split(",") });
         new Board(host).show(position, { isActive: false });
@@ -97,10 +98,10 @@ def draw_boards(page: Page) -> None:
 
 
 DRAWINGS: dict[str, tuple[Callable[[Page], None], int, int, Sequence[str]]] = {
-    "analyse": (draw_analyse, 1280, 1340, ["light"]),
+    "analyse": (draw_analyse, 1280, 920, ["light"]),
     "boards": (draw_boards, 1280, 323, ["light", "dark"]),
     "phone": (draw_phone, 360, 640, ["light"]),
-    "replay": (draw_replay, 1280, 1040, ["dark"]),
+    "replay": (draw_replay, 1280, 1100, ["dark"]),
     "run": (draw_run, 1200, 960, ["light"]),
     "simulation": (draw_simulation, 1280, 1100, ["light"]),
 }

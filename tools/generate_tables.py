@@ -1,5 +1,7 @@
 """Regenerate documentation tables of registered components, settings and measurements.
 
+Also regenerate the references of reports from docs/references.md.
+
 A generated table is enclosed by two comments, the first of which contains its name:
 
     <!-- table: losses -->
@@ -301,8 +303,31 @@ TABLES: Mapping[str, Callable[[], str]] = {
 """Table generators by the names in the comments."""
 
 
+REFERENCES = ROOT / "src" / "zerolab" / "report" / "references.json"
+"""References that reports list."""
+
+_ENTRY = re.compile(r"^- <a id=\"[^\"]+\"></a>\*\*\[\[(\w+)\]\]\*\* (.*(?:\n  .*)*)", re.MULTILINE)
+_URL = re.compile(r"\[[^\]]*\]\((https?://[^)\s]+)\)|<(https?://[^>]+)>")
+
+
+def references() -> str:
+    """Return the entries of docs/references.md as JSON: text without links and the first link."""
+    entries = {}
+    for key, entry in _ENTRY.findall((ROOT / "docs" / "references.md").read_text("utf-8")):
+        links = [link[1] or link[2] for link in _URL.finditer(entry)]
+        text = " ".join(_URL.sub("", entry).replace("*", "").split())
+        text = re.sub(r"[\s,.:;]*([.,;])(?=\s|$)", r"\1", text)  # left around links
+        text = re.sub(r"[,;](?: [^;,.]*:| preprint)?$", "", text.strip())  # before a link
+        text = text if text.endswith((".", ")")) else f"{text}."
+        entries[key] = [text, links[0] if links else ""]
+    return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+
+
 def main() -> None:
-    """Regenerate the tables of all pages and print the changed pages."""
+    """Regenerate the tables of all pages and the references, and print the changed pages."""
+    if references() != REFERENCES.read_text("utf-8"):
+        REFERENCES.write_text(references(), "utf-8")
+        sys.stdout.write(f"{REFERENCES.relative_to(ROOT)}\n")
     for page in PAGES:
         text = page.read_text("utf-8")
         regenerated = regenerate(text, page.parent)

@@ -19,7 +19,7 @@ _TABLES = "docs/results/strength"
 _FENCE = re.compile(r"^(?:```|~~~)")
 
 project = "zerolab"
-author = "The zerolab developers"
+author = project_copyright = "The zerolab developers"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
 root_doc = "docs/site/index"
 include_patterns = [

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
+from zerolab.cli import solve
 from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.rules.position import Position
 
 
 def test_json_has_value_of_every_move(capsys):
@@ -50,6 +53,52 @@ def test_built_in_solver_solves_standard_board(capsys):
     arguments = ["solve", "connect_four:6x7", "--moves", moves, "--generic", "--json"]
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out)["best"] == ["1", "5"]
+
+
+@pytest.mark.parametrize(
+    ("game", "moves", "generic", "is_long"),
+    [
+        ("connect_four:6x7", [], True, True),
+        ("connect_four:6x7", [3, 3, 3, 3, 3, 3], True, False),
+        ("connect_four:6x7", [], False, False),
+        ("connect_four:5x6", [], False, False),
+        ("othello:8x8", [], False, True),
+        ("othello:6x6", ["c2", "b2", "b3"], False, False),
+        ("gobang:6x6", [], False, True),
+        ("gobang:5x5:4", [], False, False),
+    ],
+)
+def test_hard_positions_are_announced(game, moves, generic, is_long, monkeypatch):
+    monkeypatch.setattr(solve, "find_spec", lambda name: name)  # as if BitBully were installed
+    position = Position.start(game)
+    for move in moves:
+        position = position.play(str(move))
+    warning = solve._hours_warning(position, generic)
+    assert ("may take hours" in warning) == ("--seconds" in warning) == is_long
+
+
+def test_warning_is_printed_only_without_a_limit(monkeypatch, capsys):
+    def refuse(*arguments, **options):
+        raise UserError("stopped")
+
+    monkeypatch.setattr(solve, "solve_position", refuse)
+    assert main(["solve", "gobang:6x6"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert main(["solve", "gobang:6x6", "--seconds", "1"]) == 2
+    assert capsys.readouterr().err == "zerolab: stopped\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        (["connect_four:4x4", "--moves", "0 0 1 1 2 2"], ["columns, numbered 0 to 3", "counts 1 "]),
+        (["othello:4x4", "--moves", "b1 a1"], ["cells such as c2", "differences of discs"]),
+    ],
+)
+def test_notation_and_values_are_explained(arguments, texts, capsys):
+    assert main(["solve", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in texts)
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["table-5.1", "--scale", "papre"], "papre"),
         (["table-5.1", "--ledger", "none"], "--ledger needs --output"),
         (["table-5.1", "--ledger", "none", "--output", "out"], "expected study ledger written by"),
-        (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is damaged"),
+        (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is not a Parquet file"),
         (["table-5.1", "--ledger", "a", "--ledger", "./a", "--output", "out"], "a file twice"),
         (["table-5.1", "--ledger", "loss", "--output", "out"], 'is a ledger of "loss-functions"'),
         (["loss-functions", "--ledger", "loss", "--output", "out"], "has another design of loss-"),

@@ -11,6 +11,7 @@ import pytest
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
+from zerolab.core import compilation, compiled
 from zerolab.core.compiled import CompiledInterface, inlined, kernel
 from zerolab.core.memory import copy_row
 
@@ -110,6 +111,30 @@ def _tripled(word: Any) -> Any:
 
 def test_inlined_helper_wraps_around_in_python() -> None:
     assert _tripled(np.uint64(2**63 + 1)) == 2**63 + 3
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_observers_see_compilations_and_no_later_calls(monkeypatch) -> None:
+    class Observer:
+        def __init__(self) -> None:
+            self.events: list[str] = []
+
+        def started(self) -> None:
+            self.events.append("started")
+
+        def ended(self) -> None:
+            self.events.append("ended")
+
+    observer = Observer()
+    monkeypatch.setattr(compilation, "observers", [observer])
+    monkeypatch.setattr(compiled, "observers", compilation.observers)
+    triple = numba.njit(lambda number: 3 * number)
+    assert triple(2) == 6
+    assert observer.events[0] == "started"
+    assert observer.events.count("started") == observer.events.count("ended") > 0
+    seen = len(observer.events)
+    assert triple(3) == 9
+    assert len(observer.events) == seen
 
 
 def test_garbage_collector_is_restored_after_compilation() -> None:

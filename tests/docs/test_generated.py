@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import zerolab
+from zerolab.report.references import all_references
 from zerolab.studies.ledger import read_ledger
 from zerolab.studies.results import Results
 from zerolab.studies.study import registered_studies
@@ -45,6 +46,18 @@ _CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)[\],;]")
 def test_generated_tables_are_up_to_date(page: Path) -> None:
     text = page.read_text("utf-8")
     assert tables.regenerate(text, page.parent) == text, "run make docs"
+
+
+def test_references_of_reports_are_up_to_date() -> None:
+    assert tables.REFERENCES.read_text("utf-8") == tables.references(), "run make docs"
+    listed = set(
+        re.findall(r'<a id="(\w+)">', (ROOT / "docs" / "references.md").read_text("utf-8"))
+    )
+    assert {key.lower() for key in all_references()} == listed
+    for each in all_references().values():
+        assert each.text.endswith((".", ")"))
+        assert not re.search(r"[<>*]|  | [.,]", each.text)
+        assert not each.url or re.match(r"https?://\w", each.url)
 
 
 def test_tables_are_generated_from_registries() -> None:

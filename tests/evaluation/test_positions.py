@@ -86,7 +86,7 @@ def test_foreign_files_are_refused(tmp_path):
     assert "is not a file" in error_message(other)
     assert "is not a file" in error_message(tmp_path)
     other.write_text("nonsense")
-    assert "damaged" in error_message(other)
+    assert "is not a Parquet file" in error_message(other)
     pq.write_table(pa.table({"a": [1]}), other)
     assert "was not written by zerolab dataset" in error_message(other)
 

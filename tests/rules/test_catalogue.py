@@ -125,14 +125,16 @@ def test_incomplete_part_is_named_in_error() -> None:
     assert "unfinished" not in registered_games()
 
 
-def _perft(folder: Path, entry_point: str) -> subprocess.CompletedProcess[str]:
-    """Run `zerolab perft third:3x3 2` with a package that declares the entry point."""
+def _perft(
+    folder: Path, entry_point: str, game: str = "third:3x3"
+) -> subprocess.CompletedProcess[str]:
+    """Run `zerolab perft GAME 2` with a package that declares the entry point."""
     announcement = folder / "third_party-1.dist-info" / "entry_points.txt"
-    announcement.parent.mkdir()
+    announcement.parent.mkdir(exist_ok=True)
     announcement.write_text(f"[zerolab.games]\nthird = {entry_point}\n")
     paths = [str(folder), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
-        [sys.executable, "-m", "zerolab.cli.main", "perft", "third:3x3", "2", "--json"],
+        [sys.executable, "-m", "zerolab.cli.main", "perft", game, "2", "--json"],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -152,11 +154,16 @@ def test_plugin_registers_game(tmp_path: Path) -> None:
     assert '{"depth": 2, "leaves": 72, "ended": 0}' in process.stdout
 
 
-def test_broken_plugin_is_named_in_error(tmp_path: Path) -> None:
+def test_broken_plugin_disables_only_itself(tmp_path: Path) -> None:
     (tmp_path / "third_party.py").write_text("import no_such_module_anywhere\n")
     process = _perft(tmp_path, "third_party")
     assert process.returncode == 2
-    assert process.stderr.strip() == (
+    warning, error = process.stderr.splitlines()
+    assert warning == (
         'zerolab: the plug-in "third" (third_party) of zerolab.games cannot be loaded: '
-        "No module named 'no_such_module_anywhere'"
+        "No module named 'no_such_module_anywhere'; everything else works without it"
     )
+    assert error.startswith('zerolab: unknown game "third": expected one of ')
+    process = _perft(tmp_path, "third_party", "othello:4x4")
+    assert process.returncode == 0
+    assert '"depth": 2' in process.stdout

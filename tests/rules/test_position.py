@@ -141,6 +141,7 @@ def test_notebooks_show_the_board(game: str) -> None:
         root = ElementTree.fromstring(position._repr_svg_())
         texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
         assert texts[-1] == status(position)
+        assert position.outcome == 0 or root[1].get("r") == "0.15"
         letters = [1 if text == "X" else -1 for text in texts if text in ("X", "O")]
         pieces = [piece for piece in position.board().ravel().tolist() if piece]
         assert letters == (pieces if game.startswith(("connect_four", "hex")) else [])

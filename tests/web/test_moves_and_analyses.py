@@ -134,6 +134,28 @@ def test_live_analysis_and_tree_have_all_simulations(client: TestClient) -> None
         assert node["node"]["first_to_move"] is False
 
 
+def test_moves_without_visits_have_no_finite_bonus(client: TestClient) -> None:
+    """UCT visits all other moves first, so the bonus of the last ones is infinite."""
+    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+        position = {"game": "gobang:8x8:5"}
+        socket.send_json(
+            {
+                "id": 1,
+                "do": "analyse",
+                "position": position,
+                "agents": ["mcts:5"],
+                "simulations": 40,
+            }
+        )
+        _until_done(socket, 1)
+        socket.send_json({"id": 2, "do": "look", "agent": "mcts:5", "path": []})
+        (root,) = _until_done(socket, 2)
+    children = root["node"]["children"]
+    assert len(children) == 64
+    for child in children:
+        assert (child["bonus"] is None) == (child["visits"] == 0)
+
+
 def test_replaced_searches_are_stopped(client: TestClient) -> None:
     lab: Laboratory = client.app.state.laboratory  # type: ignore[attr-defined]
     request = {"do": "analyse", "position": {"game": GAME}, "simulations": 100_000}

@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 
 from zerolab.bench.speed_benchmark import SUITES, BenchmarkResult, run_suite
-from zerolab.cli.output import Console, print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
@@ -75,7 +75,7 @@ def strength(
     if json:
         print_json(strength_report.curves_as_dict(curves))
     else:
-        print_table(table_console(), strength_report.strength_table(curves, settings))
+        print_table(Console(), strength_report.strength_table(curves, settings))
         say("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
@@ -114,7 +114,7 @@ def bench(
     if json:
         print_json([each.as_dict() for each in measured])
     else:
-        print_table(table_console(), _table(measured))
+        print_table(Console(), _table(measured))
 
 
 def _table(measured: Sequence[BenchmarkResult]) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from zerolab.cli.output import print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.interval import Cell, Interval
 from zerolab.report.table import Column, Table
@@ -90,7 +90,7 @@ def _show_costs(
     if json:
         print_json(_as_dict(costs_by_run, reached, reference))
         return
-    console = table_console()
+    console = Console()
     if len(costs_by_run) == 1:
         (costs,) = costs_by_run.values()
         rows = [(each.iteration, each, each.strong) for each in _thinned(costs)]
@@ -239,4 +239,4 @@ def _print_measured(networks: Sequence[str], measured: Sequence[MoveTime]) -> No
         Column("moves per round", ","),
         "kind",
     ]
-    print_table(table_console(), Table("moves", "", columns, rows))
+    print_table(Console(), Table("moves", "", columns, rows))

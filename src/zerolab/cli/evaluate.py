@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,7 +40,6 @@ _QUICK_POSITIONS = 200
 _QUICK_BUDGET = SolverBudget(nodes=2_000_000)
 _MOST_GAMES = 1_000_000
 _MOST_OPENINGS = 1000
-_PLAIN_WIDTH = 140  # table width when output goes to a file or pipe
 
 
 def evaluate(
@@ -88,8 +86,7 @@ def evaluate(
     solved = None if positions is None else _read_positions(positions, player, game)
     agent = parse_agent(player, parse_game(game) if game is not None else solved and solved.game)
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
-    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
-    console = Console(quiet=json, width=width, soft_wrap=True)
+    console = Console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
         oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from zerolab.cli.output import print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.progress import progress_bar
 from zerolab.cli.study import STUDIES_FOLDER
 from zerolab.core.errors import UserError, quoted
@@ -71,7 +71,7 @@ def findings(
     start = output.parent if output else Path()
     document = findings_document(studies, lambda path, name: _link(path, name, start), refused)
     if output is None:
-        print_document(document, table_console())
+        print_document(document, Console())
     else:
         _write(document, output)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from zerolab.cli.output import say, table_console
+from zerolab.cli.output import Console, say
 from zerolab.core.errors import UserError
 from zerolab.report.interval import Cell
 from zerolab.report.table import Table
@@ -19,7 +19,9 @@ from zerolab.rules.compiled_rules import perft
 
 
 def games(*, json: bool = False) -> None:
-    """List the games with their sizes, and with the actions and symmetries of an example.
+    """List the games with their sizes, and with the actions and symmetries of the usual size.
+
+    Commands use the usual size if their argument is only the name, as in zerolab train othello.
 
     Example: zerolab games --json
 
@@ -30,14 +32,14 @@ def games(*, json: bool = False) -> None:
     if json:
         print(json_format.dumps(rows))
     else:
-        print_table(table_console(), _table(rows))
+        print_table(Console(), _table(rows))
 
 
 def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:
-    """Return the name pattern and sizes of a game, and facts about an example of medium size."""
+    """Return the name pattern and sizes of a game, and facts about the game of the usual size."""
     sizes = entry.field_bounds()
     optional = [f"[:{field.upper()}]" for field in list(sizes)[2:]]
-    example = entry.game_type(*(min(max(6, low), high) for low, high in list(sizes.values())[:2]))
+    example: Any = entry.usual_game()
     return {
         "name": name,
         "form": f"{name}:ROWSxCOLUMNS{''.join(optional)}",
@@ -59,7 +61,7 @@ def _table(entries: list[dict[str, Any]]) -> Table:
             for field, (low, high) in each["sizes"].items()
         )
         rows.append([each["form"], sizes, each["example"], each["actions"], each["symmetries"]])
-    return Table("games", "", ["game", "sizes", "for example", "actions", "symmetries"], rows)
+    return Table("games", "", ["game", "sizes", "usual", "actions", "symmetries"], rows)
 
 
 _DEEPEST = 1000

@@ -79,13 +79,15 @@ _GROUPS = ("bench", "study")
 """Commands whose first argument can select another function, with `split_subcommand` in the module
 of the command."""
 
-_EXAMPLES = """examples:
+_HELP_END = (
+    """examples:
   zerolab train connect_four:6x7 --preset mini --run runs/demo
   zerolab train othello:6x6 --preset small --set search.simulations=50
   zerolab play runs/demo
-  zerolab perft othello:6x6 8 --json
-
-`zerolab COMMAND --help` explains a command."""
+  zerolab perft othello:6x6 8 --json""",
+    "",
+    "`zerolab COMMAND --help` explains a command.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
+    from zerolab.cli.compiling import show_compilations
     from zerolab.cli.process import prepare_streams, run_interruptibly
 
     prepare_streams()
+    show_compilations()
     return run_interruptibly(lambda: _run_reporting_errors(sys.argv[1:]))
 
 
@@ -156,11 +160,13 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 
 def _report(message: str) -> int:
+    from zerolab.cli.width import terminal_width, wrapped
     from zerolab.core.errors import printable
 
+    width = terminal_width(sys.stderr) if sys.stderr.isatty() else None
     for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
-        print(f"zerolab: {printable(shortened)}", file=sys.stderr)
+        print(wrapped(f"zerolab: {printable(shortened)}", width), file=sys.stderr)
     return USAGE_ERROR
 
 
@@ -183,10 +189,14 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _help() -> str:
+    from zerolab.cli.help import wrapped_entry, wrapped_paragraph
+
     width = max(map(len, COMMANDS))
     lines = ["usage: zerolab COMMAND ...", "", "A laboratory for AlphaZero-like self-play.", ""]
-    lines += [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
-    return "\n".join([*lines, "", _EXAMPLES])
+    lines += [
+        wrapped_entry(f"  {name:{width}}  {command.help}") for name, command in COMMANDS.items()
+    ]
+    return "\n".join([*lines, "", *map(wrapped_paragraph, _HELP_END)])
 
 
 if __name__ == "__main__":

@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import rich.console
+import rich.status
 from rich.segment import Segment
+from rich.text import Text
 
+from zerolab.cli.compiling import notice
+from zerolab.cli.width import terminal_width, wrapped
 from zerolab.core.errors import printable
 
 WIDTH = 160
-"""Width of tables on every terminal. In narrower tables, names would be truncated."""
+"""Width of tables in files and pipes. In narrower tables, names would be wrapped."""
 
 
 class Console(rich.console.Console):
     """Console without markup, automatic highlighting, or emoji codes such as ``:100:``.
+
+    In a terminal, lines are wrapped between words. In files and pipes, lines are not wrapped, and
+    tables have the width `WIDTH`.
 
     Unprintable characters are escaped, so that a name in an untrusted file cannot clear the
     terminal. A closed pipe raises BrokenPipeError, as with `print`.
     """
 
     def __init__(self, **options: Any) -> None:
-        plain = {"markup": False, "emoji": False, "highlight": False}
+        plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+        stream = options.get("file") or (sys.stderr if options.get("stderr") else sys.stdout)
+        if terminal_width(stream) is None:
+            plain |= {"width": WIDTH, "soft_wrap": True}
         super().__init__(**{**plain, **options})
+
+    def set_live(self, live: Any) -> Any:
+        """Begin a live display, which replaces the notice about compilations."""
+        is_outermost = super().set_live(live)
+        notice.displays += 1
+        return is_outermost
+
+    def clear_live(self) -> None:
+        """End the live display."""
+        notice.displays -= 1
+        super().clear_live()
+
+    def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
+        """Return a spinner beside a text and, while kernels are compiled, the notice about it."""
+        return super().status(_WithNotice(status), **options)
 
     def on_broken_pipe(self) -> None:
         """Raise the current error again; otherwise, Rich would exit with code 1."""
@@ -43,18 +68,30 @@ class Console(rich.console.Console):
         )
 
 
-def table_console() -> Console:
-    """Return a console on standard output that never truncates tables."""
-    return Console(width=WIDTH, soft_wrap=True)
+class _WithNotice:
+    """A text beside a spinner, above the notice about compilations."""
+
+    def __init__(self, text: rich.console.RenderableType) -> None:
+        self._text = text
+
+    def __rich_console__(
+        self, console: rich.console.Console, options: rich.console.ConsoleOptions
+    ) -> Iterator[rich.console.RenderableType]:
+        yield self._text
+        if text := notice.text():
+            yield Text(text)
 
 
 def say(*lines: object, end: str = "\n", error: bool = False) -> None:
     """Print lines on standard output, or on standard error if `error` is true.
 
-    Unprintable characters, including line breaks, are escaped.
+    Unprintable characters, including line breaks, are escaped. In a terminal, lines are wrapped
+    between words, with the indentation of the line.
     """
-    text = "\n".join(printable(str(line), "\t") for line in lines)
-    print(text, end=end, file=sys.stderr if error else sys.stdout)
+    stream = sys.stderr if error else sys.stdout
+    width = terminal_width(stream) if stream.isatty() else None
+    texts = (printable(str(line), "\t") for line in lines)
+    print("\n".join(wrapped(each, width) for each in texts), end=end, file=stream)
 
 
 def print_csv(text: str) -> None:

@@ -1,19 +1,17 @@
 """Calls of command functions with command-line arguments.
 
 The parameters of a function are the options of the command, and the docstring is the help text.
-Placeholders such as ``{presets}`` are replaced by lists of registered names. These lists are read
-only to show help, because importing some of them takes half a second.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -21,6 +19,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from zerolab.cli.help import DESCRIPTION, STYLE, expand_placeholders, keep_commas, wrapped_help
+from zerolab.cli.option_hints import option_hint
 from zerolab.core.errors import UserError, one_line, quoted
 
 Assignments = Annotated[
@@ -41,26 +41,41 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
     For invalid options, raise UserError with a one-line message instead of printing Tyro's box.
     """
     _require_utf8(arguments)
-    text = inspect.getdoc(function) or ""
+    text = ""  # messages about mistakes quote no help
     if not {"-h", "--help"}.isdisjoint(arguments):
-        text = expand_placeholders(text)
+        text = expand_placeholders(inspect.getdoc(function) or "")
     errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(errors):
+        with contextlib.redirect_stderr(errors), wrapped_help(text):
             bound = tyro.cli(
-                _binding(function, text),
+                _binding(function, keep_commas(text)),
                 args=list(arguments),
                 prog=f"zerolab {command}",
-                description=_description(text),
+                description=DESCRIPTION,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
                 registry=_constructors(),
             )
     except SystemExit as exit_request:
         if not exit_request.code:
             raise
-        message = _shortened(_first_paragraph(errors.getvalue()))
-        raise UserError(f"{message} (see zerolab {command} --help)") from None
-    bound()
+        message = _shortened(_first_paragraph(STYLE.sub("", errors.getvalue())))
+        names = "|".join(inspect.signature(function).parameters)
+        message = re.sub(rf"( ({names}))? \(required\)", "", message)
+        hint = option_hint(function, arguments) if message.startswith("Unrecognized") else ""
+        raise UserError(f"{message}{hint} (see zerolab {command} --help)") from None
+    function(*bound.args, **_with_usual_size(function, bound.keywords))
+
+
+def _with_usual_size(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with the usual size of the positional game, if only its name is given."""
+    parameter = inspect.signature(function).parameters.get("game")
+    game = values.get("game")
+    is_positional = parameter is not None and parameter.kind is not parameter.KEYWORD_ONLY
+    if not is_positional or not isinstance(game, str) or ":" in game:
+        return values
+    from zerolab.rules.catalogue import with_usual_size
+
+    return {**values, "game": with_usual_size(game)}
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:
@@ -96,11 +111,12 @@ def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
     Other options have a placeholder for their type.
     """
     metadata = getattr(hint, "__metadata__", ())
-    if any(hasattr(each, "metavar") for each in metadata):
-        return hint
     options: dict[str, Any] = {}
     if any(parameter.default is each for each in (None, False, (), "", parameter.empty)):
         options["help_behavior_hint"] = ""  # the help explains the default
+    labels = [each for each in metadata if hasattr(each, "metavar")]
+    if labels:
+        return Annotated[hint, dataclasses.replace(labels[-1], **options)] if options else hint
     if _POSITIONAL in metadata:
         options["metavar"] = _positional_label(parameter, hint)
     elif _without_none(_unannotated(hint)) is str:
@@ -169,78 +185,11 @@ def _constructors() -> ConstructorRegistry:
         if not isinstance(spec, PrimitiveConstructorSpec):
             return spec
         format_value = spec.str_from_instance
-        return replace(
+        return dataclasses.replace(
             spec, str_from_instance=lambda value: [] if value is None else format_value(value)
         )
 
     return registry
-
-
-def expand_placeholders(text: str) -> str:
-    """Replace placeholders such as ``{agents}`` and ``{presets}`` with lists of names."""
-    for name, names in _LISTS.items():
-        if f"{{{name}}}" in text:
-            text = text.replace(f"{{{name}}}", ", ".join(names()))
-    return text
-
-
-def _agents() -> list[str]:
-    from zerolab.agents.agent import AGENT_KINDS
-
-    return [kind.spec_form for name, kind in AGENT_KINDS.items() if name != "run"]
-
-
-def _presets() -> list[str]:
-    from zerolab.training.shorthands import preset_names, preset_title
-
-    return _lines({name: preset_title(name) for name in preset_names()})
-
-
-def _strength_variants() -> list[str]:
-    from zerolab.bench.strength_settings import VARIANTS
-
-    return _lines({name: variant.description for name, variant in VARIANTS.items()})
-
-
-def _lines(descriptions: Mapping[str, str]) -> list[str]:
-    """Return one text with aligned names and descriptions, for an indented section of the help."""
-    width = max(map(len, descriptions))
-    return ["\n  ".join(f"{name:{width}}  {text}" for name, text in descriptions.items())]
-
-
-def _games() -> list[str]:
-    from zerolab.rules.catalogue import registered_games
-
-    return list(registered_games())
-
-
-def _suites() -> list[str]:
-    from zerolab.bench.speed_benchmark import SUITES
-
-    return list(SUITES)
-
-
-_LISTS: dict[str, Callable[[], Sequence[str]]] = {
-    "agents": _agents,
-    "presets": _presets,
-    "games": _games,
-    "suites": _suites,
-    "strength_variants": _strength_variants,
-}
-
-
-_SECTIONS = ("Examples:", "Presets:", "Variants:")
-
-
-def _description(text: str) -> str:
-    """Return a docstring without the section "Args:", joining the lines of each paragraph.
-
-    The lines of sections such as "Examples:", which Tyro would omit, are not joined.
-    """
-    paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
-    return "\n\n".join(
-        each if each.startswith(_SECTIONS) else each.replace("\n", " ") for each in paragraphs
-    )
 
 
 def _shortened(message: str) -> str:

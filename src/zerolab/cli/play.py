@@ -18,7 +18,7 @@ from zerolab.gtp.engine import GtpEngine
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
-from zerolab.rules.catalogue import parse_game
+from zerolab.rules.catalogue import notation_of, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
@@ -36,8 +36,8 @@ def play(
 ) -> None:
     """Play in the terminal against the agent of a run or another agent.
 
-    Type moves such as c2 or 3. Type hint to see the agent's analysis, or undo to take back your
-    last move.
+    Type moves such as c2; in Connect Four, the number of a column, from 0. Type hint to see the
+    agent's analysis, or undo to take back your last move.
 
     Examples:
       zerolab play runs/demo --side second
@@ -80,7 +80,9 @@ class _GameInTerminal:
 
     def play(self) -> None:
         """Alternate moves until the person leaves."""
-        self.console.print(f"you play {'X' if self.human_first else 'O'}; {_HELP}")
+        moves = notation_of(self.position.game).moves_text(self.position.game)
+        self.console.print(f"you play {'X' if self.human_first else 'O'}; moves are {moves}")
+        self.console.print(f"type {_HELP}")
         self._show()
         while True:
             if self.position.outcome is None and not self._human_to_move and not self._forfeited:
@@ -158,7 +160,10 @@ class _GameInTerminal:
         self._show()
 
     def _hint(self) -> None:
-        """Show the agent's priors, visit shares and values of the most visited moves."""
+        """Show the agent's priors, visit shares and values of the most visited moves.
+
+        Values are P(win) - P(loss) for the person.
+        """
         if not isinstance(self.opponent, SearchPlayer):
             raise UserError(f"{self.opponent.name} has no hints: expected an agent that searches")
         if self.position.outcome is not None:
@@ -180,7 +185,8 @@ class _GameInTerminal:
             Column("value", "+.2f"),
         ]
         print_table(self.console, Table("hint", "", columns, rows))
-        self.console.print(f"value of the position for you: {search.root_values(_SLOT)[0]:+.2f}")
+        value = search.root_values(_SLOT)[0]
+        self.console.print(f"value of the position for you: {value:+.2f} (+1 wins, -1 loses)")
 
     def _show(self) -> None:
         self.console.print()

@@ -165,8 +165,8 @@ def prepare_streams() -> None:
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Print each warning about a missing optional package once, as a one-line message."""
-    from zerolab.core.errors import SubstituteWarning, printable
+    """Print each warning about a missing package or a broken plug-in once, as one line."""
+    from zerolab.core.errors import PluginWarning, SubstituteWarning, printable
 
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -179,13 +179,14 @@ def warnings_in_one_line() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, SubstituteWarning):
+            if issubclass(category, (SubstituteWarning, PluginWarning)):
                 print(f"zerolab: {printable(str(message))}", file=sys.stderr)
             else:
                 show(printable(str(message), "\n\t"), category, filename, lineno, file, line)
 
         warnings.showwarning = show_in_one_line
         warnings.simplefilter("once", SubstituteWarning)
+        warnings.simplefilter("once", PluginWarning)
         yield
 
 

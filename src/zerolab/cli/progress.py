@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
+from zerolab.cli.compiling import notice
 from zerolab.cli.output import Console
+from zerolab.cli.width import wrapped
 from zerolab.training.records import Record
 from zerolab.training.reporting import RunClock
 
@@ -40,17 +46,39 @@ def progress_bar(title: str, total: int, unit: str) -> Iterator[ProgressCallback
 
 def new_rich_progress(console: Console) -> Progress:
     """Return a progress bar that disappears when stopped; its tasks have fields `unit`, `note`."""
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
+    return _Progress(
+        _CutText("{task.description}"),
+        BarColumn(bar_width=min(24, console.width // 8)),
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
+        _CutText("{task.fields[note]}"),
         console=console,
         transient=True,
     )
+
+
+class _Progress(Progress):
+    """Progress bars above the notice that kernels are being compiled."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if text := notice.text():
+            yield Text(text)
+
+
+class _CutText(TextColumn):
+    """Text that alone is cut if a line of progress is too long for the terminal."""
+
+    def __init__(self, text_format: str) -> None:
+        # Rich shrinks the columns that may be wrapped; the text itself is not wrapped.
+        super().__init__(text_format, markup=False, table_column=Column(no_wrap=False))
+
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
 
 
 def format_duration(seconds: float) -> str:
@@ -83,7 +111,7 @@ class _Lines:
             remaining = (now - self._began) / (done - self._first) * (self._total - done)
             extras.append(f"about {format_duration(remaining)} left")
         line = ", ".join([self._format.format(done), *extras])
-        self._console.print(line, soft_wrap=True)
+        _print(self._console, line)
 
 
 class TerminalReporter:
@@ -171,4 +199,4 @@ def describe_record(record: Record) -> str:
 
 
 def _print(console: Console, line: str) -> None:
-    console.print(line, soft_wrap=True)
+    console.print(line if console.soft_wrap else wrapped(line, console.width))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from zerolab.cli.output import print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.core.errors import UserError
 from zerolab.report.figures import check_figure_path, save_figure
 from zerolab.report.interval import Cell
@@ -46,7 +46,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     if not summaries:
         print("no runs found; start one with: zerolab train")
         return
-    print_table(table_console(), _table(summaries))
+    print_table(Console(), _table(summaries))
 
 
 def _table(summaries: Sequence[RunSummary]) -> Table:
@@ -147,7 +147,7 @@ def diversity(
         ]
         for each in diversities
     ]  # fmt: skip
-    print_table(table_console(), Table("diversity", "", columns, rows))
+    print_table(Console(), Table("diversity", "", columns, rows))
     if figure is not None:
         say(figure)
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from zerolab.cli.output import print_json, say
+from zerolab.cli.width import terminal_width
 from zerolab.core.errors import UserError, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from zerolab.core.setting_docs import Setting
 
-_TEXT_WIDTH = 100
+_TEXT_WIDTH = 100  # in wider terminals and in files
 
 
 def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> None:
@@ -143,10 +144,11 @@ def format_preset_values(presets: Mapping[str, Mapping[str, Any]], setting: Sett
 def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     condition = f" (with {setting.variant})" if setting.variant else ""
     default = format_value(setting.default)
+    width = min(terminal_width() or _TEXT_WIDTH, _TEXT_WIDTH)
     yield f"{setting.key}{condition}: {type_and_bounds(setting)}; default {default}"
     values = format_preset_values(presets, setting)
     for text in (setting.description, setting.papers, f"presets: {values}" if values else ""):
         yield from textwrap.wrap(
-            text, _TEXT_WIDTH, initial_indent="    ", subsequent_indent="    ",
+            text, width, initial_indent="    ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip

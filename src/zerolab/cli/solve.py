@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -26,8 +27,10 @@ from zerolab.evaluation.dataset import (
     make_dataset,
     manifest_lines,
 )
+from zerolab.oracles.oracle import BITBULLY_GAME
 from zerolab.oracles.solver import (
     DEFAULT_TABLE_MIB,
+    UNLIMITED,
     Solution,
     SolverBudget,
     SolverProgress,
@@ -35,8 +38,11 @@ from zerolab.oracles.solver import (
 )
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
-from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules import compiled_rules
+from zerolab.rules.catalogue import drawing_of, game_name, notation_of, parse_game
+from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
+from zerolab.rules.solver_rules import UNKNOWN_EMPTIES, score_is_distance
 
 _MOST_MEMORY = 1 << 20
 
@@ -75,9 +81,12 @@ def solve(
     position = Position.start(game)
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
+    budget = SolverBudget(nodes, seconds)
+    if budget == UNLIMITED and (warning := _hours_warning(position, generic)):
+        say(f"zerolab: {warning}", error=True)
     with Console(stderr=True).status(f"solving {game}") as status:
         solution = solve_position(
-            position, SolverBudget(nodes, seconds), memory=memory, generic=generic,
+            position, budget, memory=memory, generic=generic,
             report=_reporter(game_name(position.game), status),
         )  # fmt: skip
     if json:
@@ -97,6 +106,34 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
         )
 
 
+_POSITIONS_PER_SECOND = 1e6
+_GROWTH = {"columns": 1.745}
+"""Factor by which each empty cell multiplies the positions to search, by the places of actions.
+Connect Four took 1.0 million positions with 25 empty cells and 18 million with 30."""
+_USUAL_GROWTH = 2.0
+_LONG_SECONDS = 1800
+
+
+def _hours_warning(position: Position, generic: bool) -> str:
+    """Return a warning if solving may take hours, from the number of empty cells; else ""."""
+    game = position.game
+    empties = compiled_rules.empties(game, position.state)
+    has_fast_oracle = game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
+    if has_fast_oracle or empties == UNKNOWN_EMPTIES or position.outcome is not None:
+        return ""
+    try:
+        growth = _GROWTH.get(action_layout(game).places, _USUAL_GROWTH)
+    except UserError:  # a plug-in does not say where its actions are
+        growth = _USUAL_GROWTH
+    positions = growth**empties
+    if positions < _LONG_SECONDS * _POSITIONS_PER_SECOND:
+        return ""
+    return (
+        f"{empties} cells are empty, so this may take hours (perhaps {positions / 1e9:,.0f} billion"
+        " positions): limit it with --seconds or --nodes, or give more --moves; Ctrl-C stops it"
+    )
+
+
 def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
     """Return a callback that shows progress: a status line in a terminal, rare lines elsewhere."""
     last = perf_counter()
@@ -105,13 +142,13 @@ def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
         nonlocal last
         rate = solving.node_count / max(solving.seconds, 1e-9)
         text = (
-            f"solving {game}: {solving.node_count:,} positions, {rate:,.0f} per second,"
-            f" {solving.seconds:.0f} s, move {solving.move_index + 1} of {solving.move_count}"
+            f"solving {game}, move {solving.move_index + 1} of {solving.move_count}:"
+            f" {solving.node_count:,} positions, {rate:,.0f} per second, {solving.seconds:.0f} s"
         )
         status.update(text)
         if not status.console.is_terminal and perf_counter() - last >= PLAIN_SECONDS:
             last = perf_counter()
-            status.console.print(text, soft_wrap=True)
+            status.console.print(text)
 
     return report
 
@@ -124,9 +161,22 @@ def _show(solution: Solution, console: Console) -> None:
     console.print(f"\n{mover} {verdict}, value {solution.value:+}")
     ranked = sorted(solution.move_values.items(), key=lambda each: -each[1])
     print_table(console, Table("moves", "", ["move", Column("value", "+")], ranked))
+    if values := _values_text(solution.position):
+        console.print(values)
     nodes, seconds = solution.node_count, solution.seconds
     rate = f", {nodes / max(seconds, 1e-9):,.0f} per second" if nodes else ""
     console.print(f"{nodes:,} positions in {seconds:.2f} s{rate}")
+
+
+def _values_text(position: Position) -> str:
+    """Return a sentence on what moves and values mean."""
+    game = position.game
+    moves = f"moves are {notation_of(game).moves_text(game)}"
+    if score_is_distance(game):
+        return f"{moves}; a win counts 1 and 1 more for every two cells left empty at the end"
+    if drawing_of(game).decided_by == "count":
+        return f"{moves}; values are differences of discs at the end"
+    return moves
 
 
 _MOST_POSITIONS = 30_000_000

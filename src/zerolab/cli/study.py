@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import shlex
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import format_duration, progress_bar
+from zerolab.core import __version__
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import write_bytes
 from zerolab.core.processes import available_cores
@@ -21,7 +24,7 @@ from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
 from zerolab.studies.seeds import parse_seeds
-from zerolab.studies.study import LEDGER, Scale, Study, registered_studies
+from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
     from zerolab.report.document import Document
@@ -63,7 +66,7 @@ def list_studies(
         print_json([{"name": name, "help": text} for name, text in headlines.items()])
         return
     table = Table("studies", "", ["study", "description"], list(headlines.items()))
-    print_table(table_console(), table)
+    print_table(Console(), table)
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
@@ -137,8 +140,7 @@ def _perform(
     before = execution.progress()
     for tournament in execution.blocked_tournaments():
         Console(stderr=True).print(
-            f"{tournament} is skipped because --only excludes some of its players",
-            soft_wrap=True,
+            f"{tournament} is skipped because --only excludes some of its players"
         )
     if not before.is_unfinished:
         execution.forget_failures()
@@ -189,7 +191,7 @@ def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> N
         f" about {format_duration(seconds)} and"
         f" {execution.remaining_bytes() / 2**20:,.0f} MiB of disk"
     )
-    Console(stderr=True).print(message, soft_wrap=True)
+    Console(stderr=True).print(message)
 
 
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
@@ -229,7 +231,7 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
         "computations",
         Column("core hours left", ".2f"),
     ]
-    console = table_console()
+    console = Console()
     print_table(console, Table("status", "", columns, rows))
     hours = (status["seconds"] - status["done_seconds"]) / 3600
     console.print(
@@ -243,21 +245,28 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
 def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     """Write and print the report on the finished work."""
     results = execution.results()
-    _show_document(execution.study.document(results), results, output, json)
+    document = execution.study.document(results)
+    _show_document(execution.study, document, results, output, json)
 
 
-def _show_document(document: Document, results: Results, output: Path, json: bool) -> None:
-    """Write the report on some results, and print it."""
+def _show_document(
+    study: Study, document: Document, results: Results, output: Path, json: bool
+) -> None:
+    """Write the report on some results, with the facts needed to cite it, and print it."""
+    from zerolab.report.citation import Citation
     from zerolab.report.save import save_document
     from zerolab.report.terminal import print_document
 
+    command = shlex.join(["zerolab", "study", study.name, "--scale", results.scale])
+    citation = Citation(study.name, command, date.today().isoformat(), __version__)
+    document = dataclasses.replace(document, citation=citation)
     for message in results.damage_messages:
         say(f"left out of the report: {message}", error=True)
     save_document(document, output)
     if json:
         print_json(document.as_dict())
         return
-    console = table_console()
+    console = Console()
     print_document(document, console)
     console.print(f"\nfull report: {output / 'index.html'}")
 
@@ -265,7 +274,7 @@ def _show_document(document: Document, results: Results, output: Path, json: boo
 def report(
     name: tyro.conf.Positional[str],
     *,
-    scale: Scale = "mini",
+    scale: Scale | None = None,
     folder: Path = STUDIES_FOLDER,
     ledger: _Ledgers = (),
     output: Path | None = None,
@@ -283,7 +292,8 @@ def report(
 
     Args:
         name: Study, as listed by zerolab study.
-        scale: Scale at which the study was started; that of a ledger is known.
+        scale: Scale at which the study was started; by default, the only one in the folder, or
+            mini. That of a ledger is known.
         folder: Folder of the runs, games and reports of studies.
         ledger: Draw the report from this ledger instead of a study folder. A ledger has everything
             that the report needs of the finished work; study folders contain one. Can be repeated:
@@ -298,10 +308,26 @@ def report(
     if ledger:
         _report_from_ledgers(study, ledger, output, json)
         return
-    execution = StudyExecution.plan(study, scale, folder)
+    execution = StudyExecution.plan(study, scale or _only_scale(study, folder), folder)
     show_report(execution, output or execution.folder.report_path, json)
     if output is not None:
         write_bytes(output / LEDGER, execution.folder.ledger_path.read_bytes())
+
+
+def _only_scale(study: Study, folder: Path) -> Scale:
+    """Return the only scale at which a study was started in a folder; mini if there is none.
+
+    With several scales, it is mini, or UserError names them.
+    """
+    from zerolab.studies.study_folder import StudyFolder
+
+    started = [each for each in SCALES if StudyFolder(folder, study.name, each).has_begun]
+    if "mini" in started or not started:
+        return "mini"
+    if len(started) > 1:
+        options = " or ".join(f"--scale {each}" for each in started)
+        raise UserError(f"{folder} contains {study.name} at several scales: expected {options}")
+    return started[0]
 
 
 def _report_from_ledgers(
@@ -323,5 +349,5 @@ def _report_from_ledgers(
     with user_errors_on_read(files[0]):
         results = read_results(design, ledger)
         document = study.document(results)
-    _show_document(document, results, output, json)
+    _show_document(study, document, results, output, json)
     write_ledger(output / LEDGER, with_only_look(ledger, results))

@@ -12,7 +12,7 @@ import tyro
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agents, runs_program
-from zerolab.cli.output import print_csv, print_json, say, table_console
+from zerolab.cli.output import Console, print_csv, print_json, say
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
@@ -85,7 +85,7 @@ def match(
     if json:
         print_json(report.as_dict())
     else:
-        table_console().print("\n".join(report.lines()))
+        Console().print("\n".join(report.lines()))
 
 
 _FOLDERS = Path("tournaments")
@@ -147,7 +147,7 @@ def tournament(
     if json:
         print_json(report.as_dict())
         return
-    console = table_console()
+    console = Console()
     report.show(console)
     console.print(f"tables and figures: {report.tournament.path}", highlight=False)
 
@@ -225,7 +225,7 @@ def rate_files(
     elif csv:
         print_csv(ratings_csv(ratings))
     else:
-        print_table(table_console(), ratings_table(ratings))
+        print_table(Console(), ratings_table(ratings))
     _report_excluded(records)
 
 

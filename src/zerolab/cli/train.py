@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from zerolab.cli.output import say
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
@@ -37,6 +38,7 @@ def train(
     transfer: TransferOption | None = None,
     set: Assignments = (),
     log: Loggers = (),
+    verbose: bool = False,
     allow_programs: bool = False,
 ) -> None:
     """Train an agent, or resume an interrupted run.
@@ -67,6 +69,7 @@ def train(
         set: Setting to change, such as learn.epochs=5; can be repeated.
         log: Program that also receives the numbers of all stages: trackio, wandb or mlflow, on this
             machine; can be repeated. TensorBoard's files are always written if it is installed.
+        verbose: Print all settings instead of a summary.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
             Without this option, only programs named in --set are run, because files can be
             untrusted.
@@ -91,11 +94,19 @@ def train(
             game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
         )
         require_effects(settings, set)
+        _warn_of_preset(settings, preset or DEFAULT_PRESET)
         require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
-    print_run_header(console, run_folder, settings)
-    train_run(console, run_folder, settings, inputs, log)
+    train_run(console, run_folder, settings, inputs, verbose, log)
+
+
+def _warn_of_preset(settings: TrainSettings, preset: str) -> None:
+    """Print a line for each setting without effect in the user's own preset file."""
+    from zerolab.training.configure import ineffective_preset_settings
+
+    for message in ineffective_preset_settings(settings, preset):
+        say(f"zerolab: {message}", error=True)
 
 
 def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
@@ -137,30 +148,21 @@ def _resume(
     return run, amend_settings(run, changes, allow_programs=allow_programs)
 
 
-def print_run_header(console: Console, run: RunFolder, settings: TrainSettings) -> None:
-    """Print the settings and progress of a run before training."""
-    import tomli_w
-
-    from zerolab.store.state import RunProgress
-
-    console.print(tomli_w.dumps(settings.model_dump()))
-    progress = run.progress
-    resumed = f"resumed at iteration {progress.iteration}, {progress.stage}"
-    state = "new run" if progress == RunProgress() else resumed
-    console.print(f"{run.path}: {state}\n")
-
-
 def train_run(
     console: Console,
     run: RunFolder,
     settings: TrainSettings,
     inputs: RunInputs | None,
+    verbose: bool,
     loggers: Sequence[str] = (),
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import PlainReporter, TerminalReporter
+    from zerolab.cli.run_header import finished_message, print_run_header
     from zerolab.training.trainer import Trainer
 
+    print_run_header(console, run, settings, verbose)
+    before = run.progress
     reporter_type = TerminalReporter if console.is_terminal else PlainReporter
     with (
         resume_advice("finished stages are saved", resume_command(run.path, settings)),
@@ -168,7 +170,10 @@ def train_run(
         reporter_type(console, settings.iterations) as reporter,
     ):
         Trainer(run, settings, reporter, inputs=inputs, loggers=loggers).train()
-    console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
+    if before == run.progress:
+        console.print(finished_message(run, settings))
+    else:
+        console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
 
@@ -189,6 +194,7 @@ def fit(
     preset: str = _PRESET,
     run: Path | None = None,
     set: Assignments = (),
+    verbose: bool = False,
     allow_programs: bool = False,
 ) -> None:
     """Train a network on solved positions instead of self-play.
@@ -211,6 +217,7 @@ def fit(
         preset: Preset name or .toml file to start from; supervised by default.
         run: Run folder; runs/FILE-PRESET by default.
         set: Setting to change, such as network.filters=64; can be repeated.
+        verbose: Print all settings instead of a summary.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file,
             in addition to those named in --set.
     """
@@ -229,7 +236,7 @@ def fit(
     else:
         settings = resolve_settings(None, preset, assignments, allow_programs=allow_programs)
         require_effects(settings, set)
+        _warn_of_preset(settings, preset)
         inputs = check_new_run(settings)
         run_folder = RunFolder.create(folder, settings.model_dump())
-    print_run_header(console, run_folder, settings)
-    train_run(console, run_folder, settings, inputs)
+    train_run(console, run_folder, settings, inputs, verbose)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say, table_console
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
@@ -88,7 +88,7 @@ def tune(
     console = Console(stderr=True)
     reporter = TerminalReporter if console.is_terminal else PlainReporter
     display = TrialDisplay(
-        lambda line: console.print(line, soft_wrap=True),
+        console.print,
         lambda iterations: reporter(console, iterations),
         progress_bar,
     )
@@ -97,7 +97,7 @@ def tune(
     if json:
         print_json(report.as_dict())
         return
-    print_table(table_console(), report.table())
+    print_table(Console(), report.table())
     if report.best_result is not None:
         say("", f"written to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
         best = shlex.quote(str(folder / "best.toml"))
@@ -167,7 +167,7 @@ def league(
     if json:
         print_json(report.as_dict())
         return
-    report.show(table_console())
+    report.show(Console())
     say("", f"written to {out}: league.png, league.svg, best.toml")
     best = shlex.quote(str(out / "best.toml"))
     say(f"train with it: zerolab train {game} --preset {best}")

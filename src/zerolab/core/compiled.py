@@ -28,6 +28,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
+from zerolab.core.compilation import observers
 from zerolab.core.errors import SubstituteWarning, one_line
 from zerolab.core.inlining import KERNEL_OPTIONS, PLAIN, TESTED_NUMBA, Inlining, check
 from zerolab.core.kernel_cache import KernelCache
@@ -202,6 +203,19 @@ class _GarbageCollectorPause(event.Listener):  # type: ignore[misc]
             gc.enable()
 
 
+class _ObserverNotification(event.Listener):  # type: ignore[misc]
+    """Listener that tells the observers of this process about compilations."""
+
+    def on_start(self, _: Any) -> None:
+        for observer in observers:
+            observer.started()
+
+    def on_end(self, _: Any) -> None:
+        for observer in observers:
+            observer.ended()
+
+
 event.register("numba:compile", _GarbageCollectorPause())
+event.register("numba:compile", _ObserverNotification())
 if numba.config.DISABLE_JIT:
     np.seterr(over="ignore")  # 64-bit words wrap on purpose, as in compiled code

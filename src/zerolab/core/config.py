@@ -22,6 +22,7 @@ from pydantic import (
 
 from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 from zerolab.core.nested_tables import expand_variant_name, flatten
+from zerolab.core.suggestions import suggested_setting
 
 _MAX_ERRORS = 20
 _MAX_REPR = 70
@@ -159,6 +160,26 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
     return UserError("\n".join(lines))
 
 
+def name_variants(model: type[BaseModel], data: dict[str, Any]) -> None:
+    """Insert the default name into tables of variants that have none, in place.
+
+    ``selection.c = 2`` then changes the default selection rule if no rule is named.
+    """
+    for key, field in model.model_fields.items():
+        table = data.get(key)
+        if not isinstance(table, dict):
+            continue
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        variants = _variants_at([key], model)
+        if isinstance(default, VariantSettings) and default.name in variants and table:
+            table.setdefault("name", default.name)
+        inner = variants.get(str(table.get("name"))) or (
+            type(default) if isinstance(default, BaseModel) else _only_model(field.annotation)
+        )
+        if inner is not None:
+            name_variants(inner, table)
+
+
 _EXPECTATIONS = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
@@ -245,8 +266,9 @@ def _explain_unknown(model: type[BaseModel], path: Sequence[int | str]) -> str:
             f"{prefix}{name} belongs to {parent.key} = {alternatives}, but {parent.key} ="
             f" {quoted(selected)} here: expected {parent.key}={owners[0]}"
         )
-    known = [prefix + field for field in parent.model.model_fields] if parent.model else []
-    return f"unknown setting {quoted(prefix + name)}{did_you_mean(prefix + name, known)}"
+    suggestion = suggested_setting(model, prefix + name, parent.model)
+    hint = f"; did you mean {quoted(suggestion)}?" if suggestion else ""
+    return f"unknown setting {quoted(prefix + name)}{hint}"
 
 
 def _explain(model: type[BaseModel], detail: Mapping[str, Any]) -> str:

@@ -38,6 +38,10 @@ class SubstituteWarning(UserWarning):
     """Use of a slower substitute, for a missing optional package or changed internals of numba."""
 
 
+class PluginWarning(UserWarning):
+    """Plug-in of another package that cannot be imported and is therefore left out."""
+
+
 def quoted(value: object) -> str:
     """Return a value as text for a message, on one line of roughly 100 characters at most.
 

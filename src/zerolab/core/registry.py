@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Generic, Literal, TypeVar
 
-from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
+from zerolab.core.errors import PluginWarning, UserError, did_you_mean, one_line, quoted
 
 _Entry = TypeVar("_Entry")
 
@@ -49,17 +50,19 @@ def import_modules(package: str) -> None:
 def load_plugins(layer: Layer) -> None:
     """Import the plug-in modules of a layer from other packages.
 
-    Raises UserError, with the name of the entry point, if a module cannot be imported.
+    A module that cannot be imported is left out, with a PluginWarning that names its entry point.
     """
     for point in entry_points(group=f"zerolab.{layer}"):
         try:
             point.load()
         except Exception as error:
             reason = one_line(error) or type(error).__name__
-            raise UserError(
+            warnings.warn(
                 f'the plug-in "{point.name}" ({point.value}) of zerolab.{layer} cannot be loaded: '
-                f"{reason}"
-            ) from error
+                f"{reason}; everything else works without it",
+                PluginWarning,
+                stacklevel=2,
+            )
 
 
 class Registry(Mapping[str, _Entry], Generic[_Entry]):

@@ -219,6 +219,11 @@ class ConnectFourEncoding(Encoding):
 class ConnectFourNotation(Notation):
     """Notation in which columns are numbered from 0, like actions."""
 
+    @classmethod
+    def moves_text(cls, game: Any) -> str:
+        """Return the range of columns."""
+        return f"columns, numbered 0 to {game.columns - 1} from the left"
+
     @staticmethod
     def column_label(game: Any, column: int) -> str:
         """Return the number of a column, which is also the name of its action."""
@@ -290,4 +295,5 @@ register_game(
     ConnectFourNotation,
     ConnectFourSolverRules,
     Drawing(cells="holes", surface="frame", pieces="red_and_yellow", decided_by="line"),
+    usual_size=(6, 7),
 )

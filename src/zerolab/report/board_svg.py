@@ -25,6 +25,7 @@ _NOTE = 12 / CELL_PIXELS
 _OWNERS = {1: "first", -1: "second"}
 _SIDES = {1: "X", -1: "O"}
 _STATUS = 0.5  # height of the line below the board
+_LETTER = 0.165  # mean width of a letter of that line
 _LEAST_SHARE = 0.005  # that is shown, as 1 %
 
 Colours = Mapping[str, Mapping[str, str]]
@@ -83,6 +84,8 @@ class Board:
     """1 for the first player's pieces, -1 for the second player's, and 0, cell by cell."""
     status: str
     """Sentence below the board."""
+    side: int
+    """Side whose piece is next to the sentence: 1, -1, or 0 for none."""
     summary: str
     """Description for people who cannot see the image."""
     last: int | None = None
@@ -109,6 +112,7 @@ def draw_board(board: Board) -> str:
     below = {"x": left + width / 2, "y": top + height + _STATUS / 2 - 0.05}
     elements = [
         _element(Shape("rect", "", {**paper, "fill": PAPER}), {}),
+        *(_element(each, colours) for each in _swatch(board, below)),
         *(_element(each, colours) for each in [*shapes.ground(), *shapes.names()]),
         *_pieces(board, shapes, colours),
         *(_element(each, colours) for each in shapes.front()),
@@ -124,6 +128,14 @@ def draw_board(board: Board) -> str:
         ' font-family="system-ui, sans-serif" text-anchor="middle" dominant-baseline="central">'
         f"{''.join(elements)}</svg>"
     )
+
+
+def _swatch(board: Board, place: Mapping[str, float]) -> list[Shape]:
+    """Return a small piece to the left of the sentence, whose width is an estimate."""
+    if board.side == 0:
+        return []
+    x = place["x"] - _LETTER * len(board.status) / 2 - 0.36
+    return [Shape("circle", f"body {_OWNERS[board.side]}", {"cx": x, "cy": place["y"], "r": 0.15})]
 
 
 def _pieces(board: Board, shapes: BoardShapes, colours: Colours) -> Iterator[str]:

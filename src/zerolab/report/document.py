@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zerolab.report.citation import Citation
 from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import figure_bytes
 from zerolab.report.table import Table
@@ -131,6 +132,9 @@ class Document:
     """Headings, paragraphs, pictures and tables in order."""
     provenance: Provenance
     """Origin of the results."""
+    citation: Citation | None = None
+    """Origin of the report; None for a page that is not cited, without a summary
+    and a list of references."""
 
     def __post_init__(self) -> None:
         named = (each for each in self.blocks if not isinstance(each, Heading | Paragraph))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import count
 
+from zerolab.report.citation import bibtex, document_references, summary_sentences
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
 from zerolab.report.interval import Cell, Interval, Link, cell_text, p_value_text
+from zerolab.report.references import link_citations
 from zerolab.report.table import Table, table_as_csv
 
+_TEXT = re.compile(r"(?<=>)[^<>]+(?=<)")
+"""Text between tags; attributes and embedded files are inside tags."""
 _MAX_SVG_BYTES = 400_000  # larger pictures, with thousands of dots, are embedded as PNG
 _PIXELS_PER_INCH = 96
 _CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
@@ -22,6 +27,16 @@ _WIDTH, _HEIGHT = 160, 20  # size of an interval drawing, in SVG units
 
 def html_page(document: Document, images: Mapping[str, Image]) -> str:
     """Return a document as an HTML page; `images` has its pictures by name."""
+    body = [
+        *_summary(document),
+        f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
+        *_contents(document.blocks),
+        "<main>",
+        *html_blocks(document.blocks, images),
+        "</main>",
+    ]
+    if document.citation is not None:
+        body = [_TEXT.sub(_with_linked_citations, part) for part in body]
     style = files("zerolab.report").joinpath("style.css").read_text("utf-8")
     return "\n".join(
         [
@@ -33,16 +48,50 @@ def html_page(document: Document, images: Mapping[str, Image]) -> str:
             f"<style>\n{style}</style></head>",
             "<body>",
             f"<h1>{escape(document.title)}</h1>",
-            f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
-            *_contents(document.blocks),
-            "<main>",
-            *html_blocks(document.blocks, images),
-            "</main>",
+            *body,
+            *_citation(document),
             f"<footer>{escape(document.provenance.summary())}</footer>",
             "</body></html>",
             "",
         ]
     )
+
+
+def _with_linked_citations(text: re.Match[str]) -> str:
+    return link_citations(
+        text[0], lambda key: f'<a class="cited" href="#{_reference_id(key)}">{key}</a>'
+    )
+
+
+def _summary(document: Document) -> list[str]:
+    sentences = summary_sentences(document)
+    return [f'<p class="summary">{_prose(" ".join(sentences))}</p>'] if sentences else []
+
+
+def _citation(document: Document) -> Iterable[str]:
+    """Yield the references of a report and the facts needed to cite it."""
+    citation = document.citation
+    if citation is None:
+        return
+    if references := document_references(document):
+        yield '<section id="references"><h2>References</h2><ul>'
+        for each in references:
+            link = f' <a href="{escape(each.url)}">{escape(each.url)}</a>' if each.url else ""
+            yield (
+                f'<li id="{_reference_id(each.key)}"><strong>[{each.key}]</strong>'
+                f" {escape(each.text)}{link}</li>"
+            )
+        yield "</ul></section>"
+    yield (
+        '<section id="cite"><h2>Cite this report</h2><dl>'
+        f"<dt>Command</dt><dd><code>{escape(citation.command)}</code></dd>"
+        f"<dt>Written</dt><dd>{citation.date}, by zerolab {escape(citation.version)}</dd></dl>"
+        f"<pre>{escape(bibtex(document, citation))}</pre></section>"
+    )
+
+
+def _reference_id(key: str) -> str:
+    return f"reference-{key.lower()}"
 
 
 def _contents(blocks: Iterable[Block]) -> list[str]:
@@ -108,7 +157,17 @@ def _data_table(table: Table) -> str:
         for row in table.rows
     )
     caption = f"{escape(table.title)} {_download(table)}" if table.name else escape(table.title)
-    return _table(caption, head, body)
+    html = _table(caption, head, body)
+    return html if _has_data(table) else _folded(f"{table.title or table.name}: no data", html)
+
+
+def _has_data(table: Table) -> bool:
+    """Return False for a table without rows, or with nothing but text in its first column."""
+    return any(cell not in (None, "") for row in table.rows for cell in row[1:])
+
+
+def _folded(title: str, html: str) -> str:
+    return f'<details class="folded"><summary>{escape(title)}</summary>\n{html}\n</details>'
 
 
 def _table(caption: str, head: str, body: Iterable[str], css_class: str = "data") -> str:
@@ -143,11 +202,23 @@ def _cell(cell: Cell, number_format: str = "") -> str:
 
 
 def _claim_table(claims: ClaimTable) -> str:
+    """Return a table of verdicts; claims without data follow in a table that is folded away."""
+    table = claims.as_table()
+    title = f"{escape(table.title)} {_download(table)}"
+    tested = [each for each in claims.verdicts if each.estimate is not None]
+    missing = [each for each in claims.verdicts if each.estimate is None]
+    if not missing:
+        return _verdict_table(title, tested)
+    count = f"{len(missing)} finding{'s' * (len(missing) != 1)} without data"
+    folded = _folded(count, _verdict_table("" if tested else title, missing))
+    return f"{_verdict_table(title, tested)}\n{folded}" if tested else folded
+
+
+def _verdict_table(caption: str, verdicts: Sequence[Verdict]) -> str:
     is_numeric = [False, False, False, True, True, False]
     head = _row("th", ["verdict", "claim", "claimed", "found", "p (Holm)", ""], is_numeric)
-    body = (_row("td", _verdict(each), is_numeric) for each in claims.verdicts)
-    table = claims.as_table()
-    return _table(f"{escape(table.title)} {_download(table)}", head, body, "claims")
+    body = (_row("td", _verdict(each), is_numeric) for each in verdicts)
+    return _table(caption, head, body, "claims")
 
 
 def _verdict(verdict: Verdict) -> list[str]:

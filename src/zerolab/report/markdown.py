@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from zerolab.report.citation import bibtex, document_references, summary_sentences
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell, Link, cell_text, p_value_text
@@ -16,13 +17,37 @@ _LIST_OR_HEADING = re.compile(r"^(\d*)([#+=-]+|[.)])(?=\s|$)")
 
 def markdown_page(document: Document) -> str:
     """Return a document as Markdown, with links to the files NAME.png, NAME.svg and NAME.csv."""
+    summary = " ".join(summary_sentences(document))
     parts = [
         f"# {escape_markdown(document.title)}",
+        *([escape_markdown(summary)] if summary else []),
         f"> **Limits.** {escape_markdown(document.limits)}",
     ]
     parts += [_block(block) for block in document.blocks]
+    parts += _citation(document)
     parts.append(f"*{escape_markdown(document.provenance.summary())}*")
     return "\n\n".join(parts) + "\n"
+
+
+def _citation(document: Document) -> Iterable[str]:
+    """Yield the references of a report and the facts needed to cite it."""
+    citation = document.citation
+    if citation is None:
+        return
+    if references := document_references(document):
+        yield "## References"
+        yield "\n".join(
+            f"- **{escape_markdown(f'[{each.key}]')}** {escape_markdown(each.text)}"
+            + (f" <{each.url}>" if each.url else "")
+            for each in references
+        )
+    yield "## Cite this report"
+    yield (
+        f"Written on {citation.date} by zerolab {escape_markdown(citation.version)}. This command"
+        " repeats the measurements:"
+    )
+    yield f"```\n{citation.command}\n```"
+    yield f"```bibtex\n{bibtex(document, citation)}\n```"
 
 
 def escape_markdown(text: str) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import rich.table
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from zerolab.core.errors import printable
+from zerolab.report.citation import summary_sentences
 from zerolab.report.claims import ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval import cell_text, p_value_text
@@ -14,11 +19,14 @@ from zerolab.report.table import Table
 
 _STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}
 _WIDEST_WORD = len("equal within 0.005")
+_PADDING = 2  # columns of space around the cells of a column
 
 
 def print_document(document: Document, console: Console) -> None:
     """Print a document, with file names in place of pictures."""
     _print(console, Text(document.title, "bold"))
+    if summary := " ".join(summary_sentences(document)):
+        _print(console, Text(summary))
     _print(console, Text(f"Limits: {document.limits}"))
     for block in document.blocks:
         console.print()
@@ -28,23 +36,93 @@ def print_document(document: Document, console: Console) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table with control characters escaped."""
-    console.print(rich_table(table), highlight=False)
+    """Print a table with control characters escaped.
+
+    In a terminal that is too narrow, text is wrapped between words. If words still do not fit, the
+    columns are printed in several parts below each other, each with the first column.
+    """
+    if console.soft_wrap:
+        console.print(rich_table(table), highlight=False)
+        return
+    least, natural = _column_widths(table)
+    for number, indices in enumerate(_parts(least, console.width)):
+        widths = _shrunk([natural[i] for i in indices], [least[i] for i in indices], console.width)
+        columns = [table.columns[i] for i in indices]
+        rows = [[row[i] for i in indices] for row in table.rows]
+        if number:
+            console.print()
+        part = Table(table.name, "" if number else table.title, columns, rows)
+        console.print(rich_table(part, widths), highlight=False)
+    if table.note:
+        _print(console, Text(table.note))
 
 
-def rich_table(table: Table) -> rich.table.Table:
-    """Return a table as an object that a rich console prints."""
+def rich_table(table: Table, widths: Sequence[int] | None = None) -> rich.table.Table:
+    """Return a table as an object that a rich console prints, with given widths of columns."""
     output = rich.table.Table(
         box=None, header_style="bold", title_justify="left", caption_justify="left",
         title=Text(table.title, "italic") if table.title else None,
         caption=Text(table.note) if table.note else None,
     )  # fmt: skip
-    for title, is_numeric in zip(table.column_titles, table.is_numeric, strict=True):
-        output.add_column(Text(printable(title)), justify="right" if is_numeric else "left")
-    for row in table.rows:
-        cells = (cell_text(*each) for each in zip(row, table.number_formats, strict=True))
-        output.add_row(*(Text(printable(cell)) for cell in cells))
+    for index, (title, is_numeric) in enumerate(
+        zip(table.column_titles, table.is_numeric, strict=True)
+    ):
+        justify: Literal["left", "right"] = "right" if is_numeric else "left"
+        width = None if widths is None else widths[index]
+        output.add_column(Text(printable(title)), justify=justify, width=width)
+    for row in _cell_texts(table):
+        output.add_row(*map(Text, row))
     return output
+
+
+def _cell_texts(table: Table) -> list[list[str]]:
+    return [
+        [printable(cell_text(*each)) for each in zip(row, table.number_formats, strict=True)]
+        for row in table.rows
+    ]
+
+
+def _column_widths(table: Table) -> tuple[list[int], list[int]]:
+    """Return the least widths of the columns, in which no word is broken, and the natural ones.
+
+    Numbers with their intervals are one word.
+    """
+    titles = [printable(title) for title in table.column_titles]
+    columns = [list(column) for column in zip(titles, *_cell_texts(table), strict=True)]
+    natural = [max(map(cell_len, column)) for column in columns]
+    least = [
+        max(
+            cell_len(word)
+            for row, text in enumerate(column)
+            for word in ([text] if row and is_numeric else text.split(" "))
+        )
+        for column, is_numeric in zip(columns, table.is_numeric, strict=True)
+    ]
+    return least, natural
+
+
+def _parts(least: Sequence[int], width: int) -> list[list[int]]:
+    """Return the indices of the columns of each part that fits, the first column in all of them."""
+    parts = [[0]] if least else []
+    for index in range(1, len(least)):
+        extended = [*parts[-1], index]
+        fits = sum(least[i] + _PADDING for i in extended) <= width
+        if fits or len(parts[-1]) == 1:
+            parts[-1] = extended
+        else:
+            parts.append([0, index])
+    return parts
+
+
+def _shrunk(natural: Sequence[int], least: Sequence[int], width: int) -> list[int]:
+    """Return widths of columns that fit, if possible, narrowing the widest columns first."""
+    widths = list(natural)
+    while sum(widths) + _PADDING * len(widths) > width:
+        wider = [i for i in range(len(widths)) if widths[i] > least[i]]
+        if not wider:
+            break
+        widths[max(wider, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _print_block(block: Block, console: Console) -> None:
@@ -64,14 +142,17 @@ def _print_block(block: Block, console: Console) -> None:
 
 def _print_verdict(verdict: Verdict, console: Console) -> None:
     claim = verdict.claim
-    word = Text(verdict.title.ljust(_WIDEST_WORD), _STYLES.get(verdict.word, "bold"))
-    _print(console, word + Text(f"  {claim.text} {claim.source}"))
+    word = Text(verdict.title, _STYLES.get(verdict.word, "bold"))
     if verdict.estimate is None:
         result = verdict.note
     else:
         result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted)}"
     line = f"{claim.statistic}: {result}; claimed {claim.claimed}"
-    _print(console, Text(" " * (_WIDEST_WORD + 2) + line))
+    grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=_WIDEST_WORD)
+    grid.add_column()
+    grid.add_row(word, Text(f"{claim.text} {claim.source}\n{line}"))
+    console.print(grid, highlight=False)
 
 
 def _print(console: Console, text: Text) -> None:

@@ -50,6 +50,11 @@ class Notation:
         is_number = text.isdecimal() and len(text) < 10  # Python rejects very long numbers
         return int(text) if is_number and int(text) < rules.action_count(game) else None
 
+    @classmethod
+    def moves_text(cls, game: Game) -> str:
+        """Return how moves are written, such as "cells such as c2", after "moves are"."""
+        return f"numbers from 0 to {rules.action_count(game) - 1}"
+
     @staticmethod
     def column_label(game: Game, column: int) -> str:
         """Return the label above a column of the board, by default a letter starting from a."""
@@ -100,10 +105,19 @@ class GameRegistration(NamedTuple):
     solver_rules: type[SolverRules]
     drawing: Drawing
     settings_class: type[Any]
+    usual_size: tuple[int, int]
+    """Rows and columns if only the game is named."""
 
     def field_bounds(self) -> dict[str, tuple[int, int]]:
         """Return the smallest and largest valid value of every field of the game."""
         return {name: _bounds(self.settings_class, name) for name in self.game_type._fields}
+
+    def usual_game(self) -> Game:
+        """Return the game of the usual size."""
+        limits = list(self.field_bounds().values())
+        sizes = zip(self.usual_size, limits, strict=False)
+        game: Game = self.game_type(*(min(max(size, low), high) for size, (low, high) in sizes))
+        return game
 
 
 _REGISTRY: Registry[GameRegistration] = Registry("game")
@@ -117,12 +131,14 @@ def register_game(
     notation: type[Notation] = Notation,
     solver_rules: type[SolverRules] = SolverRules,
     drawing: Drawing = Drawing(),  # noqa: B008 -- it is immutable
+    usual_size: tuple[int, int] = (6, 6),
 ) -> None:
     """Register `game_type`, a NamedTuple, under `name`.
 
     `rules.rules` describes the parts of a game, and `drawing` is its board on web pages. The fields
     of `game_type` are integers with bounds, and the first two are `rows` and `columns`. Users write
-    the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. Raises TypeError,
+    the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. If they write only
+    the name, commands use `usual_size`, or the nearest size within the bounds. Raises TypeError,
     naming the missing functions, if a part lacks required functions, and ValueError if the name is
     already registered.
     """
@@ -131,7 +147,7 @@ def register_game(
     SOLVER_RULES.implement(game_type, solver_rules)
     settings_class = variant_settings_class(game_type, name)
     registration = GameRegistration(
-        game_type, rules, encoding, notation, solver_rules, drawing, settings_class
+        game_type, rules, encoding, notation, solver_rules, drawing, settings_class, usual_size
     )
     _REGISTRY.add(name, registration)
 
@@ -167,6 +183,13 @@ def parse_game(text: str) -> Game:
     except ValueError as error:
         raise UserError(f"{text}: {error}") from None
     return game
+
+
+def with_usual_size(text: str) -> str:
+    """Return the name of a game with the usual size if it is only ``name``, else unchanged."""
+    name = text.strip()
+    games = registered_games()
+    return game_name(games[name].usual_game()) if name in games else text
 
 
 def game_name(game: Game) -> str:

@@ -92,6 +92,11 @@ class CellEncoding(Encoding):
 class CellNotation(Notation):
     """Notation of cells by the letter of the column and the number of the row from the top."""
 
+    @classmethod
+    def moves_text(cls, game: Any) -> str:
+        """Return an example: column c from the left, row 2 from the top."""
+        return "cells such as c2: column c from the left, row 2 from the top"
+
     @staticmethod
     def action_name(game: Any, action: int) -> str:
         """Return the name of a cell, such as "c2"."""

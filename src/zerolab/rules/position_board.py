@@ -28,6 +28,7 @@ def board_of(position: Position, hints: Mapping[int, Hint] | None = None) -> Boa
         [notation.column_label(game, column) for column in range(game[1])],
         position.board().ravel().tolist(),
         status(position),
+        _side(position),
         f"{status(position)} Moves: {moves}." if moves else status(position),
         _last_cell(position),
         winning_cells(game, position.state) if drawing.decided_by == "line" else [],
@@ -41,6 +42,12 @@ def status(position: Position) -> str:
     if result is not None:
         return {1: "X has won.", 0: "The game is drawn.", -1: "O has won."}[result]
     return f"{'X' if position.first_to_move else 'O'} is to move."
+
+
+def _side(position: Position) -> int:
+    """Return the winner or the side to move, 1 or -1; 0 for a draw."""
+    result = position.first_player_outcome
+    return (1 if position.first_to_move else -1) if result is None else result
 
 
 def _move_cells(position: Position) -> dict[int, int]:

@@ -19,8 +19,8 @@ encoding      `encoding.Encoding`         plane_count, encode   symmetry_count, 
                                                                 transform_cell, transform_action;
                                                                 action_places, plane_names
 notation      `catalogue.Notation`        nothing               action_name, parse_action,
-                                                                column_label, board_of, set_up,
-                                                                draw_board
+                                                                moves_text, column_label,
+                                                                board_of, set_up, draw_board
 solver rules  `solver_rules.SolverRules`  nothing               empties, max_plies, final_score,
                                                                 score_bounds, score_is_distance,
                                                                 solver_moves, move_ordering_score

@@ -21,6 +21,7 @@ from zerolab.store.checks import (
 from zerolab.store.parquet_footer import declared_sizes
 
 _METADATA = b"zerolab"
+_MAGIC = b"PAR1"  # first and last bytes of every Parquet file
 _MAX_BYTES = 1 << 30
 _FREE_VALUES = 1_000_000
 _VALUES_PER_BYTE = 50
@@ -62,6 +63,10 @@ def read_table(
     if not path.is_file():
         raise UserError(f"{quoted(path)} is not a file: expected {kind} written by {written_by}")
     content = pa.py_buffer(read_bytes(path, max_bytes))
+    if _MAGIC not in (bytes(content[: len(_MAGIC)]), bytes(content[-len(_MAGIC) :])):
+        raise UserError(
+            f"{quoted(path)} is not a Parquet file: expected {kind} written by {written_by}"
+        )
     with user_errors_on_read(path):
         try:
             with pq.ParquetFile(content, page_checksum_verification=True) as file:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from zerolab.agents.specs import runs_program
-from zerolab.core.config import Settings, validate
+from zerolab.core.config import Settings, name_variants, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.nested_tables import Assignment, assign, parse_assignments
+from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
 from zerolab.league.league_settings import Parameter
 from zerolab.networks.head import HEADS, Head
 from zerolab.networks.losses import trained_heads
@@ -61,6 +61,7 @@ def resolve_settings(
         if path[:2] == ["network", "heads"] and len(path) > 2:
             _insert_default_heads(data)
         assign(data, path, value)
+    name_variants(TrainSettings, data)
     settings = validate(TrainSettings, data)
     if not allow_programs:
         require_no_untrusted_programs(settings, preset, _strings([value for _, value in assigned]))
@@ -347,6 +348,24 @@ def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) 
     for key in assigned_keys(assignments):
         if message := no_effect_message(settings, key):
             raise UserError(message)
+
+
+def ineffective_preset_settings(settings: TrainSettings, preset: str) -> list[str]:
+    """Return one message for each setting without effect that the user's own preset file changes.
+
+    Installed presets are not checked: they contain settings for several modes.
+    """
+    if not preset.endswith(".toml"):
+        return []
+    data = read_preset(preset)
+    data.pop(_BOARDS, None)
+    defaults = dict(flatten(TrainSettings().model_dump()))
+    changed = (key for key, value in flatten(data) if defaults.get(key) != value)
+    return [
+        f"{preset}: {message}"
+        for message in (no_effect_message(settings, key) for key in changed)
+        if message
+    ]
 
 
 def no_effect_message(settings: TrainSettings, key: str) -> str:

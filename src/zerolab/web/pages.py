@@ -14,6 +14,8 @@ HOME_PAGE = "play"
 _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
 _LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
 """Pages linked at the top of every page, in order."""
+_PARENTS = {"run": "runs", "compare": "runs", "tournament": "tournaments", "study": "studies"}
+"""Linked pages that lead to pages without a link."""
 _CLASS_LINKS: dict[str, tuple[tuple[str, str], ...]] = {
     "owner": (),
     "teacher": (("class", "Class"), ("wall", "Wall")),
@@ -48,9 +50,11 @@ def _framed(title: str, main: str, script: str = "", name: str = "", role: Role 
 
 
 def _links(current: str, role: Role) -> str:
-    """Return the links at the top of a page."""
+    """Return the links at the top of a page, with the one to it or to its parent marked."""
     lines = []
     for name, text in (*((each, each.capitalize()) for each in _LINKS), *_CLASS_LINKS[role]):
         attribute = ' aria-current="page"' if name == current else ""
+        if name == _PARENTS.get(current):
+            attribute = ' aria-current="true"'
         lines.append(f'<a href="/{name}"{attribute}>{text}</a>')
     return "\n        ".join(lines)

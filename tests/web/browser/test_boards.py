@@ -54,18 +54,18 @@ def test_hexagons_do_not_overlap_and_are_clicked_exactly(page: Page) -> None:
 
 def test_othello_discs_turn_in_place_and_are_counted(page: Page) -> None:
     page.goto("/play#game=othello:6x6&o=person")
-    sides = page.locator("#board .sides span")
-    expect(sides).to_have_text(["X 2", "O 2"])
+    sides = page.locator("#game-title [data-side]")
+    expect(sides).to_have_text(["A person (X) 2", "A person (O) 2"])
     page.evaluate("document.querySelector('#board > svg').kept = true")
     page.evaluate("document.querySelectorAll('#board .piece').forEach((each) => each.kept = true)")
     _play(page, 8)  # c2
-    expect(sides).to_have_text(["X 4", "O 1"])
+    expect(sides).to_have_text(["A person (X) 4", "A person (O) 1"])
     expect(page.locator("#board .turns")).to_have_count(1)
     kept = "[...document.querySelectorAll('#board .piece')].filter((each) => each.kept).length"
     assert page.evaluate(kept) == 3  # all but the new disc and the one that turns
     assert page.evaluate("document.querySelector('#board > svg').kept")
     page.click("#undo")
-    expect(sides).to_have_text(["X 2", "O 2"])
+    expect(sides).to_have_text(["A person (X) 2", "A person (O) 2"])
     expect(page.locator("#board .turns")).to_have_count(0)  # only moves are animated
 
 

@@ -120,8 +120,8 @@ def test_python_draws_the_board_of_the_pages(
     theirs = page.locator("#page-board > svg").evaluate(SHAPES)
     html = position._repr_svg_() if analysis is None else analysis_html(analysis)
     page.evaluate(BESIDE, html)
-    paper, *mine, status = page.locator("#notebook-board svg").evaluate(SHAPES)
-    assert (paper["tag"], status["tag"]) == ("rect", "text")
+    paper, swatch, *mine, status = page.locator("#notebook-board svg").evaluate(SHAPES)
+    assert (paper["tag"], swatch["tag"], status["tag"]) == ("rect", "circle", "text")
     assert len(mine) == len(theirs)
     for one, other in zip(mine, theirs, strict=True):
         _compare(one, other)

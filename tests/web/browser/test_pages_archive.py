@@ -37,6 +37,7 @@ def tournament(tiny_folder: Path) -> None:
 
 def test_game_is_found_replayed_and_judged(page: Page) -> None:
     page.goto(f"/replay#source={RUN}")
+    page.get_by_text("More filters").click()
     page.select_option("#stage", "selfplay")
     page.fill("#iteration", "2")
     page.click("#filters button[type=submit]")
@@ -107,6 +108,7 @@ def test_n_key_visits_every_mistake(page: Page, here: Path) -> None:
 def test_games_are_exported(page: Page, tmp_path: Path) -> None:
     page.goto(f"/replay#source={TOURNAMENT}")
     expect(page.locator("#total")).to_contain_text("of 12")
+    page.get_by_text("More filters").click()
     with page.expect_download() as download:
         page.click("#all-pgn")
     path = tmp_path / "games.pgn"
@@ -286,6 +288,7 @@ def test_opening_hint_has_moves_of_the_game(page: Page) -> None:
     hint = page.locator("#opening").get_attribute("placeholder")
     assert hint is not None
     assert re.fullmatch(r"[0-3],[0-3]", hint)
+    page.get_by_text("More filters").click()
     page.fill("#opening", hint)
     page.click("#filters button[type=submit]")
     expect(page.locator("#error")).to_be_hidden()

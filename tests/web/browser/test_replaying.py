@@ -66,9 +66,14 @@ def test_game_stays_marked_after_paging(page: Page) -> None:
 
 def test_list_of_games_is_legible_on_phones(phone: Page) -> None:
     phone.goto(f"/replay#source={RUN}")
-    cell = phone.locator("#games td").nth(1)
-    expect(cell).to_have_css("padding-left", "152px")  # room for the heading
+    rows = phone.locator("#games tbody tr")
+    expect(rows).to_have_count(20)
+    cell = rows.first.locator("td").nth(1)
+    heading = cell.evaluate("each => getComputedStyle(each, '::before').content")
+    assert heading == '"iteration"'
     expect(cell).to_have_css("white-space", "normal")
+    lines = rows.evaluate_all("all => all.map((each) => each.clientHeight / 22)")
+    assert max(lines) < 6  # five lines of text and a margin
     assert fits_phone(phone)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from typing import Annotated, Any, TypeVar
 
@@ -14,6 +15,7 @@ from zerolab.core.errors import UserError
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.search.result import ChildView
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest, TreeNode, find_agent
 from zerolab.web.requests import Client, RequestModel, client_of
@@ -113,8 +115,8 @@ class ChildResponse(BaseModel):
     """Prior P."""
     value: float
     """Mean value Q for the player who makes the move."""
-    bonus: float
-    """Exploration bonus U."""
+    bonus: float | None
+    """Exploration bonus U; None if it is infinite, as that of UCT before the first visit."""
     outcome: int | None
     """Outcome for the player who makes the move, 1, 0 or -1, if the move ends the game; otherwise
     None."""
@@ -226,11 +228,13 @@ def node_response(path: list[str], tree_node: TreeNode) -> NodeResponse:
         first_to_move=position.first_to_move,
         visits=node.visits if node else 0,
         value=node.value if node else 0.0,
-        children=[
-            ChildResponse(name=position.name(child.action), **child._asdict())
-            for child in (node.children if node else ())
-        ],
+        children=[_child_response(position, each) for each in (node.children if node else ())],
     )
+
+
+def _child_response(position: Position, child: ChildView) -> ChildResponse:
+    bonus = child.bonus if math.isfinite(child.bonus) else None
+    return ChildResponse(name=position.name(child.action), **{**child._asdict(), "bonus": bonus})
 
 
 def _move_response(position: Position, analysis: Analysis) -> MoveResponse:

@@ -26,7 +26,7 @@ const state = {
   columns: [], preview: [],
 };
 
-const board = new Board(byId("board"), { onMove: (move) => play(move) });
+const board = new Board(byId("board"), { onMove: (move) => play(move), sides: byId("sides") });
 const bar = new EvaluationBar(byId("board"));
 const editor = new Editor(board, () => guarded(editorChanged));
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => changeGame(game)));
@@ -73,7 +73,7 @@ async function changeGame(game, agent = null) {
 
 function showAgents() {
   const rows = state.agents.map((spec, number) => {
-    const row = el("div", { class: "row" });
+    const row = el("div", { class: "row fields" });
     const menu = new AgentChooser(row, `Agent ${number + 1}`, {
       onChange: (selected) => {
         state.agents[number] = selected;
@@ -365,20 +365,21 @@ function evaluation(first) {
 function drawThoughts() {
   const options = { withBoard: state.agents.length > 1, isFlipped: board.isFlipped, ...hintOptions() };
   const analyses = state.agents.map((agent) => state.analyses[agent]);
-  const shown = state.columns.filter((_, number) => analyses[number]);
-  const waiting = state.position.outcome === null ? "Waiting for the first simulations …" : "The game is over.";
-  const wanted = shown.length ? shown.map((each) => each.element) : [el("p", { class: "soft" }, waiting)];
-  keepContent(byId("thoughts"), ...wanted);
+  const isOver = state.position.outcome !== null;
+  const isAsked = !isOver && byId("live").checked;
+  state.columns.forEach((column, number) => column.name(agentName(state.agents[number], state.known)));
+  const none = el("p", { class: "soft" }, isOver ? "The game is over." : "No search has been requested.");
+  keepContent(byId("thoughts"), ...(isAsked ? state.columns.map((each) => each.element) : [none]));
   // Their boards are in the page by now, so that the sizes of texts are known.
   state.columns.forEach((column, number) => analyses[number] && column.show(state.position, analyses[number], state.solution, options));
 }
 
 function drawSolution() {
   const element = byId("solution");
-  if (state.position.outcome !== null) element.textContent = "The game is over.";
-  else if (!state.solving) element.textContent = "Not requested.";
-  else if (state.solution === null) element.textContent = "Solving …";
-  else if (state.solution.reason) element.textContent = `Not solved: ${state.solution.reason}.`;
+  if (state.position.outcome !== null) element.textContent = "";
+  else if (!state.solving) element.textContent = "Perfect play: not requested.";
+  else if (state.solution === null) element.textContent = "Perfect play: solving …";
+  else if (state.solution.reason) element.textContent = `Perfect play is unknown: ${state.solution.reason}.`;
   else {
     const { best, scores } = state.solution;
     element.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;

@@ -1,4 +1,4 @@
-// API page: documentation of the JSON API, generated from the OpenAPI document.
+// HTTP interface page: documentation of the JSON API, generated from the OpenAPI document.
 
 import { get } from "./lib/api.js";
 import { byId, el, showError, table } from "./lib/dom.js";
@@ -27,18 +27,21 @@ async function begin() {
 const idOf = (tag) => tag.replaceAll(" ", "-");
 
 function describe(method, path, route) {
+  const text = route.description ?? route.summary ?? "";
   const request = route.requestBody?.content?.["application/json"]?.schema;
   const response = route.responses?.["200"]?.content?.["application/json"]?.schema;
   return el(
     "details",
-    { class: "panel" },
-    el("summary", {}, el("code", {}, `${method.toUpperCase()} ${path}`)),
-    el("p", {}, route.description ?? route.summary ?? ""),
+    { class: "panel route" },
+    el("summary", {}, el("code", {}, `${method.toUpperCase()} ${path}`), " ", el("span", { class: "soft remark" }, firstSentence(text))),
+    el("p", {}, text),
     route.parameters?.length ? parameterTable(route.parameters) : null,
     request ? [el("h3", {}, "Request"), shape(request)] : null,
     response ? [el("h3", {}, "Response"), shape(response)] : null,
   );
 }
+
+const firstSentence = (text) => text.split(/(?<=\.)\s/)[0];
 
 function parameterTable(parameters) {
   const rows = parameters

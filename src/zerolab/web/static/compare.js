@@ -1,7 +1,7 @@
 // Compare page: live curves of several runs in shared charts, and a table of settings that differ.
 
 import { Socket, get } from "./lib/api.js";
-import { hashAll, interval, linkTo, setting } from "./lib/archive.js";
+import { hashAll, interval, linkTo, setting, withoutOptions } from "./lib/archive.js";
 import { colourOfRun, keepColours } from "./lib/curves.js";
 import { byId, el, hashParams, percent, showError, table } from "./lib/dom.js";
 import { drawIntervals } from "./lib/intervals.js";
@@ -103,13 +103,13 @@ async function showStrength(runs, isLatest) {
     drawIntervals(figure, rows.map((each) => ({ ...each, name: shortName(each.run, runs), value: each.score_rate, colour: colourOfRun(each.run) })), {
       text: percent, steps: [0.1, 0.25, 0.5], label: `Points per game against ${opponent}`, range: [0, 1],
     });
-    return [el("h3", {}, `Against ${opponent}`), figure];
+    return el("div", {}, el("h3", {}, `Against ${withoutOptions(opponent, opponents)}`), figure);
   });
   const rows = results
     .filter((each) => opponents.includes(each.opponent))
     .map((each) => [each.opponent, linkTo("run", { run: each.run }, each.run), interval(each.score_rate, each.low, each.high), each.wins + each.draws + each.losses]);
   const values = table(["opponent", "run", "points per game, 95 % interval", "games"], rows, { numbers: [3], caption: "Points per game" });
-  byId("strength").replaceChildren(...figures.flat(), el("details", {}, el("summary", {}, "Values"), values));
+  byId("strength").replaceChildren(el("div", { class: "grid" }, figures), el("details", {}, el("summary", {}, "Values"), values));
 }
 
 async function showDifferences(runs, isLatest) {

@@ -177,7 +177,8 @@ async function hintFor(moves) {
     const advice = `A search prefers ${thought.best}. This is not exact: ${solution.reason}.`;
     return { hints: hintsOf(thought), advice };
   }
-  const advice = `Exact: ${solution.best.join(", ")} ${scoreText(solution.scores[solution.best[0]])}.`;
+  const each = solution.best.length > 1 ? "; each" : "";
+  const advice = `Exact: ${solution.best.join(", ")}${each} ${scoreText(solution.scores[solution.best[0]])}.`;
   return { hints: hintsOf(null, solution), advice };
 }
 
@@ -222,7 +223,7 @@ function draw() {
   const { first_to_move: firstToMove, outcome } = state.position;
   const name = agentName(opponent(), state.agents);
   const names = byId("second").checked ? [name, "You"] : ["You", name];
-  showPlayers(byId("game-title"), names, { firstToMove, isOver: outcome !== null });
+  showPlayers(byId("game-title"), names, state.position, { isOver: outcome !== null });
   const turn = outcome === null ? turnOf(names[firstToMove ? 0 : 1], state.waiting !== null) : "";
   byId("status").textContent = [status(state.position), turn, state.position.note].filter(Boolean).join(" ");
   byId("hint").disabled = !isActive;

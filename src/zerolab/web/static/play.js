@@ -243,9 +243,10 @@ function draw() {
   if (!state.position) return;
   const isActive = !isOver() && !state.isBusy && state.waiting === null && personMoves(state.ply);
   board.show(state.position, { isActive, showLegal: byId("show-legal").checked });
-  const { first_to_move: firstToMove } = state.position;
+  const { first_to_move: firstToMove, outcome } = state.position;
   const names = playerNames([state.first, state.second], state.agents);
-  showPlayers(byId("game-title"), names, { firstToMove, isOver: isOver() });
+  const winner = state.resigned ? (state.resigned === "first" ? "second" : "first") : outcome;
+  showPlayers(byId("game-title"), names, state.position, { isOver: isOver(), winner });
   const turn = isOver() ? "" : turnOf(names[firstToMove ? 0 : 1], state.waiting !== null);
   byId("status").textContent = [resultLine(), turn, state.position.note].filter(Boolean).join(" ");
   byId("undo").disabled = state.ply === 0;
@@ -256,6 +257,7 @@ function draw() {
   if (byId("end").hidden === isOver()) drawEnding(names);
   moveList(byId("moves"), state.line, state.ply, goTo);
   const thought = byId("thought");
+  byId("thought-part").hidden = !state.thought && state.first === "person" && state.second === "person";
   if (state.thought) thought.replaceChildren(thoughtTable(state.thought));
   const moves = state.line.slice(0, state.ply).join(",");
   byId("to-analysis").href = `/analyse#${new URLSearchParams({ game: state.game, moves })}`;

@@ -3,7 +3,7 @@
 import { get, post } from "./lib/api.js";
 import { linkTo } from "./lib/archive.js";
 import { Board, status } from "./lib/board.js";
-import { GameChooser } from "./lib/choosers.js";
+import { GameChooser, title } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
 
@@ -12,7 +12,7 @@ const STEP_SECONDS = 0.9; // between the moves of a line
 const AT_WORK = ["solving", "grading", "waiting"];
 const MOST_SEEN = 2000;
 
-const board = new Board(byId("board"), { onMove: (move) => guarded(() => answer(move)) });
+const board = new Board(byId("board"), { onMove: (move) => guarded(() => answer(move)), sides: byId("sides") });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
 const state = {
   game: "", list: null, puzzle: null, line: [], start: 0, ply: 0, isTried: false, isSolved: false, isBusy: false, request: 0,
@@ -230,8 +230,8 @@ function drawGrade() {
   const { summary, misses } = state.puzzle;
   const share = percent(summary.grade);
   byId("grade").textContent = summary.measured
-    ? `${summary.level}: the agents miss the move in ${share} of their tries.`
-    : `${summary.level}: estimated ${share}, until agents have tried it.`;
+    ? `${title(summary.level)}: the agents miss the move in ${share} of their tries.`
+    : `${title(summary.level)}: an estimated ${share} of the tries will miss the move; no agent has tried yet.`;
   const rows = Object.entries(misses).map(([agent, missed]) => [agent, percent(missed)]);
   byId("misses").replaceChildren(rows.length ? table(["Agent", "Misses"], rows, { numbers: [1], caption: "Misses of each agent" }) : "");
 }

@@ -12,6 +12,7 @@ import { WON, gameTable, keyOf, markShown, mostInteresting, parseKey } from "./l
 import { ghostsOf } from "./lib/hints.js";
 import { GameValues } from "./lib/game_values.js";
 import { moveList } from "./lib/moves.js";
+import { showPlayers } from "./lib/players.js";
 import { Timeline } from "./lib/timeline.js";
 import { Verdicts, explain, mistakeList } from "./lib/verdicts.js";
 
@@ -111,6 +112,8 @@ async function choose(source) {
   fill("stage", stages.map((each) => [each.stage, `${each.stage} (${count(each.games)})`]));
   for (const id of ["player", "opponent"]) fill(id, players.map((name) => [name, name]));
   for (const key of FILTERS) byId(key).value = state.filters[key];
+  const details = byId("more-filters");
+  details.open ||= FILTERS.some((key) => state.filters[key] && details.contains(byId(key))); // no filter is out of sight
 }
 
 function fill(id, options) {
@@ -145,7 +148,6 @@ async function open(selected, ply) {
   if (agents) judge.show(agents);
   Object.assign(state, { game, line, verdicts: isSame ? state.verdicts : new Verdicts() });
   byId("game-part").hidden = false;
-  byId("game-title").textContent = `${game.first} (X) against ${game.second} (O)`;
   markGame();
   go(Math.min(ply, game.moves.length));
   if (!isSame) askJudges();
@@ -170,6 +172,7 @@ function draw() {
   const { game, line, ply, verdicts, sought } = state;
   if (!game) return;
   const position = line[ply];
+  showPlayers(byId("game-title"), [game.first, game.second], position, { isOver: ply === game.moves.length, winner: game.result });
   byId("seeking").hidden = sought === null;
   for (const id of ["judged", "values-part", "timeline"]) byId(id).hidden = sought !== null;
   board.show(position, { isActive: sought !== null, showLegal: sought !== null, overlay: ghostsOf(position, sought?.move ? [sought.move] : []) });

@@ -1,7 +1,7 @@
 // Run page: progress, live curves, networks and settings, and controls to stop and resume training.
 
 import { Socket, get, post } from "./lib/api.js";
-import { count, duration, elo, goTo, interval, linkTo, setting, showFacts, statusOf } from "./lib/archive.js";
+import { count, duration, elo, goTo, interval, linkTo, setting, showFacts, showTitle, statusOf, withoutOptions } from "./lib/archive.js";
 import { title } from "./lib/choosers.js";
 import { byId, el, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
 import { LatestGames } from "./lib/latest_games.js";
@@ -25,8 +25,7 @@ async function begin() {
     goTo("runs", {});
     return;
   }
-  byId("run-title").textContent = run;
-  document.title = `${run} · zerolab`;
+  showTitle(run);
   isAllowed = (await get("/server")).allow_training;
   await waitForFolder();
   showLinks();
@@ -67,17 +66,19 @@ async function showAll() {
 }
 
 function showSummary(summary) {
-  const { iterations } = summary;
+  const { iterations, scores } = summary;
+  const isFinished = summary.status === "finished";
+  byId("progress").parentElement.hidden = isFinished;
   byId("progress").max = Math.max(1, iterations);
-  byId("progress").value = summary.status === "finished" ? iterations : Math.max(0, summary.iteration - 1);
+  byId("progress").value = Math.max(0, summary.iteration - 1);
   const facts = [
-    ["Status", statusOf(summary)], ["Game", summary.game], ["Preset", summary.preset || "–"],
-    ["Iteration", `${summary.iteration} of ${iterations}`],
-    ["Next stage", summary.status === "finished" ? "–" : summary.stage.replaceAll("_", " ")],
-    ...Object.entries(summary.scores).map(([name, score]) => [`Score against ${name}`, percent(score, 1)]),
-    ...(summary.accuracy === null ? [] : [["Accuracy on solved positions", percent(summary.accuracy, 1)]]),
-    ["Training Elo", elo(summary.training_elo)], ["Started from", summary.source || "an untrained network"],
+    ["Status", statusOf(summary), true], ["Iteration", `${summary.iteration} of ${iterations}`, true],
+    ...Object.entries(scores).map(([name, score]) => [`Score against ${withoutOptions(name, Object.keys(scores))}`, percent(score, 1), true]),
+    ...(summary.accuracy === null ? [] : [["Accuracy on solved positions", percent(summary.accuracy, 1), true]]),
+    ["Game", summary.game], ["Preset", summary.preset || "–"],
+    ...(isFinished ? [] : [["Next stage", summary.stage.replaceAll("_", " ")]]),
     ["Training time", duration(details.seconds)], ["Games", count(details.games)],
+    ["Training Elo", elo(summary.training_elo)], ["Started from", summary.source || "untrained"],
   ];
   showFacts(byId("facts"), facts);
 }
@@ -85,10 +86,10 @@ function showSummary(summary) {
 function showLinks() {
   const { game } = details.summary;
   byId("links").replaceChildren(
-    linkTo("replay", { source: run }, "View its games"),
-    linkTo("play", { game, o: run }, "Play against it"),
-    linkTo("analyse", { game, agents: run }, "Analyse with it"),
-    linkTo("compare", { run: [run] }, "Compare it"),
+    linkTo("replay", { source: run }, "View its games", { class: "button" }),
+    linkTo("play", { game, o: run }, "Play against it", { class: "button" }),
+    linkTo("analyse", { game, agents: run }, "Analyse with it", { class: "button" }),
+    linkTo("compare", { run: [run] }, "Compare it", { class: "button" }),
   );
 }
 
@@ -102,7 +103,7 @@ function showNetworks() {
     el("a", { href: fileOf(each.agent), download: true, "aria-label": `File of iteration ${each.iteration}` }, "File"),
   ]);
   const headings = ["iteration", "training Elo", "play against it", "analyse with it", "its games", "download"];
-  byId("networks").replaceChildren(rows.length ? table(headings, rows, { numbers: [1], caption: "Saved networks" }) : "None yet.");
+  byId("networks").replaceChildren(rows.length ? table(headings, rows, { numbers: [1], caption: "Saved networks", isDense: true }) : "None yet.");
 }
 
 function showSettings() {

@@ -1,7 +1,7 @@
 // Runs page: a list of runs, and a form for starting a run.
 
 import { get, post } from "./lib/api.js";
-import { dateOf, goTo, keepShowing, linkTo, statusOf } from "./lib/archive.js";
+import { dateOf, goTo, keepShowing, linkTo, statusOf, withoutOptions } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
 import { sparkline } from "./lib/curves.js";
 import { byId, checkFolderName, el, percent, replaceContent, showError, table } from "./lib/dom.js";
@@ -29,15 +29,9 @@ function show(runs) {
     "selected", "run", "trend", "status", "iteration", ...measured, "game", "preset", ...(hasSource ? ["started from"] : []), "latest progress",
   ];
   const numbers = [...headings.keys()].slice(4, 5 + measured.length);
-  replaceContent(byId("runs"), runs.length ? table(headings, rows, { numbers, caption: "Runs" }) : "");
+  replaceContent(byId("runs"), runs.length ? table(headings, rows, { numbers, caption: "Runs", isDense: true }) : "");
   byId("networks").replaceChildren(...runs.map((run) => el("option", { value: run.run })));
   count();
-}
-
-/** Name of an opponent without its options, unless they tell it from another. */
-function withoutOptions(name, opponents) {
-  const [head] = name.split("?");
-  return opponents.filter((each) => each.split("?")[0] === head).length > 1 ? name : head;
 }
 
 const share = (value) => (value === null || value === undefined ? "" : percent(value, 1));
@@ -53,6 +47,7 @@ function box(run) {
 
 function count() {
   byId("compare").disabled = selected.size < 2;
+  byId("compare-hint").hidden = selected.size > 1;
 }
 
 byId("compare").addEventListener("click", () => goTo("compare", { run: [...selected] }));

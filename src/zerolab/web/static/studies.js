@@ -6,6 +6,7 @@ import { title } from "./lib/choosers.js";
 import { byId, el, replaceContent } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 8;
+const PLURALS = { holds: "hold", "does not hold": "do not hold" };
 const SCALES = ["smoke", "mini", "small", "paper"];
 
 function show(studies) {
@@ -22,26 +23,39 @@ function card(study) {
   return el(
     "article",
     { class: "panel", "aria-labelledby": titleId },
-    el("h2", { id: titleId }, study.name), el("p", {}, study.help),
-    largest ? headline(study, largest) : el("p", { class: "soft" }, "No report with verdicts has been written yet."),
-    el("p", { class: "row" }, SCALES.map((scale) => scaleLink(study, scale))),
+    el("h2", { id: titleId }, study.name),
+    el(
+      "div",
+      { class: "beside" },
+      el(
+        "div",
+        {},
+        el("p", {}, study.help),
+        largest ? headline(largest) : el("p", { class: "soft" }, "No report with verdicts has been written yet."),
+        el("p", { class: "row" }, SCALES.map((scale) => scaleLink(study, scale))),
+      ),
+      largest?.headline.figure ? figureOf(study, largest) : null,
+    ),
   );
 }
 
-/** Strongest verdict, numbers of verdicts, and the figure. */
-function headline(study, { scale, report, headline: { strongest, figure, verdicts } }) {
-  const counts = Object.entries(verdicts).map(([word, number]) => el("span", { class: verdictClass(word) }, `${number} ${word}`));
+/** Strongest verdict and the numbers of verdicts, those that are decided first. */
+function headline({ scale, headline: { strongest, verdicts } }) {
+  const decided = Object.entries(verdicts).sort(([a], [b]) => (a === "undecided") - (b === "undecided"));
+  const counts = decided.map(([word, number]) => el("span", { class: verdictClass(word) }, `${number} ${(number > 1 && PLURALS[word]) || word}`));
   const words = strongest
     ? [
         el("p", { class: "verdict" }, el("strong", { class: verdictClass(strongest.verdict) }, title(strongest.verdict)), `: ${strongest.claim} `, el("span", { class: "soft" }, strongest.source)),
         el("p", { class: "soft" }, `Measured ${rounded(strongest.found)}, claimed ${rounded(strongest.threshold)}; ${pText(strongest.adjusted_p)}, adjusted for all claims (Holm).`),
       ]
     : [el("p", {}, "No verdict is decided yet.")];
+  return [words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at the scale ${scale}:`), counts)];
+}
+
+/** Figure of a report, which leads to the report. */
+function figureOf(study, { scale, report, headline: { figure } }) {
   const image = el("img", { src: figure, alt: `Figure of the report of ${study.name}`, loading: "lazy" });
-  return [
-    words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at the scale ${scale}:`), counts),
-    figure ? el("a", { class: "figure", href: report, target: "_blank", rel: "noopener", "aria-label": `Report of ${study.name}, ${scale}` }, image) : null,
-  ];
+  return el("a", { class: "figure", href: report, target: "_blank", rel: "noopener", "aria-label": `Report of ${study.name}, ${scale}` }, image);
 }
 
 function scaleLink(study, scale) {

@@ -1,7 +1,7 @@
 // Study page: progress, claims and report of a study at one scale.
 
 import { get } from "./lib/api.js";
-import { count, duration, goTo, keepShowing, rounded, verdictClass } from "./lib/archive.js";
+import { count, duration, goTo, keepShowing, rounded, showTitle, verdictClass } from "./lib/archive.js";
 import { byId, el, hashParams, setHashParams, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 6;
@@ -14,8 +14,7 @@ function load() {
 
 function show(study) {
   byId("content").hidden = false;
-  document.title = `${study.name} · zerolab`;
-  byId("study-title").textContent = study.name;
+  showTitle(study.name);
   byId("help").textContent = study.help;
   const { seconds, done_seconds: done } = study.whole;
   byId("progress").value = seconds ? done / seconds : 1;
@@ -73,7 +72,7 @@ function partTable(study) {
     of(each.finished_computations, each.computations), duration(Math.max(0, each.seconds - each.done_seconds)),
   ]);
   const headings = ["part", "runs", "games", "computations", "work left on one core"];
-  return table(headings, rows, { numbers: [1, 2, 3, 4], caption: "Parts" });
+  return table(headings, rows, { numbers: [1, 2, 3, 4], caption: "Parts", isDense: true });
 }
 
 const of = (done, every) => (every ? `${count(done)} of ${count(every)}` : "–");

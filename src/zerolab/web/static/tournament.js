@@ -1,7 +1,7 @@
 // Tournament page: ratings with error bars, and a cross table whose cells link to the games.
 
 import { get, post } from "./lib/api.js";
-import { count, dateOf, elo, goTo, interval, keepShowing, linkTo, showFacts } from "./lib/archive.js";
+import { count, dateOf, elo, goTo, interval, keepShowing, linkTo, showFacts, showTitle } from "./lib/archive.js";
 import { byId, el, guarded, hashParams, percent, table } from "./lib/dom.js";
 import { drawIntervals } from "./lib/intervals.js";
 
@@ -12,8 +12,7 @@ let isAllowed = null; // true if pages may play tournaments; unknown until the s
 /** Load the results and, if pages may play, the state of the process; a new one has no results. */
 async function load() {
   tournament = hashParams().tournament;
-  byId("tournament-title").textContent = tournament;
-  document.title = `${tournament} · zerolab`;
+  showTitle(tournament);
   isAllowed ??= (await get("/server")).allow_training;
   const playing = isAllowed ? await get("/tournaments/playing", { tournament }) : null;
   try {
@@ -47,13 +46,14 @@ function showResults(details) {
   const { summary, ratings } = details;
   const isComplete = summary.games >= summary.games_planned;
   const facts = [
-    ["Game", summary.game], ["Players", summary.players], ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`],
-    ...(summary.winner ? [["Winner", summary.winner]] : []), ["State", summary.running ? "being played" : isComplete ? "finished" : "stopped"],
+    ...(summary.winner ? [["Winner", summary.winner, true]] : []),
+    ["State", summary.running ? "being played" : isComplete ? "finished" : "stopped", true],
+    ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`, true], ["Game", summary.game], ["Players", summary.players],
     ["Latest game", dateOf(summary.latest_progress) || "–"], ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
     ["First-move advantage", details.advantage === null ? "–" : `${elo(details.advantage)} Elo`],
   ];
   showFacts(byId("facts"), facts);
-  byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games"));
+  byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games", { class: "button" }));
   byId("note").textContent = details.note;
   drawIntervals(byId("figure"), ratings.map((each) => ({ ...each, name: each.player, value: each.elo })), {
     text: elo, steps: [10, 20, 50, 100, 200, 500, 1000, 2000], label: "Elo with 95 % intervals",
@@ -69,7 +69,7 @@ function ratingTable(ratings) {
     linkTo("replay", { source: tournament, player: each.player }, "games", { "aria-label": `Games of ${each.player}` }),
   ]);
   const headings = ["rank", "player", "Elo", "95 % interval", "games", "distinct", "points per game", "draws", "games"];
-  return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Ratings" });
+  return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Ratings", isDense: true });
 }
 
 function crossTable(ratings, cells) {
@@ -78,7 +78,7 @@ function crossTable(ratings, cells) {
     ...row.map((pair, j) => (pair ? cell(ratings[i].player, ratings[j].player, pair) : "")),
   ]);
   const headings = ["player", ...ratings.map((_, i) => String(i + 1))];
-  return table(headings, rows, { caption: "Points per game for every pair", isMatrix: true });
+  return table(headings, rows, { caption: "Points per game for every pair", keepsColumns: true });
 }
 
 function cell(player, opponent, pair) {

@@ -11,17 +11,29 @@ const chooser = new GameChooser(byId("game"), () => suggestPlayers());
 function show(tournaments) {
   byId("nothing").hidden = tournaments.length > 0;
   tournaments.sort((a, b) => b.latest_progress - a.latest_progress);
-  const rows = tournaments.map((each) => [
-    linkTo("tournament", { tournament: each.tournament }, each.tournament),
+  showDamaged(tournaments.filter((each) => each.problem));
+  const rows = tournaments.filter((each) => !each.problem).map((each) => [
+    linkTo("tournament", { tournament: each.tournament }, shortened(each.tournament), { title: each.tournament }),
     each.winner, each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, stateOf(each),
     dateOf(each.latest_progress),
   ]);
   const headings = ["tournament", "winner", "game", "players", "games", "state", "latest game"];
-  replaceContent(byId("tournaments"), rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments" }) : "");
+  const none = tournaments.length ? el("p", { class: "soft" }, "All tournaments are damaged.") : "";
+  replaceContent(byId("tournaments"), rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments", isDense: true }) : none);
 }
 
+/** List damaged tournaments apart, because they have no results. */
+function showDamaged(tournaments) {
+  byId("damaged-part").hidden = !tournaments.length;
+  byId("damaged-title").textContent = `${tournaments.length} damaged`;
+  const rows = tournaments.map((each) => [each.tournament, el("span", { class: "bad" }, each.problem)]);
+  byId("damaged").replaceChildren(table(["tournament", "problem"], rows, { caption: "Damaged tournaments" }));
+}
+
+/** Name without the folders above that of its study, if it is an absolute path. */
+const shortened = (name) => (name.startsWith("/") ? `…/${name.split("/").slice(-3).join("/")}` : name);
+
 function stateOf(each) {
-  if (each.problem) return el("span", { class: "bad" }, `damaged: ${each.problem}`);
   if (each.running) return el("span", { class: "good" }, "being played");
   return each.games >= each.games_planned ? "finished" : el("span", { class: "soft" }, "stopped");
 }

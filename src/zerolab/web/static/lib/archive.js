@@ -52,12 +52,28 @@ export const interval = (value, low, high) => `${percent(value)} (${percent(low)
 export const setting = (value) =>
   value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
+/** Say what the page shows, in its heading and in the title of its tab. */
+export function showTitle(name) {
+  document.querySelector("h1").textContent = name;
+  document.title = `${name} · zerolab`;
+}
+
+/** Name of an opponent without its options, unless they tell it from another. */
+export function withoutOptions(name, opponents) {
+  const headOf = (each) => each.split("?")[0];
+  return opponents.filter((each) => headOf(each) === headOf(name)).length > 1 ? name : headOf(name);
+}
+
 const shownFacts = new WeakMap();
 
-/** Show facts, [name, value] each, unless they are shown; names that the glossary has are explained. */
+/**
+ * Show facts unless they are shown. Each is [name, value], followed by true if it is a main one. Names
+ * that the glossary has are explained.
+ */
 export function showFacts(host, facts) {
   const termOf = (name) => explained(name, name.startsWith("Score against") ? "points per game" : "");
-  const items = facts.map(([name, value]) => el("div", {}, el("dt", {}, termOf(name)), el("dd", {}, value)));
+  const items = facts.map(([name, value, isMain = false]) =>
+    el("div", { class: isMain ? "headline" : null }, el("dt", {}, termOf(name)), el("dd", {}, value)));
   const text = items.map((each) => each.textContent).join();
   if (shownFacts.get(host) === text) return;
   shownFacts.set(host, text);

@@ -6,14 +6,17 @@ import { Drawing } from "./drawing.js";
 
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
+const ENTRY = -0.33; // height at which a piece enters a column, half hidden by the frame
 
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
- * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this.
+ * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this. The colours of
+ * both sides are shown in the element `sides`, if there is one.
  */
 export class Board {
-  constructor(host, { onMove = () => {}, onCell = null } = {}) {
+  constructor(host, { onMove = () => {}, onCell = null, sides = null } = {}) {
     this.host = host;
+    this.sides = sides;
     this.onMove = onMove;
     this.onCell = onCell;
     this.isFlipped = false;
@@ -40,7 +43,7 @@ export class Board {
     this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius), pixel));
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
-    this.sides.replaceChildren(...[1, -1].map((side) => this.#side(side)));
+    this.sides?.replaceChildren(...[1, -1].map((side) => colourOf(side, position)));
     this.others.replaceChildren(...this.#others());
   }
 
@@ -69,15 +72,17 @@ export class Board {
     const layer = (name) => svg("g", {}, [...this.cells.values()].map((each) => each[name]));
     this.ghost = svg("g", { class: "ghost", "aria-hidden": "true" });
     this.overlay = svg("g", { class: "overlay", "aria-hidden": "true" });
+    const { ratio, above, below } = this.drawing.proportions;
+    for (const [name, value] of Object.entries({ ratio, above, below })) this.host.style.setProperty(`--${name}`, value);
+    const { isUpright } = this.drawing;
     this.svg = svg(
       "svg",
       { viewBox: this.drawing.viewBox, role: "group", class: `on-${surface} ${pieces}` },
-      this.drawing.ground(), this.drawing.names(), layer("place"), this.drawing.front(),
-      layer("mark"), layer("hint"), this.overlay, this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
+      this.drawing.ground(), this.drawing.names(), isUpright ? this.ghost : [], layer("place"), this.drawing.front(),
+      layer("mark"), layer("hint"), this.overlay, isUpright ? [] : this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
     );
-    this.sides = el("p", { class: "sides", "aria-hidden": "true" });
     this.others = el("div", { class: "row" });
-    this.host.replaceChildren(this.sides, this.svg, this.others);
+    this.host.replaceChildren(this.svg, this.others);
     if (hadFocus) this.#focusOn(this.focus);
     return true;
   }
@@ -170,14 +175,14 @@ export class Board {
     }
   }
 
-  /** Show the piece that a click on `cell` would place: in the cell, or above its column. */
+  /** Show the piece that a click on `cell` would place: in the cell, or entering its column from above. */
   #preview(cell) {
     this.ghost.replaceChildren();
     if (cell === null || !this.isActive || this.onCell !== null || !this.byCell.has(cell)) return;
     const hasHint = this.cells.get(cell).hint.querySelector(".heat") !== null;
     if (hasHint && !this.drawing.isUpright) return; // the hint stays legible
     const [x, y] = this.drawing.middle(cell);
-    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.isUpright ? -0.52 : y})`);
+    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.isUpright ? ENTRY : y})`);
     this.ghost.append(disc(this.position.first_to_move ? 1 : -1, "shape", this.drawing.radius));
   }
 
@@ -253,14 +258,6 @@ export class Board {
     this.cells.get(cell).target.focus();
   }
 
-  /** Colour of a side, and the number of its pieces in games in which it decides. */
-  #side(side) {
-    const { first_to_move: firstToMove, outcome, drawing } = this.position;
-    const isToMove = outcome === null && firstToMove === (side === 1);
-    const swatch = svg("svg", { viewBox: "-0.5 -0.5 1 1", class: drawing.pieces }, svg("g", { class: PIECES[side] }, svg("circle", { class: "body", r: 0.45 })));
-    return el("span", { class: isToMove ? "to-move" : null }, swatch, `${SIDES[side]}${drawing.decided_by === "count" ? ` ${countPieces(this.position, side)}` : ""}`);
-  }
-
   /** Buttons for moves without a cell, such as a pass. */
   #others() {
     const moves = this.position.legal.filter((move) => move.cell === null && move.column === null);
@@ -273,6 +270,19 @@ export class Board {
     );
   }
 }
+
+/** Colour and letter of a side, marked if it is to move. */
+function colourOf(side, position) {
+  const isToMove = position.outcome === null && position.first_to_move === (side === 1);
+  return el("span", { class: isToMove ? "to-move" : null }, swatchOf(side, position), `${SIDES[side]}${scoreOf(side, position)}`);
+}
+
+/** Piece of a side, 1 for X and -1 for O, in the size of text. */
+export const swatchOf = (side, { drawing }) =>
+  svg("svg", { viewBox: "-0.5 -0.5 1 1", class: `swatch-piece ${drawing.pieces}`, "aria-hidden": "true" }, svg("g", { class: PIECES[side] }, svg("circle", { class: "body", r: 0.45 })));
+
+/** Number of pieces of a side after a space, in games in which it decides, or "". */
+export const scoreOf = (side, position) => (position.drawing.decided_by === "count" ? ` ${countPieces(position, side)}` : "");
 
 /** Disc of a player, with the player's letter for people who cannot distinguish the colours. */
 function disc(side, name, r) {

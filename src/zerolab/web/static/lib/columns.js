@@ -15,20 +15,27 @@ import { bestLine, moveTable, valueText } from "./thoughts.js";
 export class AgentColumn {
   constructor({ onPick, onGo, onLine }) {
     this.onPick = onPick;
-    this.heading = el("p");
+    this.heading = el("h3");
+    this.value = el("p", { class: "soft" }, "Waiting for the first simulations …");
     this.line = new LineButtons({ onGo, onLine: (moves) => this.#preview(moves, onLine) });
+    this.line.element.hidden = true;
     this.boardHost = el("div");
     this.board = new Board(this.boardHost, { onMove: onPick });
     this.table = el("div");
-    this.element = el("section", { class: "agent-column" }, this.heading, this.line.element, this.boardHost, this.table);
+    this.element = el("section", { class: "agent-column" }, this.heading, this.value, this.line.element, this.table, this.boardHost);
+  }
+
+  /** Name the agent, also before it has answered. */
+  name(name) {
+    this.heading.textContent = name;
+    this.element.setAttribute("aria-label", name);
   }
 
   /** Show an analysis; `withBoard` is true if the column shows its own board; `isFlipped` flips it. */
   show(position, analysis, solution, { withBoard, isFlipped, ...options }) {
     this.board.isFlipped = isFlipped;
     this.shown = { position, hints: hintsOf(analysis, solution, options), withBoard };
-    this.element.setAttribute("aria-label", analysis.agent);
-    this.heading.replaceChildren(el("code", {}, analysis.agent), `: ${valueText(analysis)}`);
+    this.value.textContent = valueText(analysis);
     this.line.show(bestLine(analysis));
     this.boardHost.hidden = !withBoard;
     this.#drawBoard(this.line.chosen);

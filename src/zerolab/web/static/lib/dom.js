@@ -112,14 +112,14 @@ const MOST_COLUMNS = 4; // that fit a phone
 
 /**
  * Table with rows of cells, which are text or elements. Headings that the glossary has are
- * explained. On a phone, each row of a wide table becomes a list of its values, unless `isMatrix`
- * is true.
+ * explained. On a phone, each row of a wide table becomes a list of its values, one below the other,
+ * or side by side if `isDense` is true; a table that `keepsColumns` does not change.
  */
-export function table(headings, rows, { numbers = [], caption = "", isMatrix = false } = {}) {
+export function table(headings, rows, { numbers = [], caption = "", isDense = false, keepsColumns = false } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
   const names = headings.map((each) => each.textContent ?? each);
   const head = headings.map((text, column) => el("th", { scope: "col", role: "columnheader", class: kind(column) }, explained(text)));
-  const isListed = !isMatrix && headings.length > MOST_COLUMNS;
+  const isListed = !keepsColumns && headings.length > MOST_COLUMNS;
   const terms = isListed ? headings.map((text) => explained(text)).filter((each) => each instanceof HTMLButtonElement) : [];
   const cellOf = (cell, column) =>
     el("td", { role: "cell", class: kind(column), "data-heading": names[column] }, cell ?? "");
@@ -130,7 +130,7 @@ export function table(headings, rows, { numbers = [], caption = "", isMatrix = f
     terms.length ? el("p", { class: "terms soft" }, "Terms:", terms) : null,
     el(
       "table",
-      { role: "table", class: isListed ? "listed" : null },
+      { role: "table", class: isListed ? `listed${isDense ? " dense" : ""}` : null },
       caption ? el("caption", { class: "unseen" }, caption) : null,
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
       el("tbody", { role: "rowgroup" }, rows.map((cells) => el("tr", { role: "row" }, cells.map(cellOf)))),

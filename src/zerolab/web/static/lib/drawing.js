@@ -38,13 +38,23 @@ export class Drawing {
     return [column + 0.5, row + 0.5];
   }
 
-  /** Bounds of the whole drawing, with labels, and above an upright board with a place for a piece. */
+  /** Bounds of the whole drawing, with labels, and above an upright board with a place for half a piece. */
   get viewBox() {
-    const bounds = this.isUpright
-      ? { left: 2 * RIM, top: 0.95, right: 2 * RIM, bottom: MARGIN + RIM }
-      : { left: MARGIN + RIM, top: MARGIN + RIM, right: 2 * RIM, bottom: 2 * RIM };
-    const { left, top, right, bottom } = bounds;
+    const { left, top, right, bottom } = this.#margins;
     return [-left, -top, this.width + left + right, this.height + top + bottom].join(" ");
+  }
+
+  /** Width divided by height, and the shares of the height above and below the board's frame. */
+  get proportions() {
+    const { left, top, right, bottom } = this.#margins;
+    const height = this.height + top + bottom;
+    return { ratio: (this.width + left + right) / height, above: (top - RIM) / height, below: (bottom - RIM) / height };
+  }
+
+  get #margins() {
+    return this.isUpright
+      ? { left: 1.2 * RIM, top: 0.65, right: 1.2 * RIM, bottom: MARGIN + RIM }
+      : { left: MARGIN + RIM, top: MARGIN + RIM, right: 1.2 * RIM, bottom: 1.2 * RIM };
   }
 
   /** Area of a cell, which can be clicked. */

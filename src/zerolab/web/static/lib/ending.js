@@ -29,7 +29,7 @@ export function showEnding(host, state, names, { again, playStronger }) {
 
 function waysOn(state, names, again, playStronger) {
   const { game, first, second, given, resigned, position, agents, thinking } = state;
-  const button = (id, text, onclick) => el("button", { type: "button", id, onclick }, text);
+  const button = (id, text, onclick) => el("button", { type: "button", id, class: id === "rematch" ? "main" : null, onclick }, text);
   const review = { game, moves: position.moves.join(","), x: names[0], o: names[1], given: given || "", resigned, ply: position.ply };
   const person = ["first", "second"].find((side) => state[side] === "person");
   const rival = OTHER[person];

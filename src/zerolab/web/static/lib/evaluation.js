@@ -10,19 +10,22 @@ export class EvaluationBar {
       class: "evaluation", role: "meter", "aria-label": "Evaluation for X", "aria-valuemin": -1, "aria-valuemax": 1,
     }, this.share);
     this.caption = el("p", { class: "evaluation-text soft" });
+    this.place = el("div", { class: "evaluation-place" }, this.track);
     this.frame = el("div", { class: "with-evaluation" });
     host.before(this.frame);
-    this.frame.append(this.track, host, this.caption);
+    this.frame.append(this.place, host, this.caption);
   }
 
   /**
    * Show an evaluation {value, isExact, source} for X, with the value in [-1, 1], or none if it is
-   * null. The bar stands like the board: the share of X is at the bottom unless it is flipped.
+   * null. The bar stands beside the board's frame: the share of X is at the bottom unless it is flipped.
    */
   show(evaluation, board) {
     const { position } = board;
     const pieces = position ? position.drawing.pieces : "";
     this.track.className = `evaluation ${pieces}${board.isFlipped ? " flipped" : ""}${evaluation ? "" : " unknown"}`;
+    const { above, below } = position ? board.drawing.proportions : { above: 0, below: 0 };
+    this.track.style.inset = `${100 * above}% 0 ${100 * below}%`;
     const value = evaluation?.value ?? 0;
     this.share.style.blockSize = `${50 + 50 * value}%`;
     this.caption.textContent = evaluation ? evaluationText(evaluation) : "No evaluation yet.";
@@ -32,7 +35,7 @@ export class EvaluationBar {
 
   /** Show or hide the bar and its text. */
   set isHidden(isHidden) {
-    this.track.hidden = this.caption.hidden = isHidden;
+    this.place.hidden = this.caption.hidden = isHidden;
     this.frame.classList.toggle("bare", isHidden);
   }
 }

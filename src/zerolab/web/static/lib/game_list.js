@@ -21,10 +21,10 @@ export function gameTable(games, isRun, onOpen) {
     el("button", { type: "button", "data-game": keyOf(game), "aria-label": `Show game ${game.number}` }, `${game.number}`),
     game.iteration, game.stage, game.first, game.second,
     WON[game.result] + (game.forfeit ? " by forfeit" : ""), game.plies,
-    el("span", { class: "moves soft" }, game.moves.slice(0, 6).join(" ")),
+    el("span", { class: "moves soft" }, game.moves.slice(0, 4).join(" ")),
   ]);
   const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "begins"];
-  const element = table(headings, rows, { numbers: [1, 6], caption: "Matching games" });
+  const element = table(headings, rows, { numbers: [1, 6], caption: "Matching games", isDense: true });
   element.classList.add("game-list");
   element.querySelectorAll("tbody tr").forEach((row, index) => {
     row.addEventListener("click", () => onOpen(games[index]));

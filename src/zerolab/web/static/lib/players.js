@@ -1,5 +1,6 @@
 // Names of the players of a game on a board, and whose turn it is.
 
+import { scoreOf, swatchOf } from "./board.js";
 import { agentName } from "./choosers.js";
 import { el } from "./dom.js";
 
@@ -11,11 +12,14 @@ export function playerNames(specs, agents) {
   return specs.map((each) => (each !== PERSON ? agentName(each, agents) : people === 1 ? "You" : "A person"));
 }
 
-/** Show the names of both players in the heading of a board, marking the player to move. */
-export function showPlayers(heading, [first, second], { firstToMove, isOver }) {
-  const name = (text, side, isToMove) =>
-    el("span", { class: isToMove && !isOver ? "to-move" : "soft", "data-side": side }, `${text} (${side})`);
-  heading.replaceChildren(name(first, "X", firstToMove), " against ", name(second, "O", !firstToMove));
+/** Show the names of both players in the heading of a board, marking the player to move or the winner. */
+export function showPlayers(heading, [first, second], position, { isOver, winner = position.outcome }) {
+  const name = (text, letter, side, sign) => {
+    const isToMove = !isOver && position.first_to_move === (sign === 1);
+    const kind = isToMove ? "to-move" : isOver && winner === side ? "winner" : "soft";
+    return el("span", { class: kind, "data-side": letter }, swatchOf(sign, position), `${text} (${letter})${scoreOf(sign, position)}`);
+  };
+  heading.replaceChildren(name(first, "X", "first", 1), el("span", { class: "soft" }, " against "), name(second, "O", "second", -1));
 }
 
 /** Sentence about the player to move: their turn, or that an agent is thinking. */

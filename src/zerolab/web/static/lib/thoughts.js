@@ -32,7 +32,7 @@ export function moveTable(analysis, solution = null, onPick = null) {
   return el(
     "div",
     {},
-    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves analysed by ${analysis.agent}` }),
+    table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves analysed by ${analysis.agent}`, keepsColumns: true }),
     hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
   );
 }

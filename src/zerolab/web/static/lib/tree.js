@@ -53,7 +53,7 @@ export class Tree {
     const key = path.join(" ");
     const isOpen = this.opened.has(key);
     const results = { 1: " wins", 0: " draws", "-1": " loses" };
-    const facts = `N ${child.visits}  P ${child.prior.toFixed(3)}  Q ${signed(child.value)}  U ${signed(child.bonus)}`;
+    const facts = `N ${child.visits}  P ${child.prior.toFixed(3)}  Q ${signed(child.value)}  U ${child.bonus === null ? "∞" : signed(child.bonus)}`;
     const toggle = el(
       "button",
       {

@@ -1,0 +1,198 @@
+"""Help texts of commands, wrapped between words to the width of the terminal.
+
+Placeholders such as ``{presets}`` are replaced by lists of registered names. These lists are read
+only to show help, because importing some of them takes half a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from zerolab.core.errors import printable
+
+_WIDEST_TEXT = 100
+"""Width of paragraphs in wider terminals; longer lines are hard to read."""
+
+_COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
+DESCRIPTION = "\ue001"
+"""Description for Tyro, which `wrapped_help` replaces; Tyro would join its lines."""
+STYLE = re.compile(r"\x1b\[[\d;]*m")
+"""Code that switches colours and weights of text in Tyro's output."""
+_SHELL_WORD = re.compile(r"""(?:--[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  # keeps option values
+_DETAILS_INDENT = "      "
+
+
+def text_width() -> int:
+    """Return the width of paragraphs in columns, 80 if the output is not a terminal."""
+    return min(shutil.get_terminal_size().columns, _WIDEST_TEXT)
+
+
+def expand_placeholders(text: str) -> str:
+    """Replace placeholders such as ``{agents}`` and ``{presets}`` with lists of names."""
+    for name, names in _LISTS.items():
+        if f"{{{name}}}" in text:
+            text = text.replace(f"{{{name}}}", ", ".join(names()))
+    return text
+
+
+def _agents() -> list[str]:
+    from zerolab.agents.agent import AGENT_KINDS
+
+    return [kind.spec_form for name, kind in AGENT_KINDS.items() if name != "run"]
+
+
+def _presets() -> list[str]:
+    from zerolab.training.shorthands import preset_names, preset_title
+
+    return _lines({name: preset_title(name) for name in preset_names()})
+
+
+def _strength_variants() -> list[str]:
+    from zerolab.bench.strength_settings import VARIANTS
+
+    return _lines({name: variant.description for name, variant in VARIANTS.items()})
+
+
+def _lines(descriptions: Mapping[str, str]) -> list[str]:
+    """Return one text with aligned names and descriptions, for an indented section of the help."""
+    width = max(map(len, descriptions))
+    return ["\n  ".join(f"{name:{width}}  {text}" for name, text in descriptions.items())]
+
+
+def _games() -> list[str]:
+    from zerolab.rules.catalogue import registered_games
+
+    return list(registered_games())
+
+
+def _suites() -> list[str]:
+    from zerolab.bench.speed_benchmark import SUITES
+
+    return list(SUITES)
+
+
+_LISTS: dict[str, Callable[[], Sequence[str]]] = {
+    "agents": _agents,
+    "presets": _presets,
+    "games": _games,
+    "suites": _suites,
+    "strength_variants": _strength_variants,
+}
+
+
+def _description(text: str) -> str:
+    """Return a docstring without the section "Args:", with each paragraph wrapped.
+
+    The lines of sections such as "Examples:", which Tyro would omit, are kept. In examples, a
+    backslash marks a wrapped line, so that they can be pasted into a shell.
+    """
+    paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
+    return "\n\n".join(map(wrapped_paragraph, paragraphs))
+
+
+def wrapped_paragraph(paragraph: str) -> str:
+    """Return a paragraph or a section with a title, such as "Examples:", wrapped."""
+    title, *lines = paragraph.split("\n")
+    if title.capitalize() == "Examples:":
+        return "\n".join([title, *map(_wrapped_command, lines)])
+    if title in ("Presets:", "Variants:"):
+        return "\n".join([title, *map(wrapped_entry, lines)])
+    return _fill(" ".join(paragraph.split("\n")))
+
+
+def _fill(text: str, indent: str = "", first_indent: str = "") -> str:
+    return textwrap.fill(
+        text, text_width(), initial_indent=first_indent, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def wrapped_entry(line: str) -> str:
+    """Return a wrapped line of a list, with its text in one column, two spaces after the name."""
+    match = re.match(r" *\S+ {2,}", line)
+    return _fill(line, " " * len(match[0]) if match else "")
+
+
+def _wrapped_command(line: str) -> str:
+    lines: list[str] = []
+    current = "  "
+    for word in _SHELL_WORD.findall(line):
+        if current.strip() and len(current) + len(word) + len(" \\") > text_width():
+            lines.append(f"{current.rstrip()} \\")
+            current = _DETAILS_INDENT
+        current += f"{word} "
+    return "\n".join([*lines, current.rstrip()])
+
+
+def keep_commas(text: str) -> str:
+    """Return a text in which Tyro breaks no word such as ``[1,4]``; see `wrapped_help`."""
+    return re.sub(r",(?=\S)", _COMMA, text)
+
+
+class _HelpOutput(io.StringIO):
+    """Text that Tyro formats as for the present standard output, with its colours and lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._target = sys.stdout
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._target.encoding
+
+    def isatty(self) -> bool:
+        return self._target.isatty()
+
+
+@contextlib.contextmanager
+def wrapped_help(text: str) -> Iterator[None]:
+    """Print the help that Tyro writes in this context, wrapped, with the docstring `text`."""
+    output = _HelpOutput()
+    try:
+        with contextlib.redirect_stdout(output):
+            yield
+    finally:
+        if help_text := output.getvalue():
+            usage, *lines = help_text.replace(_COMMA, ",").split("\n")
+            complete = "\n".join([_wrapped_usage(usage), *_without_gaps(lines)]).rstrip()
+            complete = complete.replace(DESCRIPTION, _description(text))
+            sys.stdout.write(printable(complete, "\n\x1b") + "\n")  # with Tyro's colours
+
+
+def _wrapped_usage(line: str) -> str:
+    """Return the usage line, with ``[OPTIONS]`` instead of the options if it is too long."""
+    plain = STYLE.sub("", line)
+    width = shutil.get_terminal_size().columns
+    if len(plain) <= width:
+        return line
+    parts = _usage_parts(plain)
+    command = [each for each in parts if not each.startswith("[-") and each != "[OPTIONS]"]
+    return _fill(" ".join([*command[:1], "[-h]", "[OPTIONS]", *command[1:]]), _DETAILS_INDENT)
+
+
+def _usage_parts(line: str) -> list[str]:
+    """Split a usage line at the spaces outside brackets; the first part is the whole command."""
+    command, _, rest = line.partition(" [-h] ")
+    parts, depth = [command, ""], 0
+    for character in rest:
+        depth += (character == "[") - (character == "]")
+        if character == " " and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _without_gaps(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines without the blank lines that Tyro adds after lines that just fit."""
+    for line, following in pairwise([*lines, ""]):
+        is_blank = line and not STYLE.sub("", line).strip("│ ")
+        if not (is_blank and STYLE.sub("", following).startswith(("  ", "│", "╰"))):
+            yield line.rstrip()

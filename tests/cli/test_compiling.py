@@ -1,0 +1,94 @@
+"""The notice that kernels are being compiled."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from waiting import wait_for
+from zerolab.cli import compiling, output, progress
+from zerolab.cli.compiling import NOTICE, CompilationNotice, show_compilations
+from zerolab.cli.output import Console
+from zerolab.cli.progress import new_rich_progress
+from zerolab.core import compilation
+
+
+@pytest.fixture
+def notice(monkeypatch):
+    """A notice that appears at once, in place of that of the process."""
+    new = CompilationNotice()
+    monkeypatch.setattr(compiling, "SECONDS_BEFORE_NOTICE", 0.0)
+    for module in (compiling, output, progress):
+        monkeypatch.setattr(module, "notice", new)
+    return new
+
+
+def terminal(monkeypatch):
+    """Replace standard error by a terminal; pytest undoes it after fixtures."""
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def test_text_is_shown_only_during_long_compilations(notice, monkeypatch):
+    assert notice.text() == ""
+    notice.started()
+    notice.started()
+    notice.ended()
+    assert re.fullmatch(rf"{NOTICE}: \d+ s", notice.text())
+    notice.ended()
+    assert notice.text() == ""
+    monkeypatch.setattr(compiling, "SECONDS_BEFORE_NOTICE", 1e9)
+    notice.started()
+    assert notice.text() == ""
+    notice.ended()
+
+
+def test_files_get_one_line(notice, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    for _ in range(3):
+        notice.started()
+        wait_for(stream.getvalue)
+        notice.ended()
+    assert stream.getvalue() == f"zerolab: {NOTICE}\n"
+
+
+def test_terminals_get_a_line_that_disappears(notice, monkeypatch):
+    stream = terminal(monkeypatch)
+    notice.started()
+    wait_for(stream.getvalue)
+    notice.ended()
+    assert re.search(rf"[-|/\\] {NOTICE}: \d+ s", stream.getvalue())
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_displays_show_the_notice_themselves(notice, monkeypatch):
+    stream = terminal(monkeypatch)
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    notice.started()
+    wait_for(stream.getvalue)
+    with new_rich_progress(console) as bar:
+        assert notice.displays == 1
+        bar.add_task("self-play", total=2, unit="games", note="")
+        bar.refresh()
+    with console.status("thinking") as status:
+        assert notice.displays == 1
+        assert status.renderable
+    notice.ended()
+    assert notice.displays == 0
+    assert isinstance(console.file, io.StringIO)
+    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", console.file.getvalue())
+    assert re.search(rf"0/2 games.*\n{NOTICE}: \d+ s", shown)
+    assert re.search(rf"thinking *\n +{NOTICE}: \d+ s", shown)
+
+
+def test_observer_is_registered_once(monkeypatch):
+    monkeypatch.setattr(compilation, "observers", [])
+    show_compilations()
+    show_compilations()
+    assert compilation.observers == [compiling.notice]

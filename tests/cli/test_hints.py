@@ -1,0 +1,108 @@
+"""Hints for options, games, scales and files, and warnings about settings without effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerolab.cli import study, train
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.rules.catalogue import registered_games, with_usual_size
+from zerolab.studies.study import registered_studies
+from zerolab.studies.study_folder import STUDY
+from zerolab.training.configure import ineffective_preset_settings, resolve_settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["train", "--iterations", "5"], "did you mean --set iterations=5?"),
+        (["train", "--iterations=5"], "did you mean --set iterations=5?"),
+        (["train", "--learning-rate", "0.1"], "did you mean --set learn.learning_rate=0.1?"),
+        (["train", "--lr", "--json"], "did you mean --set learn.learning_rate=VALUE?"),
+        (["train", "--seed", "a b"], "did you mean --set 'seed=a b'?"),
+        (["league", "othello:6x6", "--active", "9"], "did you mean --set active=9?"),
+        (["train", "--prest", "small"], 'did you mean "--preset"?'),
+        (["runs", "--jsn"], 'did you mean "--json"?'),
+    ],
+)
+def test_unknown_options_suggest_settings_and_options(arguments, hint, capsys):
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("zerolab: Unrecognized options: ")
+    assert hint in line
+
+
+def test_unknown_words_have_no_hint(capsys):
+    assert main(["train", "--no-such-thing-zzz", "5"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_name_of_a_game_means_its_usual_size(tmp_path, monkeypatch, capsys):
+    games = []
+    monkeypatch.setattr(train, "train_run", lambda *arguments: games.append(arguments[2].game))
+    for name in ("connect_four", "othello:4x4"):
+        run = str(tmp_path / name.replace(":", "-"))
+        assert main(["train", name, "--preset", "smoke", "--run", run]) == 0
+    assert games == ["connect_four:6x7", "othello:4x4"]
+    assert main(["perft", "connect_four", "1"]) == 0
+    assert " 7 sequences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", registered_games())
+def test_usual_sizes_are_valid(name):
+    game = registered_games()[name].usual_game()
+    assert with_usual_size(name).startswith(f"{name}:{game.rows}x{game.columns}")
+    assert with_usual_size(f"{name}:4x5") == f"{name}:4x5"
+    assert with_usual_size("no_such_game") == "no_such_game"
+
+
+def test_connect_four_has_its_usual_board():
+    assert with_usual_size("connect_four") == "connect_four:6x7"
+
+
+def test_report_takes_the_only_scale(tmp_path):
+    some_study = registered_studies()["warm-start"]
+    assert study._only_scale(some_study, tmp_path) == "mini"
+    for scale, expected in (("small", "small"), ("paper", ""), ("mini", "mini")):
+        folder = tmp_path / f"warm-start-{scale}"
+        folder.mkdir()
+        STUDY.write_settings(folder, {"study": "warm-start", "scale": scale})
+        if expected:
+            assert study._only_scale(some_study, tmp_path) == expected
+        else:
+            with pytest.raises(UserError, match="expected --scale small or --scale paper"):
+                study._only_scale(some_study, tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"a text with solved positions\n" * 9])
+@pytest.mark.parametrize("command", [["evaluate", "random", "--positions"], ["fit"]])
+def test_text_is_not_a_parquet_file(command, content, tmp_path, capsys):
+    path = tmp_path / "positions.parquet"
+    path.write_bytes(content)
+    assert main([*command, str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is not a Parquet file: expected solved positions written by zerolab dataset" in line
+
+
+def test_settings_without_effect_in_own_presets_are_named(tmp_path):
+    preset = tmp_path / "own.toml"
+    preset.write_text('[selfplay]\nmode = "continuous"\nepisodes = 20\n')
+    settings = resolve_settings("gobang:3x3:3", str(preset))
+    (message,) = ineffective_preset_settings(settings, str(preset))
+    assert message.startswith(
+        f'{preset}: selfplay.episodes has no effect with selfplay.mode = "continuous": expected '
+    )
+    preset.write_text("[selfplay]\nepisodes = 20\n")
+    settings = resolve_settings("gobang:3x3:3", str(preset))
+    assert ineffective_preset_settings(settings, str(preset)) == []
+    assert ineffective_preset_settings(resolve_settings(None, "mini"), "mini") == []
+
+
+def test_training_prints_settings_without_effect(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(train, "train_run", lambda *arguments: None)
+    preset = tmp_path / "own.toml"
+    preset.write_text('game = "gobang:3x3:3"\n[selfplay]\nmode = "continuous"\nepisodes = 20\n')
+    assert main(["train", "--preset", str(preset), "--run", str(tmp_path / "run")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"zerolab: {preset}: selfplay.episodes has no effect with ")
