@@ -131,9 +131,10 @@ def test_trackio_has_the_numbers(run, tmp_path, monkeypatch):
     assert json.loads(text)["learn/loss/policy"] == 1.25
 
 
-def test_wandb_keeps_the_numbers_in_the_run(run, monkeypatch):
-    pytest.importorskip("wandb", reason="the extra wandb is not installed")
+def test_wandb_keeps_the_numbers_in_the_run(run):
+    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
     _log(run, "wandb")
+    wandb.teardown()  # waits for the process that writes the file
     (file,) = (run.path / "wandb").glob("offline-run-*/*.wandb")
     content = file.read_bytes()
     assert b"learn/loss/policy" in content
