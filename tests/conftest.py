@@ -29,6 +29,9 @@ if _memory.is_dir() and shutil.disk_usage(_memory).free > _room_in_bytes:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
 
 
+os.environ.pop("COLUMNS", None)  # the output of commands is that of files, not of a terminal
+
+
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from scanning thousands of test items again and again."""
     gc.collect()

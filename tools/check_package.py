@@ -86,7 +86,10 @@ class Environment:
         ) as server:  # fmt: skip
             assert server.stdout is not None
             try:
-                yield server.stdout.readline().split()[-1].rstrip("/")
+                started = server.stdout.readline().split()
+                if not started:
+                    raise SystemExit("the server has not started")
+                yield started[-1].rstrip("/")
             finally:
                 server.terminate()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from html.parser import HTMLParser
@@ -174,6 +175,7 @@ class FakeNotebook:
 def test_training_shows_a_progress_bar_in_notebooks_only(run, monkeypatch, capfd):
     fake = FakeNotebook(monkeypatch)
     reporter = notebook_reporter(3)
+    monkeypatch.setattr(notebook_progress, "_SECONDS", math.inf)
     reporter.stage_started(2, "self-play", 8, "games")
     reporter.progress(5, "<slow>")
     monkeypatch.setattr(notebook_progress, "_SECONDS", 0.0)

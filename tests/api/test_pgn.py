@@ -25,9 +25,13 @@ def _undone(end: Position, plies: int) -> Position:
 @given(st.lists(st.tuples(_GAMES, _NAMES, _NAMES, st.sampled_from([1, 0, -1, None])), max_size=4))
 def test_written_games_are_read_again(games):
     recorded = [
-        RecordedGame(position, first, second, result, f"{first} event")
+        RecordedGame(
+            position, first, second,
+            result if position.outcome is None else position.first_player_outcome,
+            f"{first} event", min(2, position.ply),
+        )
         for position, first, second, result in games
-    ]
+    ]  # fmt: skip
     text = zerolab.format_pgn(recorded)
     assert all(len(line) < 80 for line in text.splitlines() if not line.startswith("["))
     again = zerolab.parse_pgn(text)
@@ -66,6 +70,13 @@ TAGS = '[White "A"]\n[Black "B"]\n[Result "*"]\n[Variant "gobang:3x3:3"]\n\n'
         (TAGS.replace("Variant", "Other") + "*", "game 1: no tag Variant: expected game="),
         (TAGS.replace("*", "2-0"), 'Result "2-0": expected 1-0'),
         (TAGS + "1. a1 {", "unclosed comment"),
+        ("no games", "the text has no games"),
+        ('[FEN "x"]\n' + TAGS + "*", "game 1: the tag FEN"),
+        ('[GivenPlies "3"]\n' + TAGS + "1. a1 *", 'GivenPlies "3": expected a number from 0 to 1'),
+        (
+            TAGS.replace("*", "0-1") + "1. a1 b1 2. a2! b2?! 3. a3 0-1",
+            "game 1: Result contradicts the position",
+        ),
     ],
 )
 def test_mistakes_name_the_game(text, message):
@@ -81,3 +92,9 @@ def test_positions_that_were_set_up_cannot_be_written():
         zerolab.format_pgn([start, position])
     with pytest.raises(zerolab.UserError, match="game 1 = 3: expected a RecordedGame or Position"):
         zerolab.format_pgn([3])
+    with pytest.raises(zerolab.UserError, match="games = "):
+        zerolab.format_pgn(start)
+    with pytest.raises(zerolab.UserError, match="result of game 1 = 5"):
+        zerolab.format_pgn([RecordedGame(start, result=5)])
+    with pytest.raises(zerolab.UserError, match="Variant gobang:3x3:3: expected othello:4x4"):
+        zerolab.parse_pgn(TAGS + "*", "othello:4x4")

@@ -65,7 +65,7 @@ def test_names_are_parsed_and_normalised(text: str, game: object, name: str) -> 
         ("othello:-6x6", '"othello:-6x6" is not a game'),
         ("othello:6x6x6", "is not a game"),
         ("othello:6x6:4", '"othello:6x6:4" is not a game: expected othello:ROWSxCOLUMNS, such'),
-        ("gobang:6x6:4:4", r"expected gobang:ROWSxCOLUMNS:\[LENGTH\]"),
+        ("gobang:6x6:4:4", r"expected gobang:ROWSxCOLUMNS\[:LENGTH\]"),
         ("gobang:6x6:four", "is not a game"),
         ("gobang:6x6:", "is not a game"),
         ("othello:3x6", "othello:3x6: rows = 3: expected at least 4"),

@@ -119,7 +119,7 @@ def test_undo_returns_earlier_positions() -> None:
     ]
     assert end.undo() == line[-2]
     for plies in (end.ply + 1, -1, "x"):
-        with pytest.raises(UserError, match=f"expected a whole number from 0 to {end.ply}"):
+        with pytest.raises(UserError, match=f"plies = .*{plies}.*: expected"):
             end.undo(plies)  # type: ignore[arg-type]
 
 
@@ -130,7 +130,7 @@ def test_random_playouts_are_legal_games_that_depend_on_the_seed() -> None:
     assert len({end.history for end in ends}) > 10
     assert start.random_playout(3).history == ends[3].history
     assert ends[0].random_playout(5) is ends[0]
-    with pytest.raises(UserError, match="seed = -1: expected a whole number"):
+    with pytest.raises(UserError, match="seed = -1: expected"):
         start.random_playout(-1)
 
 

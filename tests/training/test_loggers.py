@@ -13,6 +13,8 @@ from zerolab.cli.main import main
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.training.logger import LOGGERS, LoggerKind, open_loggers, require_loggers
 
+QUESTION = BASELINE.model_copy(update={"opponent": "mcts:10?tie_break=random"})
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -110,6 +112,17 @@ def test_program_that_refuses_closes_the_other_logs(run, lists, monkeypatch):
     assert lists[0].is_closed
 
 
+def test_program_that_fails_later_is_named(run, lists, monkeypatch):
+    def fail(self, numbers, step):
+        raise OSError("disk full")
+
+    log = open_loggers(["lists"], run)
+    monkeypatch.setattr(ListLogger, "log", fail)
+    with pytest.raises(UserError, match=r"lists cannot log .*disk full; .* without --log lists"):
+        log.update()
+    log.close()
+
+
 def _log(run, name):
     log = open_loggers([name], run)
     log.update()
@@ -145,10 +158,12 @@ def test_mlflow_has_the_numbers_and_settings(run):
     pytest.importorskip("mlflow", reason="the extra mlflow is not installed")
     from mlflow import MlflowClient  # noqa: PLC0415
 
+    run.commit(run.progress, [QUESTION.line()])
     _log(run, "mlflow")
     client = MlflowClient(tracking_uri=f"sqlite:///{run.path}/mlflow.sqlite")
     (experiment,) = client.search_experiments(filter_string="name = 'zerolab'")
     (logged,) = client.search_runs([experiment.experiment_id])
     assert logged.data.metrics["learn/loss/policy"] == 1.25
+    assert logged.data.metrics["final_evaluation/mcts:10_tie_break_random/score_rate"] == 0.5
     assert logged.data.params["game"] == run.config["game"]
     assert logged.info.status == "FINISHED"

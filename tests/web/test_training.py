@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,7 +19,7 @@ from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
-from zerolab.web import processes
+from zerolab.web import folders, processes
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
@@ -62,7 +61,7 @@ def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, request
         assert other.post(f"{TRAINING}/stop", json={"run": "runs/demo"}).status_code == 200
         wait_for(lambda: not training(other)["at_work"])
         assert iteration(tmp_path) < 4000
-        time.sleep(0.5)  # the state of locks is cached for a moment
+        request.getfixturevalue("monkeypatch").setattr(folders, "_LOCK_SECONDS", -1.0)
         assert other.get("/api/v1/runs").json()[0]["status"] == "stopped"
         assert other.post(f"{TRAINING}/stop", json={"run": "runs/demo"}).status_code == 400
         commands = request.getfixturevalue("commands")  # only now: the first command is real

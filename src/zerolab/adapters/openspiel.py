@@ -15,7 +15,7 @@ from zerolab.agents.agent import AGENT_KINDS, Actions, Agent, AgentKind, Slots
 from zerolab.agents.analysis import replay_and_analyse
 from zerolab.agents.kinds.baselines import parse_playout_count
 from zerolab.agents.network_players import prepare_for_one_game
-from zerolab.core.errors import MissingExtraError, UserError, require_type
+from zerolab.core.errors import MissingExtraError, UserError, checked_whole_number, require_type
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
@@ -43,15 +43,18 @@ def spiel_name(game: Game) -> str:
     )
 
 
-def spiel_bot(spec: str, game: Game, seed: int = 0) -> Any:
+def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     """Return a `pyspiel.Bot` that plays like the agent with a spec, such as ``"runs/demo"``.
 
+    `game` is a name, such as ``"connect_four:6x7"``, or a parsed game.
     Its moves depend only on the seed and the moves of the game. Raises UserError for an invalid
     spec or a game that OpenSpiel does not have, and MissingExtraError without OpenSpiel.
     """
     from zerolab.agents.specs import parse_agent  # noqa: PLC0415  it imports this module
 
     require_type("spec", spec, str, 'an agent, such as "mcts:100"')
+    seed = checked_whole_number("seed", seed)
+    game = Position.start(game).game
     pyspiel = _pyspiel()
     name = str(pyspiel.load_game(spiel_name(game)))
     agent = parse_agent(spec, game)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zerolab.core.errors import MissingExtraError, UserError, quoted
+from zerolab.core.errors import MissingExtraError, UserError, checked_whole_number, quoted
 from zerolab.rules.position import Position
 
 try:
@@ -86,7 +86,7 @@ class GameEnv(AECEnv):  # type: ignore[misc]
             self._was_dead_step(action)
             return
         self._cumulative_rewards[self.agent_selection] = 0.0
-        self.position = self.position.play(int(action))  # type: ignore[arg-type]
+        self.position = self.position.play(checked_whole_number("action", action))
         result = self.position.first_player_outcome
         if result is not None:
             scores = zip(self.possible_agents, (result, -result), strict=True)

@@ -15,11 +15,10 @@ from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.api.positions import (
     AGENT,
     GAME_EXAMPLE,
-    checked_whole_number,
     game_of,
     require_position,
 )
-from zerolab.core.errors import UserError, quoted, require_type
+from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
 from zerolab.play.engine import slots_within_memory
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
@@ -53,7 +52,7 @@ class LoadedAgent:
     ) -> Analysis | list[Analysis]:
         """Return the analysis of a position, or a list with that of each position in a list.
 
-        Positions in a list are searched together, which is faster than one after another. The
+        Positions in a list are searched together, which is faster with a network. The
         analysis of a position is the one of `zerolab.analyse` with the same seed. Raises UserError
         for finished games, positions of other games, and if the agent forfeits.
         """

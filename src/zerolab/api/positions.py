@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
-from zerolab.core.errors import UserError, quoted, require_type
+from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
@@ -29,17 +28,6 @@ __all__ = [
 
 GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
 AGENT = 'an agent, such as "mcts:100" or "runs/demo"'
-
-
-def checked_whole_number(name: str, value: object, least: int) -> int:
-    """Return `value` as an int; raise UserError unless `least` <= `value` < 2**63."""
-    try:
-        number = index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise UserError(f"{name} = {quoted(value)}: expected a whole number") from None
-    if not least <= number < 1 << 63:
-        raise UserError(f"{name} = {quoted(number)}: expected at least {least} and less than 2**63")
-    return number
 
 
 def require_callable(name: str, value: object) -> None:

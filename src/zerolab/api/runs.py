@@ -125,8 +125,10 @@ def train(
     require_type("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
     require_callable("on_stage", on_stage)
     require_type("allow_programs", allow_programs, bool, "True or False")
-    if isinstance(log, str):
+    if isinstance(log, str) or not isinstance(log, Sequence):
         raise UserError(f'log = {quoted(log)}: expected a list such as ["trackio"]')
+    for name in log:
+        require_type("log", name, str, 'names such as "trackio"')
     require_loggers(log)
     folder = Path(run)
     assignments = list(flatten(settings or {}))

@@ -37,6 +37,14 @@ class Console(rich.console.Console):
             plain |= {"width": WIDTH, "soft_wrap": True}
         super().__init__(**{**plain, **options})
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects; a line of text is wrapped between words, and long words remain whole."""
+        if len(objects) == 1 and isinstance(objects[0], str) and not self.soft_wrap:
+            lines = objects[0].split("\n")
+            objects = ("\n".join(wrapped(line, self.width) for line in lines),)
+            options = {"soft_wrap": True, **options}
+        super().print(*objects, **options)
+
     def set_live(self, live: Any) -> Any:
         """Begin a live display, which replaces the notice about compilations."""
         is_outermost = super().set_live(live)

@@ -112,6 +112,7 @@ _GROWTH = {"columns": 1.745}
 Connect Four took 1.0 million positions with 25 empty cells and 18 million with 30."""
 _USUAL_GROWTH = 2.0
 _LONG_SECONDS = 1800
+_DAY = 86_400.0
 
 
 def _hours_warning(position: Position, generic: bool) -> str:
@@ -129,9 +130,15 @@ def _hours_warning(position: Position, generic: bool) -> str:
     if positions < _LONG_SECONDS * _POSITIONS_PER_SECOND:
         return ""
     return (
-        f"{empties} cells are empty, so this may take hours (perhaps {positions / 1e9:,.0f} billion"
-        " positions): limit it with --seconds or --nodes, or give more --moves; Ctrl-C stops it"
+        f"{empties} cells are empty, so this may take {_duration(positions)} (perhaps"
+        f" {positions:.0e} positions): limit it with --seconds or --nodes, or give more --moves;"
+        " Ctrl-C stops it"
     )
+
+
+def _duration(positions: float) -> str:
+    """Return a rough time for solving a position that needs to visit many positions."""
+    return "hours" if positions < _DAY * _POSITIONS_PER_SECOND else "days or longer"
 
 
 def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:

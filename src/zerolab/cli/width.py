@@ -7,6 +7,8 @@ import sys
 import textwrap
 from typing import TextIO
 
+_LEAST = 20  # columns; narrower terminals show long lines anyway
+
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
     """Return the width of a stream in columns, from COLUMNS or the terminal; None for a file.
@@ -15,12 +17,13 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     """
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return int(columns)
+        return max(int(columns), _LEAST)
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return None
     try:
-        return os.get_terminal_size(stream.fileno()).columns or None
+        columns_found = os.get_terminal_size(stream.fileno()).columns
+        return max(columns_found, _LEAST) if columns_found else None
     except (OSError, ValueError):
         return None
 

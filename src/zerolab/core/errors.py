@@ -6,6 +6,7 @@ import difflib
 import math
 import reprlib
 from collections.abc import Iterable
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def require_type(name: str, value: object, types: Any, expected: str) -> None:
     """Raise UserError unless `value`, the argument called `name`, is an instance of `types`."""
     if not isinstance(value, types):
         raise UserError(f"{name} = {quoted(value)}: expected {expected}")
+
+
+def checked_whole_number(name: str, value: object, least: int = 0) -> int:
+    """Return `value` as an int; raise UserError unless `least` <= `value` < 2**63."""
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UserError(f"{name} = {quoted(value)}: expected a whole number") from None
+    if not least <= number < 1 << 63:
+        raise UserError(f"{name} = {quoted(number)}: expected at least {least} and less than 2**63")
+    return number
 
 
 def one_line(message: object) -> str:

@@ -33,7 +33,7 @@ _LINE = 79
 
 
 class ExportedGame(NamedTuple):
-    """A finished game to export."""
+    """A game to export."""
 
     event: str
     """Event name, such as "runs/demo, iteration 3, gate"."""

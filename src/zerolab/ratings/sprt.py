@@ -44,6 +44,10 @@ class SprtVerdict(NamedTuple):
     upper: float
     """Smallest log-likelihood ratio that accepts H1."""
 
+    def __repr__(self) -> str:
+        bounds = f"{self.lower:.2f} to {self.upper:.2f}"
+        return f"<SprtVerdict {self.state}, llr {self.llr:.2f} in {bounds}>"
+
 
 def verdict_text(verdict: SprtVerdict) -> str:
     """Return a verdict as a sentence, with the log-likelihood ratio and its bounds."""

@@ -97,12 +97,14 @@ def document_references(document: Document) -> list[Reference]:
 def bibtex(document: Document, citation: Citation) -> str:
     """Return an entry for BibTeX."""
     year = citation.date[:4]
+    has_runs = document.provenance.run_count > 0
+    digest = f"; digest of the runs {document.provenance.digest}" if has_runs else ""
     fields = {
         "author": "{The zerolab developers}",
         "title": f"{{{_tex(document.title)}}}",
         "year": year,
         "howpublished": f"zerolab {_tex(citation.version)}, \\texttt{{{_tex(citation.command)}}}",
-        "note": f"Written on {citation.date}; digest of the runs {document.provenance.digest}",
+        "note": f"Written on {citation.date}{digest}",
     }
     lines = ",\n".join(f"  {name:12} = {{{value}}}" for name, value in fields.items())
     return f"@misc{{zerolab-{citation.name}-{year},\n{lines}\n}}"

@@ -163,7 +163,7 @@ def _data_table(table: Table) -> str:
 
 def _has_data(table: Table) -> bool:
     """Return False for a table without rows, or with nothing but text in its first column."""
-    return any(cell not in (None, "") for row in table.rows for cell in row[1:])
+    return any(cell not in (None, "") for row in table.rows for cell in row[1:] or row)
 
 
 def _folded(title: str, html: str) -> str:

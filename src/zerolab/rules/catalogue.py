@@ -169,7 +169,7 @@ def parse_game(text: str) -> Game:
     numbers = re.fullmatch(r"(\d{1,99})x(\d{1,99})((?::\d{1,99})*)", sizes)
     others = numbers[3].split(":")[1:] if numbers else []
     if numbers is None or len(others) > len(fields) - 2:
-        form = ":".join(["ROWSxCOLUMNS", *(f"[{field.upper()}]" for field in fields[2:])])
+        form = "ROWSxCOLUMNS" + "".join(f"[:{field.upper()}]" for field in fields[2:])
         raise UserError(f"{quoted(text)} is not a game: expected {name}:{form}, such as {name}:6x6")
     values = [int(number) for number in (numbers[1], numbers[2], *others)]
     settings = validate(

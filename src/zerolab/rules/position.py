@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
-from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
+from zerolab.core.errors import UserError, checked_whole_number, did_you_mean, quoted, require_type
 from zerolab.report.board_svg import draw_board
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import (
@@ -149,12 +149,13 @@ class Position:
 
     def undo(self, plies: int = 1) -> Position:
         """Return the position `plies` plies earlier; raise UserError if there were fewer."""
-        if not (isinstance(plies, int) and 0 <= plies <= self.ply):
+        number = checked_whole_number("plies", plies)
+        if number > self.ply:
             raise UserError(
                 f"plies = {quoted(plies)}: expected a whole number from 0 to {self.ply}, the number"
                 " of plies played"
             )
-        return self.line()[self.ply - plies]
+        return self.line()[self.ply - number]
 
     def random_playout(self, seed: int = 0) -> Position:
         """Return the end of a game continued by uniformly random legal moves.
@@ -162,11 +163,9 @@ class Position:
         A finished game is returned unchanged. The moves depend only on the position, its ply and
         `seed`.
         """
-        if not (isinstance(seed, int) and 0 <= seed < 1 << 63):
-            raise UserError(f"seed = {quoted(seed)}: expected a whole number from 0 to 2**63 - 1")
-        position = self
+        position, number = self, checked_whole_number("seed", seed)
         while actions := position.legal_actions:
-            key = streams.stream_key(seed, 0, 0, position.ply, streams.PLAYOUT)
+            key = streams.stream_key(number, 0, 0, position.ply, streams.PLAYOUT)
             position = position.play(actions[int(key) % len(actions)])
         return position
 

@@ -46,8 +46,17 @@ def require_loggers(names: Iterable[str]) -> None:
     load_plugins("loggers")
     for name in names:
         package = LOGGERS[name].package
-        if find_spec(package) is None:
+        if not _is_installed(package):
             raise MissingExtraError.of(f"the log of {name}", package, package)
+
+
+def _is_installed(package: str) -> bool:
+    """Return whether a package can be imported; an empty folder of its name does not count."""
+    try:
+        spec = find_spec(package)
+    except ModuleNotFoundError:  # the parent of a module is missing
+        return False
+    return spec is not None and spec.origin is not None
 
 
 def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
@@ -61,7 +70,7 @@ def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
     log = RunLog(run)
     for name in distinct:
         try:
-            log.loggers.append(LOGGERS[name].open(run))
+            log.loggers[name] = LOGGERS[name].open(run)
         except Exception as error:
             log.close()
             raise UserError(f"{name} cannot log {run.path}: {one_line(error)}") from error
@@ -73,21 +82,30 @@ class RunLog:
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
-        self.loggers: list[Logger] = []
+        self.loggers: dict[str, Logger] = {}
         self._logged = 0
 
     def update(self) -> None:
-        """Log the records that this object has not logged yet, including those before a resume."""
+        """Log the records that this object has not logged yet, including those before a resume.
+
+        Raises UserError if a program refuses; the records are saved in the run all the same.
+        """
         if not self.loggers:
             return
         records = read_records(self._run)
         for record in records[self._logged :]:
             numbers = {f"{record.tag}/{name}": value for name, value in record.numbers()}
-            for logger in self.loggers:
-                logger.log(numbers, record.iteration)
+            for name, logger in self.loggers.items():
+                try:
+                    logger.log(numbers, record.iteration)
+                except Exception as error:
+                    raise UserError(
+                        f"{name} cannot log {self._run.path}: {one_line(error)}; finished stages"
+                        f" are saved: resume without --log {name}"
+                    ) from error
         self._logged = len(records)
 
     def close(self) -> None:
         """Close all logs."""
-        for logger in self.loggers:
+        for logger in self.loggers.values():
             logger.close()

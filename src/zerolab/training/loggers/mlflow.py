@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import re
+
 from zerolab.core.nested_tables import flatten
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.logger import LOGGERS, LoggerKind
 
 _EXPERIMENT = "zerolab"
 _MAX_VALUE = 500  # characters of a parameter
+_REFUSED = re.compile(r"[^\w\-. :/]")
+"""Characters that the name of a metric must not have, such as @ and ?."""
 
 
 class MlflowLogger:
@@ -29,7 +33,7 @@ class MlflowLogger:
 
     def log(self, numbers: dict[str, float], step: int) -> None:
         for name, value in numbers.items():
-            self._client.log_metric(self._id, name.replace("@", "at "), value, step=step)
+            self._client.log_metric(self._id, _REFUSED.sub("_", name), value, step=step)
 
     def close(self) -> None:
         self._client.set_terminated(self._id)
