@@ -31,7 +31,7 @@ DISTRIBUTIONS = ROOT / "dist"
 _GAME = "connect_four:6x7"
 _RUN = "runs/demo"
 _SECONDS = 1800  # that a step may take
-_LARGE = 1.0  # MB, from which a package has a line of its own
+_LARGE = 1.0  # MB, from which a package is listed separately
 
 _SIZES = """
 import importlib.metadata as metadata, json, os

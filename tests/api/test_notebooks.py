@@ -1,4 +1,4 @@
-"""What notebooks show: short reprs, tables and figures as HTML, and data frames."""
+"""Output in notebooks: short reprs, tables and figures as HTML, and data frames."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_finished_run_says_how_to_go_on(width, smoke_run, tmp_path, monkeypatch,
     output = capsys.readouterr().out
     text = " ".join(output.split())
     assert "already finished after 2 iterations" in text
-    assert "--set iterations=N goes on" in text
+    assert "--set iterations=N" in text
     assert "done, with" not in text
     assert re.search(r"^search +8 simulations", output, re.MULTILINE)
     assert "[search]" not in output
@@ -64,4 +64,4 @@ def test_message_fits_the_reason_for_the_end(smoke_run):
     settings = saved_settings(run)
     longer = settings.model_copy(update={"iterations": 5})
     assert finished_message(run, longer).endswith('after 2 iterations of 5, by stop = "never"')
-    assert finished_message(run, settings).endswith("--set iterations=N goes on")
+    assert finished_message(run, settings).endswith("--set iterations=N")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -77,10 +77,15 @@ def analyse(agent: Agent, position: Position, seed: int = 0) -> Analysis:
     Random streams depend only on (seed, ply). Raises UserError for a finished game, for a position
     of a different game, and if the agent forfeits.
     """
+    return analyse_with_seeds(agent, position, [seed])[0]
+
+
+def analyse_with_seeds(agent: Agent, position: Position, seeds: Iterable[int]) -> list[Analysis]:
+    """Return an agent's analyses of a position, one per seed, from one player; see `analyse`."""
     require_analysable(agent, position)
     player = prepare_for_one_game(agent.new_player())
     try:
-        return replay_and_analyse(player, [position], seed)[0]
+        return [replay_and_analyse(player, [position], seed)[0] for seed in seeds]
     finally:
         if isinstance(player, ProgramPlayer):
             player.close()
@@ -98,7 +103,7 @@ def require_analysable(agent: Agent, position: Position) -> None:
 
 
 def replay_and_analyse(player: Player, positions: Sequence[Position], seed: int) -> list[Analysis]:
-    """Return a player's analyses of ongoing positions, each in a slot of its own.
+    """Return a player's analyses of ongoing positions, each in a separate slot.
 
     Raises UserError if the player forfeits or cannot start from a custom position.
     """

@@ -47,7 +47,7 @@ def finished_message(run: RunFolder, settings: TrainSettings) -> str:
     if settings.learn.schedule.spans_run:
         return f'{message}, which learn.schedule = "{settings.learn.schedule.name}" spans'
     command = shlex.join(["zerolab", "train", "--run", str(run.path)])
-    return f"{message}; {command} --set iterations=N goes on"
+    return f"{message}; train further with {command} --set iterations=N"
 
 
 def summary_lines(settings: TrainSettings) -> dict[str, str]:

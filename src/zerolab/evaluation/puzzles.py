@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.analysis import Analysis, analyse
+from zerolab.agents.analysis import Analysis, analyse, analyse_with_seeds
 from zerolab.core import streams
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
@@ -209,7 +209,8 @@ def measure(puzzle: Puzzle, agents: Iterable[Agent], judge: Agent) -> Puzzle:
     position = puzzle_position(puzzle)
     misses = {
         agent.name: miss_share(
-            (analyse(agent, position, seed).best.name for seed in range(TRIES)), puzzle.answer
+            (each.best.name for each in analyse_with_seeds(agent, position, range(TRIES))),
+            puzzle.answer,
         )
         for agent in agents
     }

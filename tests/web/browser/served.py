@@ -57,7 +57,7 @@ class Server:
 
 
 def open_page(browser: Browser, address: str, errors: list[str], **options: object) -> Page:
-    """Return a new page of a server, in a context of its own.
+    """Return a new page of a server, in a new context.
 
     The texts of script errors are appended to `errors`. The context receives the options.
     """

@@ -1,4 +1,4 @@
-"""What pages show before anybody scrolls: boards with their buttons, results, and where one is."""
+"""Contents of pages before scrolling: boards with their buttons, results, and where one is."""
 
 from __future__ import annotations
 

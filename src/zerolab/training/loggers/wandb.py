@@ -21,7 +21,7 @@ class WandbLogger:
             project=_PROJECT, name=run.path.name, dir=run.path, config=run.config, mode="offline",
             settings=settings,
         )  # fmt: skip
-        # An iteration has several stages, and each call of `log` is a step of its own.
+        # An iteration has several stages, and each call of `log` begins a new step.
         self._run.define_metric("*", step_metric="iteration")
 
     def log(self, numbers: dict[str, float], step: int) -> None:
