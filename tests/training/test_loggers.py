@@ -123,6 +123,18 @@ def test_program_that_fails_later_is_named(run, lists, monkeypatch):
     log.close()
 
 
+def test_program_that_cannot_close_leaves_no_other_log_open(run, lists, monkeypatch):
+    def fail():
+        raise OSError("disk full")
+
+    monkeypatch.setitem(LOGGERS._entries, "others", LOGGERS["lists"])
+    log = open_loggers(["lists", "others"], run)
+    monkeypatch.setattr(lists[0], "close", fail)
+    with pytest.raises(UserError, match=r"lists cannot close the log of .*: disk full"):
+        log.close()
+    assert lists[1].is_closed
+
+
 def _log(run, name):
     log = open_loggers([name], run)
     log.update()

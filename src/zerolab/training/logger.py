@@ -106,6 +106,14 @@ class RunLog:
         self._logged = len(records)
 
     def close(self) -> None:
-        """Close all logs."""
-        for logger in self.loggers.values():
-            logger.close()
+        """Close all logs; raise UserError at the end if a program refuses."""
+        refused = []
+        for name, logger in self.loggers.items():
+            try:
+                logger.close()
+            except Exception as error:
+                refused.append(
+                    f"{name} cannot close the log of {self._run.path}: {one_line(error)}"
+                )
+        if refused:
+            raise UserError("\n".join(refused))
