@@ -38,7 +38,7 @@ LARGE = [
     "learn.symmetries=none",
     "learn.merging=newest",
     "learn.epochs=12",
-    "learn.learning_rate=0.04",
+    "learn.learning_rate=0.01",
 ]
 HEADS = "network.heads=['policy', 'value', {name='features', source='small', weight=10}]"
 
