@@ -19,7 +19,7 @@ from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.results import provenance, times_caveat
-from zerolab.studies.tasks import TaskOutcome, TrainTask
+from zerolab.studies.tasks import CompileTask, TaskOutcome, TrainTask
 from zerolab.training.context import processor_model
 
 
@@ -203,7 +203,7 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
 
 def test_study_waits_for_a_run_trained_by_another(tmp_path):
     small = execution_in(tmp_path, Small())
-    run = small.design.runs[0]
+    run = min(small.design.runs, key=lambda run: run.key)  # the first one in the queue
     opened = RunFolder.create(small.folder.run_path(run), run.settings.model_dump())
     finished_counts, waiting = [], []
     with ExitStack() as stack:
@@ -217,9 +217,37 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
 
         assert small.perform_all(Reusing(), watch) == {}
     assert 1 in finished_counts
-    assert "waiting for a: sum/seed=100 (another process)" in waiting
+    assert f"waiting for {run.title} (another process)" in waiting
     assert small.progress().finished_runs == 2
     assert small.progress().finished_games == small.progress().games
+
+
+def test_runs_are_trained_seed_by_seed_in_random_order(tmp_path):
+    """A machine that becomes slower during a study slows no variant more than the others."""
+
+    class Graded(Tiny):
+        def design(self, scale, seeds):
+            return Design(
+                [
+                    planned("sum", seed, part=f"part {iterations}", iterations=iterations)
+                    for iterations in range(1, 9)
+                    for seed in seeds
+                ]
+            )
+
+    graded = execution_in(tmp_path, Graded())
+    queue = RunQueue(graded.folder, graded.design)
+    run_by_key = {run.key: run for run in graded.design.runs}
+    order = []
+    while (task := queue.next_task(graded.design.parts)) is not None:
+        if isinstance(task, CompileTask):
+            queue.mark_compiled(task)
+        else:
+            factors, settings = run_by_key[task.key].factors, run_by_key[task.key].settings
+            order.append((factors["seed"], settings.iterations))
+    assert [seed for seed, _ in order] == [100] * 8 + [101] * 8
+    for iterations in (order[:8], order[8:]):
+        assert sorted(iterations) not in (iterations, iterations[::-1])
 
 
 def test_folder_of_another_design_is_refused(tmp_path):

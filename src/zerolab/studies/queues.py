@@ -48,7 +48,6 @@ class RunQueue:
         self.failures: Failures = {}
         """Errors of runs whose folders are damaged or contain another run."""
         self._folder = folder
-        self._parts = design.parts
         self._planned = design.distinct_runs
         self._seconds = {
             key: estimate_run_seconds(run.settings, run.supervised_position_count)
@@ -83,12 +82,13 @@ class RunQueue:
             self.failures[run.title] = str(error).splitlines()
             return 0.0
 
-    def _urgency(self, run: PlannedRun) -> tuple[int, bool, float]:
-        """Return a sort key that puts source runs first in each part, followed by long runs.
+    def _urgency(self, run: PlannedRun) -> tuple[int, bool, str]:
+        """Return a sort key that puts the lowest seeds first, and source runs first in each seed.
 
-        A long run that starts last would leave all other workers idle.
+        Runs of one seed are in random order: their keys are digests. If the machine becomes slower
+        during a study, as beside other programs, the times of all variants change alike.
         """
-        return self._parts.index(run.part), run.key not in self._sources, -self._seconds[run.key]
+        return int(run.factors["seed"]), run.key not in self._sources, run.key
 
     def next_task(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
         """Return a task for the most urgent run in `parts` that can begin now.
