@@ -17,14 +17,14 @@ from zerolab.core import __version__ as __version__
 # One statement per module; the aliases mark re-exports.
 # isort: off
 if TYPE_CHECKING:
-    from zerolab.api.analyses import (
+    from zerolab.api.positions import (
         Analysis as Analysis,
         LoadedAgent as LoadedAgent,
         MoveAnalysis as MoveAnalysis,
         analyse as analyse,
         load_agent as load_agent,
     )
-    from zerolab.api.matches import (
+    from zerolab.api.games import (
         Match as Match,
         Ratings as Ratings,
         TestedMatch as TestedMatch,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         play_tournament as play_tournament,
         rate as rate,
     )
-    from zerolab.api.pgn import (
+    from zerolab.api.games import (
         RecordedGame as RecordedGame,
         format_pgn as format_pgn,
         parse_pgn as parse_pgn,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         run_costs as run_costs,
         train as train,
     )
-    from zerolab.api.studies import (
+    from zerolab.api.runs import (
         StudyReport as StudyReport,
         study_report as study_report,
     )
@@ -76,20 +76,18 @@ if TYPE_CHECKING:
 # isort: on
 
 _NAMES_BY_MODULE = {
-    "zerolab.api.analyses": ("Analysis", "LoadedAgent", "MoveAnalysis", "analyse", "load_agent"),
-    "zerolab.api.matches": (
-        "Match", "Ratings", "TestedMatch", "TournamentReport", "play_match", "play_sprt",
-        "play_tournament", "rate",
+    "zerolab.api.games": (
+        "Match", "Ratings", "RecordedGame", "TestedMatch", "TournamentReport", "format_pgn",
+        "parse_pgn", "play_match", "play_sprt", "play_tournament", "rate", "read_pgn", "write_pgn",
     ),
-    "zerolab.api.pgn": ("RecordedGame", "format_pgn", "parse_pgn", "read_pgn", "write_pgn"),
     "zerolab.api.positions": (
-        "Network", "list_games", "load_network", "read_positions", "solve",
+        "Analysis", "LoadedAgent", "MoveAnalysis", "Network", "analyse", "list_games",
+        "load_agent", "load_network", "read_positions", "solve",
     ),
     "zerolab.api.runs": (
-        "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",
-        "open_run", "read_reference", "run_costs", "train",
+        "CostReference", "CumulativeCost", "Record", "Run", "StudyReport", "cost_to_reach",
+        "export_network", "open_run", "read_reference", "run_costs", "study_report", "train",
     ),
-    "zerolab.api.studies": ("StudyReport", "study_report"),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),
     "zerolab.oracles.oracle": ("NotSolvedError",),

@@ -35,7 +35,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store import arrays as agent_files
 from zerolab.store.arrays import WEIGHTS, encode_arrays, read_network_file, save_arrays
 from zerolab.store.run_folder import RunFolder
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 SMALL = ("--preset", "smoke", "--set", "iterations=1", "--set", "final_evaluation.games=0")
 

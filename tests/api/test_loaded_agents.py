@@ -10,7 +10,7 @@ import pytest
 import zerolab
 from zerolab.agents.analysis import Analysis
 from zerolab.agents.specs import parse_agent
-from zerolab.api import analyses
+from zerolab.api import positions
 from zerolab.rules.catalogue import parse_game
 
 GAME = "gobang:3x3:3"
@@ -48,15 +48,15 @@ def test_network_stays_loaded(run):
 
 def test_large_batches_are_searched_in_parts(monkeypatch):
     sizes = []
-    original = analyses.replay_and_analyse
+    original = positions.replay_and_analyse
 
     def counted(player, positions, seed) -> list[Analysis]:
         sizes.append(len(positions))
         return original(player, positions, seed)
 
-    monkeypatch.setattr(analyses, "replay_and_analyse", counted)
-    monkeypatch.setattr(analyses, "slots_within_memory", lambda agents, threads: 3)
-    agent = analyses.LoadedAgent(parse_agent("mcts:20", parse_game(GAME)))
+    monkeypatch.setattr(positions, "replay_and_analyse", counted)
+    monkeypatch.setattr(positions, "slots_within_memory", lambda agents, threads: 3)
+    agent = positions.LoadedAgent(parse_agent("mcts:20", parse_game(GAME)))
     whole = agent.analyse(POSITIONS, seed=1)
     assert sizes == [3, 1]
     assert whole == [agent.analyse(each, seed=1) for each in POSITIONS]

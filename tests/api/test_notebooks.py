@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import zerolab
-from zerolab.api import notebook_progress
-from zerolab.api.notebook_progress import notebook_reporter
+from zerolab.api import runs
+from zerolab.api.runs import notebook_reporter
 from zerolab.training.reporting import NullReporter, parse_records
 
 GAME = "gobang:3x3:3"
@@ -175,10 +175,10 @@ class FakeNotebook:
 def test_training_shows_a_progress_bar_in_notebooks_only(run, monkeypatch, capfd):
     fake = FakeNotebook(monkeypatch)
     reporter = notebook_reporter(3)
-    monkeypatch.setattr(notebook_progress, "_SECONDS", math.inf)
+    monkeypatch.setattr(runs, "_SECONDS", math.inf)
     reporter.stage_started(2, "self-play", 8, "games")
     reporter.progress(5, "<slow>")
-    monkeypatch.setattr(notebook_progress, "_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_SECONDS", 0.0)
     reporter.progress(6, "<slow>")
     reporter.stage_finished(parse_records(run.metrics("learn"))[0])
     begun, started, halfway, finished = fake.shown

@@ -24,7 +24,7 @@ from zerolab.rules import boards, rules
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import CellEncoding, CellNotation
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
-from zerolab.testing import chance
+from zerolab.testing import random_games
 
 Side = Annotated[int, Field(ge=3, le=8)]
 
@@ -335,8 +335,8 @@ def _error(name: str) -> str:
             testing.check_twin(game, lambda: NaiveGobang(*game))
         else:
             run_check = next(each for each in testing.CHECKS if each.__name__ == check)
-            playouts = _PLAYOUTS if check == "check_playout" else chance._PLAYOUTS
-            with patch.object(chance, "_PLAYOUTS", playouts):
+            playouts = _PLAYOUTS if check == "check_playout" else random_games._PLAYOUTS
+            with patch.object(random_games, "_PLAYOUTS", playouts):
                 run_check(game)
     except AssertionError as error:
         return str(error)

@@ -13,7 +13,7 @@ from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.compiled_rules import perft
 from zerolab.rules.rules import MAX_PLIES
-from zerolab.testing.samples import random_games
+from zerolab.testing.random_games import random_games
 
 
 @kernel

@@ -15,7 +15,7 @@ from zerolab.games.gobang import Gobang
 from zerolab.games.othello import Othello
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing import check_twin
-from zerolab.testing.samples import ongoing_sample_positions, random_games, sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions, random_games, sample_positions
 
 OTHELLO_SIZES = [(rows, columns) for rows in range(4, 9) for columns in range(4, 9)]
 

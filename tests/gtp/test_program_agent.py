@@ -18,8 +18,8 @@ from play.scripted import agent_of
 from zerolab.agents.agent import FORFEIT
 from zerolab.agents.kinds.baselines import RandomPlayer
 from zerolab.core.errors import UserError
-from zerolab.gtp.client import GtpClient, GtpEngineError
 from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
+from zerolab.gtp.protocol import GtpClient, GtpEngineError
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position

@@ -16,7 +16,7 @@ from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import Network
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 SMALL = {
     "conv": NETWORKS["conv"](channels=16, hidden=(32, 16)),

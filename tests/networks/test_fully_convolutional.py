@@ -17,7 +17,7 @@ from zerolab.networks.layers import folded_copy
 from zerolab.networks.network import GlobalPool, PlacewiseLayer, set_weights, weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.encoding import ENCODINGS, ActionLayout
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 ALL_HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
 

@@ -22,7 +22,7 @@ from zerolab.networks.inference import (
 from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 from zerolab.training.configure import resolve_settings
 
 CPU = torch.device("cpu")

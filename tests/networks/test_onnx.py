@@ -16,7 +16,7 @@ from zerolab.networks import onnx_export
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 
 def optional_package(package):

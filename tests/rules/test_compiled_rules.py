@@ -17,7 +17,7 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.compiled_rules import PerftCount, perft
 from zerolab.rules.rules import MAX_PLIES, ONGOING, Game, State
-from zerolab.testing.samples import ongoing_sample_positions, random_games
+from zerolab.testing.random_games import ongoing_sample_positions, random_games
 
 NAMES = ["othello:4x4", "hex:3x3"]  # with and without its own `playout`
 

@@ -10,7 +10,7 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings, rhea_actions
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 SMALL = RheaSettings(playouts=17, population=3, horizon=3, mutation=0.4, playouts_each=2)
 

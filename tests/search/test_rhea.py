@@ -32,7 +32,7 @@ from zerolab.search.rhea import (
     insert_individual,
     rhea_actions,
 )
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 NAMES = ("connect_four:5x5", "othello:4x4")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerolab.store.parquet_footer import declared_sizes
+from zerolab.store.parquet import declared_sizes
 
 ROWS = 1000
 TABLE = pa.table({

@@ -19,7 +19,7 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.encoding import plane_names
 from zerolab.store.arrays import AGENT_SUFFIX, encode_agent
-from zerolab.testing.samples import ongoing_sample_positions
+from zerolab.testing.random_games import ongoing_sample_positions
 
 if TYPE_CHECKING:
     from zerolab.networks.network import Network

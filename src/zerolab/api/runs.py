@@ -1,41 +1,43 @@
-"""Training runs: metrics, networks, exports and costs."""
+"""Training runs: metrics, networks, exports and costs; and reports of studies."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zerolab.agents import exporting
-from zerolab.api.notebook_progress import notebook_reporter
 from zerolab.api.positions import Network, load_network, require_callable, require_path
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import shortened
-from zerolab.report.notebook import NotebookView, data_frame
+from zerolab.report.notebook import NotebookDocument, NotebookView, data_frame
+from zerolab.store.checks import user_errors_on_read
 from zerolab.store.run_folder import RunFolder, is_run
+from zerolab.studies.ledger import read_ledger
+from zerolab.studies.results import read_results
+from zerolab.studies.study import LEDGER, registered_studies
 from zerolab.training import costs, move_times
-from zerolab.training.configure import (
-    amend_settings,
-    require_effects,
-    resolve_settings,
-)
+from zerolab.training.configure import amend_settings, require_effects, resolve_settings
 from zerolab.training.costs import CumulativeCost
 from zerolab.training.curves import draw_curves
 from zerolab.training.iteration_table import iteration_table
 from zerolab.training.logger import require_loggers
 from zerolab.training.move_times import CostReference
 from zerolab.training.records import Record
-from zerolab.training.reporting import read_records
+from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
 from zerolab.training.trainer import Trainer, check_new_run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
-    "CostReference", "CumulativeCost", "Record", "Run", "cost_to_reach", "export_network",
-    "open_run", "read_reference", "run_costs", "train",
+    "CostReference", "CumulativeCost", "Record", "Run", "StudyReport", "cost_to_reach",
+    "export_network", "open_run", "read_reference", "run_costs", "study_report", "train",
 ]  # fmt: skip
 
 
@@ -194,3 +196,98 @@ def cost_to_reach(
         if not (isinstance(level, int | float) and 0 <= level <= 1):
             raise UserError(f"level = {quoted(level)}: expected a number from 0 to 1, such as 0.9")
     return costs.cost_to_reach(iterations, checked_levels)
+
+
+class StudyReport(NotebookDocument):
+    """The report of a study; `document` has its tables, figures and verdicts on claims."""
+
+    def __repr__(self) -> str:
+        count = self.document.provenance.run_count
+        return f"<StudyReport {self.document.title}: {count} runs>"
+
+
+def study_report(ledger: Path | str) -> StudyReport:
+    """Return the report of a study from its ledger, or from a folder that contains one.
+
+    Raises UserError if the file is missing or damaged, or if its study is not installed.
+    """
+    require_path("ledger", ledger)
+    path = Path(ledger)
+    file = path / LEDGER if path.is_dir() else path
+    read = read_ledger(file)
+    study = registered_studies()[read.header.study]
+    with user_errors_on_read(file):
+        results = read_results(study.design(study.scale_of(file, read.header), read.seeds), read)
+        return StudyReport(study.document(results))
+
+
+_SECONDS = 0.2
+"""Minimum time between updates of the display within a stage."""
+
+
+def in_notebook() -> bool:
+    """Return whether the program runs in the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def notebook_reporter(iterations: int | None) -> Reporter:
+    """Return a reporter with a progress bar in a notebook, and one that shows nothing elsewhere."""
+    return NotebookReporter(iterations) if in_notebook() else NullReporter()
+
+
+class NotebookReporter:
+    """Reporter that shows a progress bar and the last finished stage below a cell."""
+
+    def __init__(self, iterations: int | None) -> None:
+        from IPython.display import display  # noqa: PLC0415  only there in notebooks
+
+        self._clock = RunClock(iterations)
+        self._stage, self._total, self._unit, self._done, self._note = "", 0, "", 0, ""
+        self._last = ""
+        self._updated = 0.0
+        self._handle: Any = display(self, display_id=True)
+
+    def message(self, text: str) -> None:
+        self._last = text
+        self._update()
+
+    def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
+        self._clock.set_iteration(iteration)
+        self._stage, self._total, self._unit, self._done, self._note = title, total, unit, 0, ""
+        self._update()
+
+    def progress(self, done: int, note: str = "") -> None:
+        self._done, self._note = done, note
+        if time.monotonic() - self._updated >= _SECONDS:
+            self._update()
+
+    def stage_finished(self, record: Record) -> None:
+        self._last = f"iteration {record.iteration}: {' '.join(record.summary().split())}"
+        self._stage = ""
+        self._update()
+
+    def _update(self) -> None:
+        self._updated = time.monotonic()
+        self._handle.update(self)
+
+    def _status(self) -> str:
+        seconds = self._clock.remaining_seconds()
+        minutes = 0 if seconds is None else round(seconds / 60)
+        left = f", about {minutes} min left" if minutes else ""
+        note = f", {self._note}" if self._note else ""
+        return (
+            f"iteration {self._clock.iteration_label}, {self._stage}: {self._done:,} of"
+            f" {self._total:,} {self._unit}{note}{left}"
+        )
+
+    def _repr_html_(self) -> str:
+        if not self._stage:
+            return escape(repr(self))
+        status = escape(self._status())
+        bar = f'value="{self._done}" max="{max(1, self._total)}" aria-label="{status}"'
+        return f"<div><progress {bar}></progress> {status}<br>{escape(self._last)}</div>"
+
+    def __repr__(self) -> str:
+        return self._status() if self._stage else self._last or "training begins"

@@ -14,11 +14,14 @@ from zerolab.agents.agent import AGENT_KINDS, FORFEIT, Agent, AgentKind, Externa
 from zerolab.agents.options import options_text, parse_options
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
-from zerolab.gtp.client import GtpClient, GtpEngineError, GtpResponseError, excerpt
 from zerolab.gtp.protocol import (
     PASS,
+    GtpClient,
     GtpCommandError,
+    GtpEngineError,
+    GtpResponseError,
     colour_to_move,
+    excerpt,
     forced_pass,
     parse_vertex,
     vertex,

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.testing.chance import check_playout, check_playout_mean, check_random_action
 from zerolab.testing.laws import (
     check_action_names,
     check_apply,
@@ -31,7 +30,13 @@ from zerolab.testing.laws import (
     check_solver_moves,
     check_start,
 )
-from zerolab.testing.samples import Twin, check_twin
+from zerolab.testing.random_games import (
+    Twin,
+    check_playout,
+    check_playout_mean,
+    check_random_action,
+    check_twin,
+)
 from zerolab.testing.symmetry import (
     check_action_layout,
     check_symmetric_positions,

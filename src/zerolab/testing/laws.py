@@ -16,7 +16,7 @@ from zerolab.rules.catalogue import (
     registered_games,
 )
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN, Game, State
-from zerolab.testing.samples import (
+from zerolab.testing.random_games import (
     expect,
     garbage_state,
     ongoing_sample_positions,

@@ -12,7 +12,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.encoding import ActionLayout, action_layout
 from zerolab.rules.rules import ONGOING, Game, State
-from zerolab.testing.samples import (
+from zerolab.testing.random_games import (
     SamplePosition,
     expect,
     garbage_state,
