@@ -24,7 +24,7 @@ from zerolab.report.save import save_document
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Scale, registered_studies
-from zerolab.studies.workers import LocalWorkers
+from zerolab.studies.tasks import LocalWorkers
 
 _SPAWN = multiprocessing.get_context("spawn")
 _FAILED = 3

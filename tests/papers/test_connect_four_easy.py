@@ -13,17 +13,16 @@ from zerolab.evaluation.accuracy import random_grades
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.papers import solved_accuracy
-from zerolab.papers.connect_four import easy_positions
+from zerolab.papers.connect_four import smaller_findings
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, planned_easy_dataset
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies import collect
-from zerolab.studies.collect import FinishedRun
+from zerolab.studies import study_folder
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
-from zerolab.studies.study_folder import StudyFolder
+from zerolab.studies.study_folder import FinishedRun, StudyFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.records import AccuracyRecord
 
@@ -58,7 +57,7 @@ def results(finished, known_players):
     hard = AccuracyRecord.model_construct(search_strong=0.25)
     runs = [
         TrainedRun(
-            run.planned, [hard], measurements={"easy": easy_positions.measure_easy_accuracy(run)}
+            run.planned, [hard], measurements={"easy": smaller_findings.measure_easy_accuracy(run)}
         )
         for run in finished
     ]
@@ -71,17 +70,17 @@ def known_players(monkeypatch):
         variant = run.path.name.rpartition("-")[0]
         return parse_agents([PLAYERS[variant]], parse_game(BOARD))[0]
 
-    monkeypatch.setattr(easy_positions, "agent_of_run", agent)
+    monkeypatch.setattr(smaller_findings, "agent_of_run", agent)
 
 
 def test_networks_are_graded_on_easy_positions(results, finished):
-    accuracies = easy_positions.easy_accuracies(results)
+    accuracies = smaller_findings.easy_accuracies(results)
     assert set(accuracies["extended"].values()) == {1.0}
     positions, _ = read_positions(easy_path(finished))
     chance = np.mean(random_grades(positions).strong)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
-    (table,) = easy_positions.easy_blocks(results, accuracies)
+    (table,) = smaller_findings.easy_blocks(results, accuracies)
     assert isinstance(table, Table)
     row = dict(zip(table.column_titles, table.rows[-1], strict=True))
     assert (row["variant"], row["published easy"]) == ("extended", 0.953)
@@ -98,20 +97,20 @@ class _Measuring:
     name, measurement_version = "connect4-efficiency", 1
 
     def measure(self, run):
-        return {"easy": easy_positions.measure_easy_accuracy(run)}
+        return {"easy": smaller_findings.measure_easy_accuracy(run)}
 
 
 @pytest.mark.usefixtures("known_players")
 def test_network_is_measured_once(finished, monkeypatch):
-    first = collect._measured(_Measuring(), finished[0])
+    first = study_folder._measured(_Measuring(), finished[0])
     chosen = Mock(side_effect=solved_accuracy.player_choices)
     monkeypatch.setattr(solved_accuracy, "player_choices", chosen)
-    assert collect._measured(_Measuring(), finished[0]) == first
+    assert study_folder._measured(_Measuring(), finished[0]) == first
     chosen.assert_not_called()
     (stored,) = (finished[0].study_folder.root / "computed").iterdir()
     stored.write_text("damaged")
     for _ in range(2):
-        assert collect._measured(_Measuring(), finished[0]) == first
+        assert study_folder._measured(_Measuring(), finished[0]) == first
     chosen.assert_called_once()
 
 
@@ -133,14 +132,14 @@ def test_final_accuracy_of_policy_and_search(finished, monkeypatch):
 def test_unsolved_positions_are_measured_later(finished):
     path = easy_path(finished)
     path.rename(path.with_suffix(".away"))
-    assert collect._measured(_Measuring(), finished[1]) == {}
+    assert study_folder._measured(_Measuring(), finished[1]) == {}
     unknown = solved_accuracy.measure_final_accuracy(finished[1])
     assert unknown == {"policy": None, "search": None, "regret": None}
     path.with_suffix(".away").rename(path)
-    assert collect._measured(_Measuring(), finished[1]).keys() == {"easy"}
+    assert study_folder._measured(_Measuring(), finished[1]).keys() == {"easy"}
 
 
 def test_missing_positions_give_no_table(results):
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
-    assert easy_positions.easy_accuracies(bare) == {}
-    assert not list(easy_positions.easy_blocks(bare, {}))
+    assert smaller_findings.easy_accuracies(bare) == {}
+    assert not list(smaller_findings.easy_blocks(bare, {}))

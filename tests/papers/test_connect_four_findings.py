@@ -11,13 +11,7 @@ from made_up_runs import design_of, noise, words
 
 from zerolab.agents.specs import parse_agents
 from zerolab.evaluation.diversity import Diversity
-from zerolab.papers.connect_four import (
-    accuracy_claims,
-    analysis,
-    evolved_settings,
-    growth_drops,
-    supervised,
-)
+from zerolab.papers.connect_four import analysis, costs, smaller_findings, supervised
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import (
     DEEPER_CLAIMS,
@@ -109,9 +103,9 @@ def judged(request):
     is_claimed = request.param
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analysis.diversity, "parse_diversity", lambda counts: counts)
-        patch.setattr(accuracy_claims, "measured_move_times", lambda results: MeasuredMoveTimes({}))
+        patch.setattr(costs, "measured_move_times", lambda results: MeasuredMoveTimes({}))
         patch.setattr(
-            accuracy_claims,
+            costs,
             "accuracy_points",
             lambda run, times: [
                 AccuracyPoint(
@@ -197,7 +191,7 @@ def test_all_variants_estimate_the_variance():
         }
         for name, row in zip(names, accuracies.tolist(), strict=True)
     }
-    difference = accuracy_claims.difference_at_equal_cost(curves, names[0], names[1])
+    difference = costs.difference_at_equal_cost(curves, names[0], names[1])
     centred = accuracies - accuracies.mean(axis=1, keepdims=True)
     squares = (centred**2).sum() - len(names) * (centred.mean(axis=0) ** 2).sum()
     freedom = (len(names) - 1) * (len(seeds) - 1)
@@ -216,9 +210,9 @@ def test_shorter_runs_do_not_estimate_the_variance():
         "baseline": {0: points, 1: points},
         "service": {0: points[:1], 1: points[:1]},
     }
-    difference = accuracy_claims.difference_at_equal_cost(curves, "extended", "baseline")
+    difference = costs.difference_at_equal_cost(curves, "extended", "baseline")
     assert difference.freedom == 1
-    found = accuracy_claims.difference_at_equal_cost(curves, "extended", "league")
+    found = costs.difference_at_equal_cost(curves, "extended", "league")
     assert found == MissingEstimate("league is not studied at this scale")
 
 
@@ -231,9 +225,9 @@ def test_random_moves_of_the_best_player_follow_from_its_check_parameter(judged)
 def test_growth_is_reported_by_iteration(judged):
     is_claimed, _, results = judged
     run = results.runs_where(TRAINING, variant="growing")[0]
-    changes = growth_drops.growth_changes(run)
+    changes = smaller_findings.growth_changes(run)
     assert list(changes) == [at for at in run.planned.settings.growth.after if at < 20]
-    (table,) = growth_drops.growth_blocks(results)
+    (table,) = smaller_findings.growth_blocks(results)
     assert isinstance(table, Table)
     assert len(table.rows) == 2 * len(changes)
     if is_claimed:
@@ -244,7 +238,7 @@ def test_growth_is_reported_by_iteration(judged):
 def test_runs_that_end_before_they_grow_are_missing():
     results = made_up(is_claimed=True)
     short = replace(results, runs=[replace(run, records=run.records[:1]) for run in results.runs])
-    found = growth_drops.growth_statistics(short)
+    found = smaller_findings.growth_statistics(short)
     note = MissingEstimate("some runs end before their network grows")
     assert found == {DROP_CLAIM: note, LATE_DROP_CLAIM: note}
 
@@ -274,7 +268,7 @@ def test_evolved_settings_search_with_the_same_network(monkeypatch, tmp_path):
         planned=planned, study_folder=folder,
         folder=SimpleNamespace(progress=SimpleNamespace(best=7)),
     )  # fmt: skip
-    assert evolved_settings.measure_evolved_accuracy(run, league) is None
+    assert smaller_findings.measure_evolved_accuracy(run, league) is None
     path.touch()
     used = []
 
@@ -282,11 +276,11 @@ def test_evolved_settings_search_with_the_same_network(monkeypatch, tmp_path):
         used.append((iteration, options))
         return parse_agents(["random"], parse_game("connect_four:6x7"))[0]
 
-    monkeypatch.setattr(evolved_settings, "agent_of_run", agent)
+    monkeypatch.setattr(smaller_findings, "agent_of_run", agent)
     measured = SolvedAccuracy(0.5, 0.1)
-    monkeypatch.setattr(evolved_settings, "accuracy_of", lambda *arguments: measured)
-    assert evolved_settings.measure_evolved_accuracy(run, league) == 0.5
-    assert 0.35 < evolved_settings.measure_evolved_score(run, league) < 0.65  # random moves
+    monkeypatch.setattr(smaller_findings, "accuracy_of", lambda *arguments: measured)
+    assert smaller_findings.measure_evolved_accuracy(run, league) == 0.5
+    assert 0.35 < smaller_findings.measure_evolved_score(run, league) < 0.65  # random moves
     (iteration, options), evolved, against = used
     assert evolved[1].selection.c == 1.5
     assert against == (7, None)

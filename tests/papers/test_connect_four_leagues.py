@@ -22,11 +22,11 @@ from zerolab.report.table import Table
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
-from zerolab.studies.seeds import FIRST_SEED
+from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.configure import resolve_settings
 from zerolab.training.league import reconstruct_league
 

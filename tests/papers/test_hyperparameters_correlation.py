@@ -12,14 +12,7 @@ import pytest
 from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
-from zerolab.papers.hyperparameters.grid import (
-    SYMBOLS,
-    counted_time_deviation,
-    counted_work,
-    fit_unit_costs,
-    read_grid,
-)
-from zerolab.papers.hyperparameters.grid_findings import (
+from zerolab.papers.hyperparameters.findings import (
     EACH_CLAIMS,
     FEWEST_EPOCHS_CLAIM,
     GRID_CLAIMS,
@@ -31,6 +24,13 @@ from zerolab.papers.hyperparameters.grid_findings import (
     SATURATED_CLAIM,
     SUBSUMED_CLAIM,
     grid_statistics,
+)
+from zerolab.papers.hyperparameters.grid import (
+    SYMBOLS,
+    counted_time_deviation,
+    counted_work,
+    fit_unit_costs,
+    read_grid,
 )
 from zerolab.papers.hyperparameters.regression import (
     elo_of_late_epochs,

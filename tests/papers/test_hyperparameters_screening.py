@@ -16,22 +16,22 @@ from zerolab.papers.hyperparameters.findings import (
     TIME_SIGNS,
     effect_statistics,
 )
-from zerolab.papers.hyperparameters.main_effects import (
+from zerolab.papers.hyperparameters.runs import (
     doubling_effects,
     final_loss,
     log2_seconds,
     range_effects,
     screened_runs,
 )
-from zerolab.papers.hyperparameters.screening import screening_report, screening_verdicts
 from zerolab.papers.hyperparameters.study import (
     HYPERPARAMETERS,
     HyperparameterScreeningStudy,
     scaled_values,
 )
+from zerolab.papers.hyperparameters.sweep import screening_report, screening_verdicts
 from zerolab.report.claims import ClaimTable
+from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
-from zerolab.studies.seeds import FIRST_SEED
 
 EXPONENTS = {symbol: each.published_exponent for symbol, each in HYPERPARAMETERS.items()}
 LOSS_CHANGES = {"E": -0.5, "T'": 0.3, "m": -0.4, "c": 0.3, "rs": 0.6, "ep": -0.5, "bs": -0.3,

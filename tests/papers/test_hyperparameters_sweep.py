@@ -21,7 +21,8 @@ from zerolab.papers.hyperparameters.findings import (
     TIME_CLAIM,
     effect_statistics,
 )
-from zerolab.papers.hyperparameters.main_effects import (
+from zerolab.papers.hyperparameters.runs import (
+    Sweep,
     doubling_effects,
     final_loss,
     log2_seconds,
@@ -34,13 +35,12 @@ from zerolab.papers.hyperparameters.study import (
     scaled_values,
 )
 from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
-from zerolab.papers.hyperparameters.sweep_runs import Sweep
 from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import RunSample
 from zerolab.report.time_units import time_unit
 from zerolab.studies.claims import judge_claims
+from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
-from zerolab.studies.seeds import FIRST_SEED
 
 LOUD = {"m": 300.0, "lr": 150.0}
 """Elo added by the greatest value and subtracted by the least, relative to the default."""

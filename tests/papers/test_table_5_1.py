@@ -19,8 +19,13 @@ from zerolab.papers.warm_start.study import (
     TREE_ONLY,
     Table51Study,
 )
-from zerolab.papers.warm_start.table_5_1 import compared_pairs, score_rate_matrix
-from zerolab.papers.warm_start.table_findings import ORDERED_PAIRS, PUBLISHED_SCORES, TABLE_CLAIMS
+from zerolab.papers.warm_start.table_5_1 import (
+    ORDERED_PAIRS,
+    PUBLISHED_SCORES,
+    TABLE_CLAIMS,
+    compared_pairs,
+    score_rate_matrix,
+)
 from zerolab.play.tournament import Tournament
 from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Paragraph

@@ -18,11 +18,11 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.claims import MissingEstimate, judge_claims
-from zerolab.studies.collect import FinishedRun
 from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
-from zerolab.studies.seeds import FIRST_SEED
 from zerolab.studies.study import registered_studies
+from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.transfer import TransferSide, transfer_weights, untrained_side
 

@@ -24,7 +24,7 @@ from zerolab.report.save import save_document
 from zerolab.report.table import Column, Table, table_as_csv
 from zerolab.report.terminal import print_document
 from zerolab.studies.claims import MissingEstimate, judge_claims
-from zerolab.studies.machines import describe_this_machine, join_distinct
+from zerolab.studies.results import describe_this_machine, join_distinct
 from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of
 
 NASTY = "a<b> & $c$ | \"d\" *e* `f` [g](http://example.org) <script>alert('h')</script>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tiny_studies import execution_in
 
-from zerolab.studies.bootstrap import bootstrap
-from zerolab.studies.workers import LocalWorkers
+from zerolab.studies.joint_estimates import bootstrap
+from zerolab.studies.tasks import LocalWorkers
 
 
 @pytest.fixture

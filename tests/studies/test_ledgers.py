@@ -14,8 +14,7 @@ from in_process import Reusing
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
-from zerolab.papers.elo import fit_elo
-from zerolab.papers.run_models import contrast
+from zerolab.papers.elo import contrast, fit_elo
 from zerolab.ratings.results import MatchScore
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document

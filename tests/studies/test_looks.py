@@ -12,8 +12,15 @@ from scipy.stats import norm
 from zerolab.core.errors import UserError
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import Look, judge_claims
-from zerolab.studies.looks import TakenLook, last_level, nominal_levels, spent_level
-from zerolab.studies.seeds import format_seeds, look_sizes, parse_seeds
+from zerolab.studies.looks import (
+    TakenLook,
+    format_seeds,
+    last_level,
+    look_sizes,
+    nominal_levels,
+    parse_seeds,
+    spent_level,
+)
 from zerolab.studies.statistics import mean_of
 
 THIRDS = (1 / 3, 2 / 3, 1.0)

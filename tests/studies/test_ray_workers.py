@@ -28,8 +28,7 @@ from zerolab.studies.design import Design, PlannedTournament, plan_run
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Study
-from zerolab.studies.tasks import TrainTask
-from zerolab.studies.workers import LocalWorkers
+from zerolab.studies.tasks import LocalWorkers, TrainTask
 
 GAME = "gobang:3x3:3"
 ITERATIONS = 6

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from zerolab.studies.screening_designs import fold_over, plackett_burman
+from zerolab.papers.hyperparameters.study import fold_over, plackett_burman
 
 
 @pytest.mark.parametrize(("runs", "first"), [(12, "++-+++---+-"), (24, "+++++-+-++--++--+-+----")])

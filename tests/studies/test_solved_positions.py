@@ -12,7 +12,7 @@ from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedDataset, plan_run
-from zerolab.studies.workers import LocalWorkers
+from zerolab.studies.tasks import LocalWorkers
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import AccuracyRecord, SupervisedRecord
 from zerolab.training.reporting import read_records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from studies.tiny_studies import GAME, Tiny, execution_in, finished_run
 from zerolab.store.arrays import read_network_file
 from zerolab.studies.design import Design, plan_run
-from zerolab.studies.workers import LocalWorkers
+from zerolab.studies.tasks import LocalWorkers
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import FEATURES_COPY, features_head
 

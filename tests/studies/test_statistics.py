@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 from zerolab.report.xy_plots import pareto_front_indices
-from zerolab.studies.bootstrap import bootstrap, bootstrap_in_batch
+from zerolab.studies.joint_estimates import bootstrap, bootstrap_in_batch
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,

@@ -14,7 +14,7 @@ from tiny_studies import Small, execution_in
 from promised import contents
 from zerolab.core.processes import fork_server_context
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies.workers import LocalWorkers
+from zerolab.studies.tasks import LocalWorkers
 
 
 def kill_a_worker_once(root: Path, killed: list[int]):

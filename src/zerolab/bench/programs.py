@@ -27,7 +27,7 @@ from zerolab.studies.design import Design, plan_run
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.results import Results
 from zerolab.studies.study import Scale, Study
-from zerolab.studies.workers import LocalWorkers, Workers
+from zerolab.studies.tasks import LocalWorkers, Workers
 from zerolab.training.configure import resolve_settings
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter

@@ -23,7 +23,7 @@ from zerolab.core.processes import available_cores
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.terminal import print_table
-from zerolab.studies.seeds import parse_seeds
+from zerolab.studies.looks import parse_seeds
 from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zerolab.studies.results import Results
     from zerolab.studies.scheduler import StudyProgress
     from zerolab.studies.study_folder import Failures
-    from zerolab.studies.workers import Workers
+    from zerolab.studies.tasks import Workers
 
 
 STUDIES_FOLDER = Path("studies")
@@ -166,7 +166,7 @@ def _perform(
 
 def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
     """Return local or Ray workers; raise UserError if the Ray cluster does not exist."""
-    from zerolab.studies.workers import LocalWorkers
+    from zerolab.studies.tasks import LocalWorkers
 
     if count is not None and not 1 <= count <= _MOST_WORKERS:
         raise UserError(f"workers = {quoted(count)}: expected 1 to {_MOST_WORKERS}")

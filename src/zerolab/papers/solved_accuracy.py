@@ -12,7 +12,7 @@ from zerolab.agents.options import NetworkOptions, parse_search_options
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import read_positions
-from zerolab.papers.run_models import fit_runs
+from zerolab.papers.elo import fit_runs
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
@@ -20,10 +20,10 @@ from zerolab.report.table import Column, Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import mean_of, plot_sample
+from zerolab.studies.study_folder import FinishedRun
 
 
 class SolvedAccuracy(NamedTuple):

@@ -13,17 +13,15 @@ from typing import Any
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
-from zerolab.studies.collect import collect_ledger
 from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger
-from zerolab.studies.looks import TakenLook
+from zerolab.studies.looks import TakenLook, look_sizes
 from zerolab.studies.results import Results, read_results
 from zerolab.studies.scheduler import Scheduler, StudyProgress
-from zerolab.studies.seeds import look_sizes
 from zerolab.studies.study import Scale, Study
-from zerolab.studies.study_folder import Failures, StudyFolder
-from zerolab.studies.workers import Workers
+from zerolab.studies.study_folder import Failures, StudyFolder, collect_ledger
+from zerolab.studies.tasks import Workers
 
 _SPARE_BYTES = 1 << 28
 

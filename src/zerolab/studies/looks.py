@@ -1,4 +1,4 @@
-"""Significance levels of repeated looks at growing data [OBrien1979], [Lan1983].
+"""Seeds of studies, and significance levels of looks at growing data [OBrien1979], [Lan1983].
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
 after every round would decide too much by chance. The boundaries of O'Brien and Fleming keep the
@@ -10,7 +10,8 @@ and the times of later looks need not be known.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.studies.seeds import check_seeds
+from zerolab.core.errors import UserError, quoted
 
 _POINTS = 801  # of the numerical integration between the boundaries
 _FARTHEST = 38.0  # no boundary is farther from 0
@@ -150,3 +151,59 @@ def _normal(x: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
         deviation * math.sqrt(2.0 * math.pi)
     )
     return density
+
+
+FIRST_SEED = 100
+"""First seed of all studies. Smaller seeds were used while claims and designs were developed."""
+
+LAST_SEED = 999
+"""Largest seed; larger numbers are seeds of other groups of runs, see `plan_run`."""
+
+_LOOKS = 3  # at the claims, if seeds are added in rounds
+_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+
+
+def look_sizes(seed_count: int) -> list[int]:
+    """Return the number of seeds at each look at the claims: after each third of the seeds."""
+    return sorted({math.ceil(seed_count * look / _LOOKS) for look in range(1, _LOOKS + 1)})
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds written as numbers and ranges, such as ``100-107,112``, in order.
+
+    Raises UserError if the text has another form, a seed is outside the allowed range or repeated.
+    """
+    matches = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
+    if not all(matches):
+        raise UserError(f"--seeds {quoted(text)}: expected numbers and ranges such as 100-107,112")
+    ends = [(int(match[1]), int(match[2] or match[1])) for match in matches if match]
+    seeds = [seed for first, last in ends for seed in range(first, last + 1)]
+    try:
+        if any(last < first for first, last in ends):
+            raise ValueError("a range ends before it begins")
+        return check_seeds(sorted(seeds))
+    except ValueError as error:
+        raise UserError(f"--seeds {quoted(text)}: {error}") from None
+
+
+def check_seeds(seeds: Any) -> list[int]:
+    """Return a list of seeds; raise ValueError if it is not in ascending order within the range."""
+    if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
+        raise ValueError("expected a list of seeds")
+    if any(other <= one for one, other in pairwise(seeds)):
+        raise ValueError("a seed is repeated")
+    if seeds and not FIRST_SEED <= seeds[0] <= seeds[-1] <= LAST_SEED:
+        raise ValueError(f"expected seeds from {FIRST_SEED} to {LAST_SEED}")
+    return seeds
+
+
+def format_seeds(seeds: Iterable[int]) -> str:
+    """Return seeds in the form of `parse_seeds`; ``none`` if there are none."""
+    ranges: list[tuple[int, int]] = []
+    for seed in seeds:
+        if ranges and ranges[-1][1] == seed - 1:
+            ranges[-1] = ranges[-1][0], seed
+        else:
+            ranges.append((seed, seed))
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+    return ",".join(parts) or "none"

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
+from zerolab.core.processes import available_cores
+from zerolab.networks.inference import default_device
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Heading, Paragraph, Provenance
+from zerolab.store.state import Environment
 from zerolab.studies.claims import Look, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedRun
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_groups
 from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
-from zerolab.studies.looks import TakenLook
-from zerolab.studies.machines import (
-    describe_machine,
-    describe_this_machine,
-    gpu_name,
-    join_distinct,
-)
-from zerolab.studies.seeds import format_seeds
+from zerolab.studies.looks import TakenLook, format_seeds
+from zerolab.training.context import processor_model
 
 
 @dataclass(frozen=True)
@@ -234,3 +233,33 @@ def times_caveat(results: Results) -> str:
             " have trained runs in parallel"
         )
     return f"{kind}, so only ratios of times are comparable with published times."
+
+
+def gpu_name() -> str:
+    """Return the name of the GPU that this process would use, or an empty string."""
+    device = default_device()
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+
+
+def describe_this_machine(gpu: str = "") -> str:
+    """Describe the processor, number of cores and GPU of this machine."""
+    return _joined(processor_model(), _cores(available_cores()), gpu)
+
+
+def describe_machine(environment: Environment) -> str:
+    """Describe the processor, device, precision and number of cores of an environment."""
+    machine = _joined(environment.processor, environment.device, environment.precision)
+    return f"{machine}, {_cores(environment.threads)} per run"
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(dict.fromkeys(filter(None, parts)))
+
+
+def _cores(count: int) -> str:
+    return f"{count} core" if count == 1 else f"{count} cores"
+
+
+def join_distinct(texts: Iterable[str]) -> str:
+    """Join distinct texts, as in ``2.12.0 and 2.13.0``."""
+    return " and ".join(dict.fromkeys(texts))

@@ -24,9 +24,9 @@ from zerolab.studies.tasks import (
     TaskOutcome,
     TournamentSliceTask,
     TrainTask,
+    Workers,
     last_error_lines,
 )
-from zerolab.studies.workers import Workers
 
 _POLL_SECONDS = 1.0
 

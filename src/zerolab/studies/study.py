@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, load_plugins
-from zerolab.studies.seeds import FIRST_SEED
+from zerolab.studies.looks import FIRST_SEED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
-    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.design import Design
     from zerolab.studies.ledger import LedgerHeader
     from zerolab.studies.results import Results
+    from zerolab.studies.study_folder import FinishedRun
 
 
 Scale = Literal["smoke", "mini", "small", "paper"]

@@ -1,4 +1,4 @@
-"""Tasks for workers: training runs, playing games, solving positions and compiling kernels.
+"""Tasks of a study, and workers that are processes on this machine.
 
 Tasks are plain data that contain everything needed to perform them in another process or on another
 machine. Paths in tasks are absolute.
@@ -7,21 +7,34 @@ machine. Paths in tasks are absolute.
 from __future__ import annotations
 
 import importlib
+import shutil
+import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+
+from pebble import ProcessExpired, ProcessPool
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.kinds.run import agent_of_run, read_play_settings
 from zerolab.agents.options import NetworkOptions, parse_search_options
 from zerolab.agents.specs import parse_agents
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
-from zerolab.core.processes import available_cores
+from zerolab.core.processes import (
+    available_cores,
+    claim_cores,
+    core_shares,
+    exit_with_parent,
+    process_pool,
+)
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.networks.catalogue import build_network
@@ -38,12 +51,7 @@ from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import UNKNOWN_DIGEST
 from zerolab.studies.study_folder import LARGEST_DATASET
 from zerolab.training.configure import require_no_untrusted_programs, saved_settings
-from zerolab.training.inputs import (
-    FEATURES_COPY,
-    FeatureSource,
-    features_head,
-    with_feature_source,
-)
+from zerolab.training.inputs import FEATURES_COPY, FeatureSource, features_head, with_feature_source
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
@@ -260,3 +268,121 @@ class CompileTask:
             search = warm_start_search(settings.search, settings.warm_start, weight)
             search = search.model_copy(update={"simulations": 2})
             play_episodes(game, play, search, evaluator, seed=0, iteration=1)
+
+
+_IMPORTS = (perform_task.__module__,)
+"""Modules that workers import at their start, because the import is slow."""
+
+_NOT_BEGUN = "its worker ended unexpectedly before the task began"
+
+
+class Workers(Protocol):
+    """Workers that perform up to `count` tasks at a time. Leaving the context stops all tasks."""
+
+    count: int
+
+    def __enter__(self) -> Self:
+        """Start the workers."""
+        ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop all workers and abandon unfinished tasks."""
+        ...
+
+    def submit(self, task: Task) -> None:
+        """Begin a task; at most `count` - 1 tasks may be active."""
+        ...
+
+    def wait_for_outcomes(self, seconds: float) -> list[TaskOutcome]:
+        """Wait up to `seconds` for an outcome and return all available outcomes."""
+        ...
+
+
+class LocalWorkers:
+    """Worker processes on this machine, each pinned to its share of the cores.
+
+    If a process dies, only its task fails, and a new process takes its place. All workers end with
+    this process.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._running: dict[Future[TaskOutcome], Task] = {}
+
+    def __enter__(self) -> Self:
+        self._locks = Path(tempfile.mkdtemp(prefix="zerolab-workers-"))
+        self._pool = self._new_pool()
+        return self
+
+    def _new_pool(self) -> ProcessPool:
+        return process_pool(
+            self.count,
+            *_IMPORTS,
+            initializer=_start_worker,
+            initargs=(self._locks, core_shares(self.count)),
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop_pool()
+        shutil.rmtree(self._locks, ignore_errors=True)
+
+    def _replace_pool(self) -> None:
+        self._stop_pool()
+        self._pool = self._new_pool()
+
+    def _stop_pool(self) -> None:
+        self._pool.stop()  # type: ignore[no-untyped-call]
+        self._pool.join()
+
+    def submit(self, task: Task) -> None:
+        try:
+            future = self._pool.schedule(perform_task, args=[task])
+        except RuntimeError:  # the pool breaks if a process dies before any task has begun
+            self._replace_pool()
+            future = self._pool.schedule(perform_task, args=[task])
+        self._running[future] = task
+
+    def wait_for_outcomes(self, seconds: float) -> list[TaskOutcome]:
+        done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
+        if not done and not self._pool.active:
+            return self._lose_all()
+        return [self._outcome(future) for future in done]
+
+    def _lose_all(self) -> list[TaskOutcome]:
+        """Replace a broken pool and return an error for each of its tasks."""
+        self._replace_pool()
+        lost, self._running = list(self._running.values()), {}
+        return [TaskOutcome(task, error_lines=[_NOT_BEGUN]) for task in lost]
+
+    def _outcome(self, future: Future[TaskOutcome]) -> TaskOutcome:
+        task = self._running.pop(future)
+        try:
+            return future.result()
+        except ProcessExpired as error:
+            return TaskOutcome(
+                task, error_lines=[f"its worker ended unexpectedly: {_ending(error)}"]
+            )
+        except BrokenProcessPool:
+            return TaskOutcome(task, error_lines=[_NOT_BEGUN])
+        except Exception as error:  # such as a result that cannot be pickled
+            return TaskOutcome(task, error_lines=[f"{type(error).__name__}: {one_line(error)}"])
+
+
+def _start_worker(locks: Path, shares: Sequence[Sequence[int]]) -> None:
+    exit_with_parent()
+    claim_cores(locks, shares)
+
+
+def _ending(error: ProcessExpired) -> str:
+    code = error.exitcode
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -8,25 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zerolab.networks.flops import count_parameters, evaluation_flops
-from zerolab.papers.connect_four import (
-    diversity,
-    easy_positions,
-    evolved_settings,
-    growth_drops,
-)
-from zerolab.papers.connect_four.accuracy_claims import (
-    PointsByVariant,
-    difference_at_equal_cost,
-    measured_accuracy_points,
-    training_statistics,
-)
+from zerolab.papers.connect_four import diversity, smaller_findings
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
+    PointsByVariant,
     TimedMoveKind,
     cost_to_reach,
+    difference_at_equal_cost,
+    measured_accuracy_points,
     measured_move_times,
     peak_accuracy,
     timed_move_kinds,
+    training_statistics,
 )
 from zerolab.papers.connect_four.findings import ABLATIONS
 from zerolab.papers.connect_four.variants import (
@@ -87,8 +80,8 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     """Return the statistic of each claim, or the reason why it is missing."""
     return {
         **training_statistics(results, measured_accuracy_points(results)),
-        **growth_drops.growth_statistics(results),
-        **evolved_settings.evolved_statistics(results),
+        **smaller_findings.growth_statistics(results),
+        **smaller_findings.evolved_statistics(results),
         **diversity.check_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }
@@ -101,14 +94,14 @@ def efficiency_report(results: Results) -> Document:
         " reach of these runs"
     )
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
-    easy_accuracies = easy_positions.easy_accuracies(results)
+    easy_accuracies = smaller_findings.easy_accuracies(results)
     blocks: list[Block] = [
         *finding_blocks(results, results.judge(efficiency_statistics)),
         *training_blocks(results, runs),
-        *growth_drops.growth_blocks(results),
-        *easy_positions.easy_blocks(results, easy_accuracies),
+        *smaller_findings.growth_blocks(results),
+        *smaller_findings.easy_blocks(results, easy_accuracies),
         *diversity.league_blocks(results),
-        *evolved_settings.evolved_blocks(results),
+        *smaller_findings.evolved_blocks(results),
         *diversity.diversity_blocks(diversities),
     ]
     return Document(

@@ -33,10 +33,10 @@ from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.collect import FinishedRun
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
+from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.league import reconstruct_league
 
 _POINTS = 40  # per curve over games

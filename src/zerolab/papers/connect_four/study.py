@@ -29,8 +29,8 @@ from zerolab.studies.study import Scale, Study, register_study
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
-    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
+    from zerolab.studies.study_folder import FinishedRun
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "connect_four:4x4",
@@ -177,7 +177,7 @@ class Connect4EfficiencyStudy(Study):
 
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.evaluation.diversity import run_diversity
-        from zerolab.papers.connect_four import diversity, easy_positions, evolved_settings
+        from zerolab.papers.connect_four import diversity, smaller_findings
 
         variant = run.planned.factors.get("variant")
         measured: dict[str, Any] = {}
@@ -187,10 +187,10 @@ class Connect4EfficiencyStudy(Study):
         if variant in LEAGUE:
             measured["league"] = league = diversity.measure_league(run)
             if variant == LEAGUE_BY_RESULTS:
-                measured["evolved"] = evolved_settings.measure_evolved_accuracy(run, league)
-                measured["evolved_score"] = evolved_settings.measure_evolved_score(run, league)
-        if variant in easy_positions.EASY_VARIANTS:
-            measured["easy"] = easy_positions.measure_easy_accuracy(run)
+                measured["evolved"] = smaller_findings.measure_evolved_accuracy(run, league)
+                measured["evolved_score"] = smaller_findings.measure_evolved_score(run, league)
+        if variant in smaller_findings.EASY_VARIANTS:
+            measured["easy"] = smaller_findings.measure_easy_accuracy(run)
         return measured
 
     def verdicts(self, results: Results) -> list[Verdict]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zerolab.papers.hyperparameters.findings import grid_statistics
 from zerolab.papers.hyperparameters.grid import (
     OUTER,
     SYMBOLS,
@@ -18,7 +19,6 @@ from zerolab.papers.hyperparameters.grid import (
     mean_elo_point,
     read_grid,
 )
-from zerolab.papers.hyperparameters.grid_findings import grid_statistics
 from zerolab.papers.hyperparameters.regression import (
     pareto_front_table,
     regression_blocks,

@@ -1,4 +1,7 @@
-"""Effect of each hyper-parameter on time, losses and Elo [Wang2020a, Tables 3 and 4]."""
+"""Effects of each hyper-parameter on time, losses and Elo, and its best value.
+
+They are shown beside [Wang2020a, Tables 3 and 4].
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import NamedTuple
 
-from zerolab.papers.hyperparameters.main_effects import RunMeasure, final_loss, training_seconds
+from zerolab.papers.hyperparameters.runs import (
+    VALUE_NAMES,
+    RunMeasure,
+    Sweep,
+    SweepValue,
+    final_loss,
+    training_seconds,
+)
 from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, HYPERPARAMETERS
-from zerolab.papers.hyperparameters.sweep_runs import VALUE_NAMES, Sweep, SweepValue
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import Column, Table
 from zerolab.report.time_units import TimeUnit, time_unit
-from zerolab.studies.bootstrap import bootstrap
 from zerolab.studies.finished_work import STAGES, TrainedRun
-from zerolab.studies.joint_estimates import RangeEstimate, range_of_means
+from zerolab.studies.joint_estimates import RangeEstimate, bootstrap, range_of_means
 from zerolab.studies.statistics import LEVEL, BootstrapEstimate, holm, mean_of, plot_sample
 
 
@@ -285,3 +293,56 @@ def _significance_note(by_measure: Mapping[str, Mapping[str, HyperparameterEffec
         ]
         notes.append(f"on {name}: {', '.join(significant) or 'none'}")
     return f"Significant effects {'; '.join(notes)}. All other effects are undecided."
+
+
+PUBLISHED_BEST: Mapping[str, tuple[int | None, int | None]] = {
+    "I": (1, 0), "E": (0, 0), "T'": (0, None), "m": (2, 0), "c": (0, None), "rs": (0, 0),
+    "ep": (2, 0), "bs": (2, 2), "lr": (0, None), "d": (1, None), "n": (None, 0),
+    "u": (None, None),
+}  # fmt: skip
+"""Index of the best published value by loss and by time [Wang2020a, Table 4].
+
+None stands for "insignificant" (loss) and "similar" (time)."""
+
+
+def best_value_blocks(sweep: Sweep) -> Iterator[Block]:
+    """Yield the table of best values; nothing without a hyper-parameter whose runs are finished."""
+    by_loss = hyperparameter_effects(sweep, lambda run: -final_loss(run))
+    by_time = hyperparameter_effects(sweep, lambda run: -training_seconds(run))
+    if not by_loss:
+        return
+    yield Heading("Best values")
+    yield Paragraph(
+        "The value of each hyper-parameter with the lowest mean final loss and with the lowest mean"
+        " time, beside those of Table 4 of [Wang2020a], which names the values of single runs. The"
+        " p-values are those of equal means, as in the table of importance: a best value is due to"
+        " chance unless they are small. Smaller scales use other values, so compare the names."
+    )
+    rows: list[list[Cell]] = [
+        [
+            f"{symbol}, {HYPERPARAMETERS[symbol].title}",
+            *_cells(by_loss[symbol], PUBLISHED_BEST[symbol][0]),
+            *_cells(by_time[symbol], PUBLISHED_BEST[symbol][1]),
+        ]
+        for symbol in HYPERPARAMETERS
+        if symbol in by_loss
+    ]
+    columns: list[str | Column] = [
+        "parameter", "lowest loss", "published by loss", Column("p, loss", P_VALUE_FORMAT),
+        "least time", "published by time", Column("p, time", P_VALUE_FORMAT),
+    ]  # fmt: skip
+    yield Table("best-values", "Best values by loss and by time", columns, rows)
+
+
+def _cells(effect: HyperparameterEffect, published_index: int | None) -> list[Cell]:
+    """Return the best value, the published one, and the p-value of equal means."""
+    best = effect.best_value
+    published = "no difference"
+    if published_index is not None:
+        value = HYPERPARAMETERS[effect.symbol].published_values[published_index]
+        published = _named(value, published_index)
+    return [_named(best.value, best.value_index), published, effect.adjusted_p_value]
+
+
+def _named(value: float, index: int) -> str:
+    return f"{value:g} ({VALUE_NAMES[index]})"

@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from zerolab.papers.scales import CHANGES, OPENINGS
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.papers.planning import CHANGES, OPENINGS
 from zerolab.studies.design import (
     Design,
     Level,
@@ -16,7 +19,6 @@ from zerolab.studies.design import (
     one_factor_at_a_time,
     plan_run,
 )
-from zerolab.studies.screening_designs import fold_over, plackett_burman
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
@@ -254,12 +256,12 @@ class HyperparameterScreeningStudy(Study):
         return Design(runs, tournaments)
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        from zerolab.papers.hyperparameters.screening import screening_verdicts
+        from zerolab.papers.hyperparameters.sweep import screening_verdicts
 
         return screening_verdicts(results)
 
     def document(self, results: Results) -> Document:
-        from zerolab.papers.hyperparameters.screening import screening_report
+        from zerolab.papers.hyperparameters.sweep import screening_report
 
         return screening_report(results)
 
@@ -342,3 +344,30 @@ def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
     reduced = {key: value for key, value in CHANGES[scale].items() if not key.startswith("gate")}
     changes = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
     return {**reduced, "gate": "always", **changes}
+
+
+def plackett_burman(run_count: int) -> NDArray[np.int64]:
+    """Return the design of [Plackett1946] for one factor less than runs.
+
+    The result is int64[runs, factors], with -1 for the low level and 1 for the high level. Each
+    column has as many low as high levels, and any two columns are orthogonal. The rows are the
+    rotations of the quadratic residues of ``run_count - 1``, after [Paley1933], and a row of low
+    levels. ValueError is raised unless ``run_count - 1`` is a prime that leaves 3 when divided
+    by 4.
+    """
+    prime = run_count - 1
+    if prime % 4 != 3 or any(prime % divisor == 0 for divisor in range(2, prime)):
+        raise ValueError(f"{run_count} runs: expected a multiple of 4, one above a prime")
+    residues = {x * x % prime for x in range(prime)}
+    first = np.array([1 if x in residues else -1 for x in range(prime)], np.int64)
+    rotations = [np.roll(first, shift) for shift in range(prime)]
+    return np.stack([*rotations, np.full(prime, -1)])
+
+
+def fold_over(design: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a two-level design followed by its mirror image, with all levels swapped.
+
+    In a mirrored pair of runs, all main effects change their sign and no interaction of two factors
+    does. Main effects are therefore orthogonal to these interactions [Box1951].
+    """
+    return np.concatenate([design, -design])

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 
 from zerolab.papers.elo import (
     RunElos,
+    contrast,
     fit_elo,
+    fit_runs,
     observed_elo_correlation,
     removed_runs_note,
     run_elos,
+    smallest_lead,
     standard_error,
     unfinished_tournaments_note,
 )
@@ -26,7 +29,6 @@ from zerolab.papers.loss_functions.curve_claims import (
     part_title,
 )
 from zerolab.papers.loss_functions.study import TARGETS
-from zerolab.papers.run_models import contrast, fit_runs, smallest_lead
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.report.claims import Claim
 from zerolab.studies.block_model import GamesModel

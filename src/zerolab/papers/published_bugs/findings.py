@@ -18,9 +18,8 @@ from zerolab.papers.published_bugs.study import (
 )
 from zerolab.ratings.bayes import Rating
 from zerolab.report.claims import Claim
-from zerolab.studies.bootstrap import bootstrap
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import spread_ratio
+from zerolab.studies.joint_estimates import bootstrap, spread_ratio
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate, mean_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from zerolab.papers.scales import OPENINGS, wang2019_changes
+from zerolab.papers.planning import OPENINGS, wang2019_changes
 from zerolab.studies.design import (
     Design,
     PlannedComputation,

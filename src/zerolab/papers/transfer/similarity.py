@@ -31,9 +31,9 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING, Game
 from zerolab.store.arrays import read_network_file
-from zerolab.studies.collect import FinishedRun
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results
+from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.inputs import stored_network_settings
 
 _BATCH = 1024

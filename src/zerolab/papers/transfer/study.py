@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.scales import OPENINGS
-from zerolab.papers.solved_boards import planned_positions
+from zerolab.papers.planning import OPENINGS, planned_positions
 from zerolab.rules.catalogue import canonical_game_name
 from zerolab.studies.design import (
     Design,
@@ -24,8 +23,8 @@ from zerolab.studies.study import Scale, Study, register_study
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
-    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
+    from zerolab.studies.study_folder import FinishedRun
 
 SCRATCH = "scratch"
 RANDOM_FROZEN = "random-frozen"

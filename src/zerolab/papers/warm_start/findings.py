@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from zerolab.papers.elo import (
     GAME_TITLES,
+    contrast,
     elo_sample,
     fit_elo,
+    smallest_lead,
     unfinished_tournaments_note,
 )
-from zerolab.papers.run_models import contrast, smallest_lead
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.scales import CHANGES, OPENINGS
-from zerolab.papers.solved_boards import planned_positions
+from zerolab.papers.planning import CHANGES, OPENINGS, planned_positions
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
-from zerolab.studies.seeds import FIRST_SEED
+from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
-    from zerolab.studies.collect import FinishedRun
     from zerolab.studies.results import Results
+    from zerolab.studies.study_folder import FinishedRun
 
 GAMES = ("gobang", "connect_four", "othello")
 BASELINE, WRORA = "baseline", "wrora"

@@ -1,15 +1,16 @@
-"""Reduced versions of the papers' presets at the scales `smoke`, `mini` and `small`.
+"""Parts of plans that papers share: reduced presets, and solved positions to measure networks on.
 
-Networks have a few thousand weights (`smoke`, `mini`) or about 56,000 (`small`), and searches run
-fewer simulations. Each epoch trains on each example under one random symmetry, because training
-under all symmetries would dominate the running time.
+The scales `smoke`, `mini` and `small` are reduced versions of the papers' presets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.rules.catalogue import canonical_game_name
+from zerolab.studies.design import PlannedDataset
 from zerolab.studies.study import Scale
 
 _TINY: Mapping[str, Any] = {"network.channels": 8, "network.hidden": [32, 16]}
@@ -55,3 +56,35 @@ def wang2019_changes(scale: Scale, game: str, size: str) -> dict[str, Any]:
     """Return the changes to the preset `wang2019` for a scale, game and board size."""
     iterations = _LONGER.get((scale, game, size), _WANG2019_ITERATIONS[scale][size])
     return {**CHANGES[scale], "iterations": iterations}
+
+
+class _Limits(NamedTuple):
+    """Limits that keep the time to solve the positions of a board reasonable."""
+
+    first_ply: int
+    """First ply from which positions are taken."""
+    seconds: float
+    """Estimated seconds per position on one core."""
+    nodes: int | None = None
+    """Largest number of search nodes per position, or None for no limit."""
+
+
+_LIMITS: Mapping[str, _Limits] = {
+    "othello:6x6": _Limits(18, 0.05),
+    "connect_four:6x6": _Limits(10, 0.15),
+    "gobang:6x6": _Limits(8, 0.15, nodes=200_000),
+    "gobang:5x5": _Limits(8, 0.05, nodes=200_000),
+}
+"""Limits by canonical board name. Other boards use `_FROM_THE_START`."""
+_FROM_THE_START = _Limits(0, 0.03)
+
+
+def planned_positions(board: str, count: int, part: str = "") -> PlannedDataset:
+    """Plan the solved positions of a board, each from a different game.
+
+    A data set for the report needs the `part` of the study whose networks it measures.
+    """
+    name = canonical_game_name(board)
+    limits = _LIMITS.get(name, _FROM_THE_START)
+    settings = DatasetSettings(one_per_game=True, first_ply=limits.first_ply, nodes=limits.nodes)
+    return PlannedDataset(name, name, count, settings, count * limits.seconds, part)

@@ -1,0 +1,259 @@
+"""Smaller findings of [Clausen2021]: easy positions, drops after growth, and evolved settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zerolab.agents.agent import Agent
+from zerolab.agents.kinds.run import agent_of_run
+from zerolab.agents.options import NetworkOptions, parse_search_options
+from zerolab.papers.connect_four.findings import (
+    DROP_CLAIM,
+    EVOLVED_CLAIM,
+    EVOLVED_GAMES,
+    EVOLVED_WINS_CLAIM,
+    LATE_DROP_CLAIM,
+)
+from zerolab.papers.connect_four.variants import (
+    BASELINE,
+    EXTENDED,
+    GROWING,
+    LEAGUE_BY_RESULTS,
+    TRAINING,
+    VARIANTS,
+)
+from zerolab.papers.solved_accuracy import accuracy_of
+from zerolab.play.match import play_match
+from zerolab.report.claims import Claim
+from zerolab.report.document import Block
+from zerolab.report.interval import Cell
+from zerolab.report.table import Column, Table
+from zerolab.rules.catalogue import parse_game
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
+from zerolab.studies.study_folder import FinishedRun
+from zerolab.training.records import AccuracyRecord
+
+EASY_VARIANTS = (BASELINE, EXTENDED)
+"""Variants measured on easy positions."""
+
+_PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
+"""Published strong accuracy of search, in percent [ClausenCode]; the paper has no claim on it."""
+
+ByVariant = Mapping[str, Mapping[Cell, float]]
+"""Strong accuracy of search, by variant and seed."""
+
+
+def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
+    """Return the accuracies of the finished runs, or nothing before the positions are solved."""
+    measured: dict[str, dict[Cell, float]] = {
+        name: {
+            run.seed: run.measurements["easy"]
+            for run in results.runs_where(TRAINING, variant=name)
+            if "easy" in run.measurements
+        }
+        for name in _PUBLISHED_EASY
+    }
+    return {name: by_seed for name, by_seed in measured.items() if by_seed}
+
+
+def measure_easy_accuracy(run: FinishedRun) -> float | None:
+    """Return the strong accuracy of search with the best network on easy positions.
+
+    The variants with a published accuracy are measured. None means that the positions are not
+    solved yet.
+    """
+    planned = next(plan for plan in run.design.report_datasets if plan.label == "easy")
+    path = run.study_folder.dataset_path(planned)
+    if not path.is_file():
+        return None
+    agent = agent_of_run(run.folder, run.folder.progress.best)
+    return accuracy_of(agent, path, planned.game, run.planned.settings.seed).strong
+
+
+def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
+    """Yield a table of accuracy on easy and hard positions."""
+    rows: list[list[Cell]] = []
+    for name, by_seed in accuracies.items():
+        hard = [
+            run.records_of(AccuracyRecord)[-1].search_strong
+            for run in results.runs_where(TRAINING, variant=name)
+        ]
+        rows.append(
+            [
+                VARIANTS[name].title, len(by_seed), mean_of(list(by_seed.values())).interval,
+                _PUBLISHED_EASY[name] / 100, mean_of(hard).interval,
+            ]
+        )  # fmt: skip
+    if rows:
+        yield Table(
+            "easy",
+            "Strong accuracy of search with each run's best network, on easy positions (from games"
+            " with 90 % perfect plies) and on the hard positions of the figures",
+            [
+                "variant",
+                "runs",
+                Column("easy", ".1%"),
+                Column("published easy", ".1%"),
+                Column("hard", ".1%"),
+            ],
+            rows,
+        )
+
+
+def growth_changes(run: TrainedRun) -> dict[int, float]:
+    """Return the change in strong accuracy of search at each growth, by iteration.
+
+    The network grows after the iteration. The change is the accuracy after the next iteration minus
+    that after this one. Growths beyond the end of the run are left out.
+    """
+    accuracies = {each.iteration: each.search_strong for each in run.records_of(AccuracyRecord)}
+    return {
+        iteration: accuracies[iteration + 1] - accuracies[iteration]
+        for iteration in run.planned.settings.growth.after
+        if {iteration, iteration + 1} <= accuracies.keys()
+    }
+
+
+def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim about drops, or the reason why it is missing."""
+    claims = (DROP_CLAIM, LATE_DROP_CLAIM)
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
+    runs = results.runs_where(TRAINING, variant="growing")
+    changes = [list(growth_changes(run).values()) for run in runs]
+    if not changes:
+        return dict.fromkeys(claims, MissingEstimate("no growing network is studied"))
+    if not all(changes):
+        return dict.fromkeys(claims, MissingEstimate("some runs end before their network grows"))
+    late: ClaimEstimate | MissingEstimate = MissingEstimate("some runs grow only once")
+    if all(len(each) > 1 for each in changes):
+        late = paired_difference([each[-1] for each in changes], [each[0] for each in changes])
+    return {
+        DROP_CLAIM: mean_of([sum(each) / len(each) for each in changes]),
+        LATE_DROP_CLAIM: late,
+    }
+
+
+def growth_blocks(results: Results) -> Iterator[Block]:
+    """Yield a table of the change in accuracy at each growth."""
+    rows: list[list[Cell]] = []
+    for name in GROWING:
+        changes = [growth_changes(run) for run in results.runs_where(TRAINING, variant=name)]
+        for iteration in sorted({at for each in changes for at in each}):
+            values = [each[iteration] for each in changes if iteration in each]
+            rows.append([VARIANTS[name].title, iteration, len(values), mean_of(values).interval])
+    if rows:
+        yield Table(
+            "growth",
+            "Change in strong accuracy of search from the last iteration of a network to the first"
+            " of the next larger one (compare Fig. 11 of [Clausen2021])",
+            ["variant", "grows after iteration", "runs", Column("change", "+.3f")],
+            rows,
+        )
+
+
+_OPTIONS: Mapping[str, str] = {"c": "selection.c", "fpu": "fpu.value", "draw_value": "draw_value"}
+"""Search option of each evolving parameter. The threshold is left out, so that both settings have
+the same number of simulations."""
+_OPENINGS = 4  # random plies, so that games differ
+
+
+def _evolved_agent(run: FinishedRun, league: Mapping[str, Any]) -> Agent:
+    """Return the final network with the league's best settings."""
+    values = dict(zip(league["parameters"], league["best"], strict=True))
+    text = "&".join(f"{_OPTIONS[name]}={values[name]}" for name in values if name in _OPTIONS)
+    options = parse_search_options(NetworkOptions, text, run.planned.settings.search)
+    return agent_of_run(run.folder, run.folder.progress.best, options)
+
+
+def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> float | None:
+    """Return the strong accuracy of the final network with the league's best settings.
+
+    `league` is the result of `diversity.measure_league`. The positions and random numbers are those
+    of the run's own measurements. None means that the positions are missing.
+    """
+    (planned,) = run.planned.datasets
+    path = run.study_folder.dataset_path(planned)
+    if not path.is_file():
+        return None
+    agent, seed = _evolved_agent(run, league), run.planned.settings.seed
+    return accuracy_of(agent, path, planned.game, seed).strong
+
+
+def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
+    """Return the score rate of a league's best settings against the original ones.
+
+    Both play with the final network. `league` is the result of `diversity.measure_league`.
+    """
+    match = play_match(
+        parse_game(run.planned.settings.game),
+        _evolved_agent(run, league),
+        agent_of_run(run.folder, run.folder.progress.best),
+        EVOLVED_GAMES,
+        run.planned.settings.seed,
+        openings=_OPENINGS,
+    )
+    return match.score.score_rate
+
+
+def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim about evolved settings, or why it is missing."""
+    claims = (EVOLVED_CLAIM, EVOLVED_WINS_CLAIM)
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
+    if not results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS):
+        return dict.fromkeys(claims, MissingEstimate("leagues are not studied at this scale"))
+    pairs, scores = _accuracies(results), _scores(results)
+    missing = MissingEstimate("the positions or the games of the runs are missing")
+    return {
+        EVOLVED_CLAIM: paired_difference(*zip(*pairs, strict=True)) if pairs else missing,
+        EVOLVED_WINS_CLAIM: mean_of(scores) if scores else missing,
+    }
+
+
+def _scores(results: Results) -> list[float]:
+    """Return the score rate of evolved against original settings, for each league."""
+    return [
+        run.measurements["evolved_score"]
+        for run in results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS)
+        if "evolved_score" in run.measurements
+    ]
+
+
+def _accuracies(results: Results) -> list[tuple[float, float]]:
+    """Return the strong accuracy with evolved and with original settings, for each league."""
+    return [
+        (run.measurements["evolved"], run.records_of(AccuracyRecord)[-1].search_strong)
+        for run in results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS)
+        if "evolved" in run.measurements
+    ]
+
+
+def evolved_blocks(results: Results) -> Iterator[Block]:
+    """Yield a table of accuracy with both settings, and of the games between them."""
+    if not (pairs := _accuracies(results)):
+        return
+    evolved, original = zip(*pairs, strict=True)
+    row: list[Cell] = [
+        len(pairs), mean_of(evolved).interval, mean_of(original).interval,
+        paired_difference(evolved, original).interval,
+        mean_of(scores).interval if (scores := _scores(results)) else None,
+    ]  # fmt: skip
+    yield Table(
+        "evolved-settings",
+        "Strong accuracy of the final networks of leagues, with the best evolved settings (c,"
+        " first-play urgency, draw value) and with the original ones, at the same number of"
+        " simulations",
+        [
+            "runs",
+            Column("evolved settings", ".1%"),
+            Column("original settings", ".1%"),
+            Column("difference", "+.3f"),
+            Column("points of evolved against original settings", ".1%"),
+        ],
+        [row],
+    )
