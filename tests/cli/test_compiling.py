@@ -9,19 +9,20 @@ import sys
 import pytest
 
 from waiting import wait_for
-from zerolab.cli import compiling, output, progress
-from zerolab.cli.compiling import NOTICE, CompilationNotice, show_compilations
+from zerolab.cli import output, progress
+from zerolab.cli import terminal as terminal_module
 from zerolab.cli.output import Console
 from zerolab.cli.progress import new_rich_progress
-from zerolab.core import compilation
+from zerolab.cli.terminal import NOTICE, CompilationNotice, show_compilations
+from zerolab.core import progress as core_progress
 
 
 @pytest.fixture
 def notice(monkeypatch):
     """A notice that appears at once, in place of that of the process."""
     new = CompilationNotice()
-    monkeypatch.setattr(compiling, "SECONDS_BEFORE_NOTICE", 0.0)
-    for module in (compiling, output, progress):
+    monkeypatch.setattr(terminal_module, "SECONDS_BEFORE_NOTICE", 0.0)
+    for module in (terminal_module, output, progress):
         monkeypatch.setattr(module, "notice", new)
     return new
 
@@ -42,7 +43,7 @@ def test_text_is_shown_only_during_long_compilations(notice, monkeypatch):
     assert re.fullmatch(rf"{NOTICE}: \d+ s", notice.text())
     notice.ended()
     assert notice.text() == ""
-    monkeypatch.setattr(compiling, "SECONDS_BEFORE_NOTICE", 1e9)
+    monkeypatch.setattr(terminal_module, "SECONDS_BEFORE_NOTICE", 1e9)
     notice.started()
     assert notice.text() == ""
     notice.ended()
@@ -88,7 +89,7 @@ def test_displays_show_the_notice_themselves(notice, monkeypatch):
 
 
 def test_observer_is_registered_once(monkeypatch):
-    monkeypatch.setattr(compilation, "observers", [])
+    monkeypatch.setattr(core_progress, "observers", [])
     show_compilations()
     show_compilations()
-    assert compilation.observers == [compiling.notice]
+    assert core_progress.observers == [terminal_module.notice]

@@ -10,8 +10,8 @@ from zerolab.cli.main import main
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import RunProgress
 from zerolab.training.configure import resolve_settings
 
 PLAIN = [

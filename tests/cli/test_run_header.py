@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from zerolab.cli.main import main
-from zerolab.cli.run_header import finished_message, summary_lines
+from zerolab.cli.progress import finished_message, summary_lines
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
 

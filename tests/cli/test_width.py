@@ -12,10 +12,10 @@ import pytest
 from zerolab.cli.main import COMMANDS, main
 from zerolab.cli.output import Console, say
 from zerolab.cli.progress import new_rich_progress
-from zerolab.cli.width import wrapped
+from zerolab.cli.terminal import wrapped
 from zerolab.report.interval import Interval
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 from zerolab.studies.study import registered_studies
 
 HELP = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from zerolab.core.config import setting_named
 from zerolab.core.errors import UserError
-from zerolab.core.suggestions import setting_named
 from zerolab.training.configure import resolve_settings
 from zerolab.training.train_settings import TrainSettings
 

@@ -25,9 +25,8 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
-from zerolab.search.search_settings import SearchSettings, mcts_settings
+from zerolab.search.search_settings import PerTreeSettings, SearchSettings, mcts_settings
 
 GAME = parse_game("connect_four:4x4")
 EVALUATOR = DetailedHashEvaluator(rules.action_count(GAME))

@@ -13,8 +13,13 @@ from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.head import HEADS, Head
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.networks.layers import folded_copy
-from zerolab.networks.network import GlobalPool, PlacewiseLayer, set_weights, weights_to_arrays
+from zerolab.networks.network import (
+    GlobalPool,
+    PlacewiseLayer,
+    folded_copy,
+    set_weights,
+    weights_to_arrays,
+)
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.encoding import ENCODINGS, ActionLayout
 from zerolab.testing.random_games import ongoing_sample_positions

@@ -19,7 +19,7 @@ from zerolab.networks.inference import (
     graphed_batch_size,
     padded_batch_size,
 )
-from zerolab.networks.layers import NormedConv, NormedLinear, folded_copy
+from zerolab.networks.network import NormedConv, NormedLinear, folded_copy
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing.random_games import ongoing_sample_positions

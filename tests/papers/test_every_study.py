@@ -17,7 +17,7 @@ from zerolab.report.claims import ClaimTable
 from zerolab.report.document import Image
 from zerolab.report.figures import figure_bytes
 from zerolab.report.html import html_page
-from zerolab.report.markdown import markdown_page
+from zerolab.report.text import markdown_page
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import registered_studies
 

@@ -11,9 +11,9 @@ from zerolab.report.citation import Citation, bibtex, document_references, summa
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document, Heading, Paragraph, Provenance
 from zerolab.report.html import html_page
-from zerolab.report.markdown import markdown_page
 from zerolab.report.references import all_references, cited_references, link_citations
 from zerolab.report.table import Table
+from zerolab.report.text import markdown_page
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.statistics import mean_of
 

@@ -19,10 +19,9 @@ from zerolab.report.document import Document, Heading, Image, Paragraph, Picture
 from zerolab.report.figures import new_figure
 from zerolab.report.html import html_page
 from zerolab.report.interval import Interval, cell_text, p_value_text
-from zerolab.report.markdown import escape_markdown, markdown_page
 from zerolab.report.save import save_document
 from zerolab.report.table import Column, Table, table_as_csv
-from zerolab.report.terminal import print_document
+from zerolab.report.text import escape_markdown, markdown_page, print_document
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import describe_this_machine, join_distinct
 from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of

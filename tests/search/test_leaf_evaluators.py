@@ -16,8 +16,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.leaf_evaluators import MixedValue, RandomPlayout
-from zerolab.search.methods import general_leaf_evaluator, leaf_value
+from zerolab.search.methods import MixedValue, RandomPlayout, general_leaf_evaluator, leaf_value
 from zerolab.search.search_settings import SearchSettings
 
 GAME = "othello:4x4"

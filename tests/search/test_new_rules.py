@@ -9,10 +9,9 @@ from zerolab.core.config import validate
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.methods import LeafEvaluatorRule, register_leaf_evaluator, register_selection
-from zerolab.search.puct import PuctRule
+from zerolab.search.puct import PuctRule, Uct
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.uct import Uct
 
 
 class Pessimist(NamedTuple):

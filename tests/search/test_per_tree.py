@@ -10,9 +10,8 @@ from search.test_search import run, some_positions
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
-from zerolab.search.search_settings import SearchSettings
+from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 
 TREES = 6
 EVALUATOR = DetailedHashEvaluator(5)

@@ -19,8 +19,9 @@ from safetensors.numpy import save_file
 
 from store.toy import CONFIG, everything, examples, games, train, weights
 from zerolab.core.errors import UserError
-from zerolab.store import arrays, state
+from zerolab.store import arrays
 from zerolab.store import examples as examples_module
+from zerolab.store import folder as folder_module
 from zerolab.store import games as games_module
 from zerolab.store.checks import user_errors_on_read
 from zerolab.store.listing import summarise_run
@@ -195,7 +196,7 @@ def test_edited_metrics_are_reported(folder):
 
 def test_newer_files_are_reported(folder, monkeypatch):
     run = RunFolder.open(folder)
-    for module in (arrays, examples_module, state):
+    for module in (arrays, examples_module, folder_module):
         monkeypatch.setattr(module, "SCHEMA", 99)
     run.save_network(2, weights(2), weights(3))
     run.save_examples(2, examples(2))
@@ -221,9 +222,11 @@ def test_examples_of_older_version_are_refused(folder, monkeypatch):
 def test_run_of_other_version_is_refused(folder, monkeypatch, write, version, expected):
     run = RunFolder.open(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(state, "SCHEMA", version)
+        patch.setattr(folder_module, "SCHEMA", version)
         if write == "state":
-            state.write_state(folder / "state.json", state.RunState(progress=run.progress))
+            folder_module.write_state(
+                folder / "state.json", folder_module.RunState(progress=run.progress)
+            )
         elif write == "config":
             run.save_config(CONFIG)
     if write == "metrics":
@@ -328,7 +331,7 @@ def test_run_does_not_write_through_links(tmp_path, name):
     precious = other.path / name
     (run.path / name).unlink(missing_ok=True)
     (run.path / name).symlink_to(precious)
-    state.write_state(run.path / "state.json", state.RunState())
+    folder_module.write_state(run.path / "state.json", folder_module.RunState())
     before = everything(other.path)
     with pytest.raises(UserError, match=f"{name}: it is a link"):
         train(run.path, iterations=1)

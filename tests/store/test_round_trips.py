@@ -18,9 +18,9 @@ from store.toy import CONFIG, examples, games
 from zerolab.core.errors import UserError
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.examples import Examples, load_examples, load_features, save_examples
+from zerolab.store.folder import encode_metrics, extend_metrics_digest, read_metrics
 from zerolab.store.games import GameRecord, GameStore, network_name
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import encode_metrics, extend_metrics_digest, read_metrics
 
 _DTYPES = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u8", "?"])
 _NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__")

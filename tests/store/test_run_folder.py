@@ -17,8 +17,8 @@ import pytest
 from promised import contents
 from store.toy import CONFIG, everything, examples, games, in_child, train
 from zerolab.core.errors import UserError
+from zerolab.store.folder import RunProgress, read_state
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.store.state import RunProgress, read_state
 
 HOLDER = """
 import sys, time

@@ -13,7 +13,7 @@ from zerolab.cli.main import main
 from zerolab.core.registry import Registry
 from zerolab.report.claims import Claim
 from zerolab.report.html import html_page
-from zerolab.report.markdown import markdown_page
+from zerolab.report.text import markdown_page
 from zerolab.studies import findings
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design

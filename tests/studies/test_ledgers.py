@@ -18,8 +18,8 @@ from zerolab.papers.elo import contrast, fit_elo
 from zerolab.ratings.results import MatchScore
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document
-from zerolab.report.markdown import markdown_page
 from zerolab.report.save import save_document
+from zerolab.report.text import markdown_page
 from zerolab.store import parquet
 from zerolab.studies import ledger
 from zerolab.studies.design import Design, PlannedComputation, PlannedTournament

@@ -14,10 +14,10 @@ from zerolab.agents.kinds.baselines import PerfectPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.report.notebook import data_frame
+from zerolab.report.html import data_frame
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
-from zerolab.search.result import SearchResult
+from zerolab.search.roots import SearchResult
 
 if TYPE_CHECKING:
     from pandas import DataFrame

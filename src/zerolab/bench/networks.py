@@ -19,8 +19,7 @@ from zerolab.bench.selfplay import ContinuousSelfPlay
 from zerolab.bench.speed_benchmark import GAMES, BenchmarkResult, alternating_rates
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import default_precision, limit_torch_threads
-from zerolab.networks.layers import folded_copy
-from zerolab.networks.network import Network
+from zerolab.networks.network import Network, folded_copy
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import compiled_rules, rules

@@ -18,8 +18,8 @@ from typing import Any
 
 from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.errors import MissingExtraError, UserError
-from zerolab.core.process_memory import current_memory, peak_memory
 from zerolab.core.processes import available_cores
+from zerolab.core.resources import current_memory, peak_memory
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Document
 from zerolab.store.run_folder import RunFolder

@@ -26,7 +26,7 @@ from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import save_figure
-from zerolab.report.markdown import titled_markdown_table
+from zerolab.report.text import titled_markdown_table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run

@@ -15,7 +15,7 @@ from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 
 
 def strength(

@@ -12,7 +12,7 @@ from zerolab.cli.output import Console, print_json, say
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.interval import Cell, Interval
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 
 if TYPE_CHECKING:
     from zerolab.training.costs import CumulativeCost

@@ -43,7 +43,7 @@ def findings(
             tables.
         json: Print all findings as JSON.
     """
-    from zerolab.report.terminal import print_document
+    from zerolab.report.text import print_document
     from zerolab.studies.findings import (
         findings_as_dict,
         findings_document,
@@ -87,7 +87,7 @@ def _link(ledger: Path, figure: str, start: Path) -> str:
 
 def _write(document: Document, output: Path) -> None:
     from zerolab.report.html import html_page
-    from zerolab.report.markdown import markdown_page
+    from zerolab.report.text import markdown_page
 
     page = html_page(document, {}) if output.suffix == ".html" else markdown_page(document)
     write_text(output, page)

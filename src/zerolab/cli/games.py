@@ -12,7 +12,7 @@ from zerolab.cli.output import Console, say
 from zerolab.core.errors import UserError
 from zerolab.report.interval import Cell
 from zerolab.report.table import Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 from zerolab.rules import encoding, rules
 from zerolab.rules.catalogue import GameRegistration, parse_game, registered_games
 from zerolab.rules.compiled_rules import perft

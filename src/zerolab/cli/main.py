@@ -57,9 +57,7 @@ COMMANDS = {
     "findings": Command("findings:findings", "show the verdict on every published finding"),
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
-    "export": Command(
-        "export:export", "write a network to a shareable agent file or an ONNX model"
-    ),
+    "export": Command("runs:export", "write a network to a shareable agent file or an ONNX model"),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
     "cost": Command("cost:cost", "show the costs of runs: moves, evaluations, operations, hours"),
     "diversity": Command("runs:diversity", "count distinct self-play positions"),
@@ -98,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
-    from zerolab.cli.compiling import show_compilations
     from zerolab.cli.process import prepare_streams, run_interruptibly
+    from zerolab.cli.terminal import show_compilations
 
     prepare_streams()
     show_compilations()
@@ -160,7 +158,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 
 def _report(message: str) -> int:
-    from zerolab.cli.width import terminal_width, wrapped
+    from zerolab.cli.terminal import terminal_width, wrapped
     from zerolab.core.errors import printable
 
     width = terminal_width(sys.stderr) if sys.stderr.isatty() else None

@@ -1,4 +1,4 @@
-"""Calls of command functions with command-line arguments.
+"""Calls of command functions with command-line arguments, and hints for unknown options.
 
 The parameters of a function are the options of the command, and the docstring is the help text.
 """
@@ -11,7 +11,8 @@ import functools
 import inspect
 import io
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -20,8 +21,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from zerolab.cli.help import DESCRIPTION, STYLE, expand_placeholders, keep_commas, wrapped_help
-from zerolab.cli.option_hints import option_hint
-from zerolab.core.errors import UserError, one_line, quoted
+from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 
 Assignments = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
@@ -213,3 +213,40 @@ def _first_paragraph(box: str) -> str:
         else:
             paragraphs[-1].append(text)
     return " ".join(paragraphs[1]) if len(paragraphs) > 1 else box.strip()
+
+
+def option_hint(function: Callable[..., Any], arguments: Sequence[str]) -> str:
+    """Return ``; did you mean --set iterations=5?`` for ``--iterations 5``, or a similar option.
+
+    It is empty if no option or setting is meant. `function` is the command function, whose
+    keyword parameters are the options.
+    """
+    options = {f"--{name.strip('_').replace('_', '-')}" for name in _options(function)}
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if not name.startswith("--") or name in (*options, "--help"):
+            continue
+        if not equals:
+            following = arguments[index + 1 : index + 2]
+            value = following[0] if following and not following[0].startswith("--") else ""
+        if "--set" in options and (key := _setting(function, name.lstrip("-"))):
+            assignment = shlex.quote(f"{key}={value}") if value else f"{key}=VALUE"
+            return f"; did you mean --set {assignment}?"
+        return did_you_mean(name, options)
+    return ""
+
+
+def _options(function: Callable[..., Any]) -> Iterator[str]:
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            yield name
+
+
+def _setting(function: Callable[..., Any], name: str) -> str:
+    """Return the key of the setting that an unknown option means, or ""."""
+    from zerolab.core.config import setting_named
+    from zerolab.league.league_settings import LeagueSettings
+    from zerolab.training.train_settings import TrainSettings
+
+    model = LeagueSettings if function.__name__ == "league" else TrainSettings
+    return setting_named(model, name.rpartition(".")[2])

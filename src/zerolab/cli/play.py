@@ -17,7 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.gtp.engine import GtpEngine
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 from zerolab.rules.catalogue import notation_of, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from zerolab.cli.output import print_json, say
-from zerolab.cli.width import terminal_width
+from zerolab.cli.terminal import terminal_width
 from zerolab.core.errors import UserError, did_you_mean, quoted
 
 if TYPE_CHECKING:

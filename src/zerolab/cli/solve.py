@@ -37,7 +37,7 @@ from zerolab.oracles.solver import (
     solve_position,
 )
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import drawing_of, game_name, notation_of, parse_game
 from zerolab.rules.encoding import action_layout

@@ -22,7 +22,7 @@ from zerolab.core.files import write_bytes
 from zerolab.core.processes import available_cores
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 from zerolab.studies.looks import parse_seeds
 from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
 
@@ -255,7 +255,7 @@ def _show_document(
     """Write the report on some results, with the facts needed to cite it, and print it."""
     from zerolab.report.citation import Citation
     from zerolab.report.save import save_document
-    from zerolab.report.terminal import print_document
+    from zerolab.report.text import print_document
 
     command = shlex.join(["zerolab", "study", study.name, "--scale", results.scale])
     citation = Citation(study.name, command, date.today().isoformat(), __version__)

@@ -24,7 +24,7 @@ from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import Sprt
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.checks import hex_digest
 

@@ -13,7 +13,7 @@ from zerolab.cli.output import say
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
-from zerolab.core.process_memory import peak_memory
+from zerolab.core.resources import peak_memory
 from zerolab.training.shorthands import TransferOption, preset_name
 
 if TYPE_CHECKING:
@@ -157,8 +157,12 @@ def train_run(
     loggers: Sequence[str] = (),
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
-    from zerolab.cli.progress import PlainReporter, TerminalReporter
-    from zerolab.cli.run_header import finished_message, print_run_header
+    from zerolab.cli.progress import (
+        PlainReporter,
+        TerminalReporter,
+        finished_message,
+        print_run_header,
+    )
     from zerolab.training.trainer import Trainer
 
     print_run_header(console, run, settings, verbose)

@@ -70,7 +70,7 @@ def tune(
         json: Print everything as JSON instead of a table.
     """
     from zerolab.core.config import validate
-    from zerolab.report.terminal import print_table
+    from zerolab.report.text import print_table
 
     try:
         from zerolab.tuning.plan import TuningSettings

@@ -28,11 +28,11 @@ from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
-from zerolab.core.compilation import observers
 from zerolab.core.errors import SubstituteWarning, one_line
 from zerolab.core.inlining import KERNEL_OPTIONS, PLAIN, TESTED_NUMBA, Inlining, check
 from zerolab.core.kernel_cache import KernelCache
 from zerolab.core.processes import is_helper_process
+from zerolab.core.progress import observers
 
 
 def choose_inlining() -> Inlining:

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import islice
 from multiprocessing import forkserver, resource_tracker
@@ -39,8 +39,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from zerolab.core.control_groups import cpu_quotas
 from zerolab.core.errors import SubstituteWarning, UserError
+from zerolab.core.resources import cpu_quotas
 
 if TYPE_CHECKING:
     from pebble import ProcessPool
@@ -99,14 +99,6 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 def _pool(threads: int) -> ThreadPoolExecutor:
     """Return a pool of waiting threads, since starting threads takes longer than many parts."""
     return ThreadPoolExecutor(threads, "part")
-
-
-ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
-"""Progress callback for long-running work.
-
-It is called with a title, the total number of units and the name of a unit. It returns a context
-manager that yields a function to call with the number of completed units and a note to display.
-"""
 
 
 PARENT_VARIABLE = "ZEROLAB_FORK_SERVER_OF"

@@ -15,7 +15,7 @@ from zerolab.play.pair_results import PairResult
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
 from zerolab.report.interval import Cell
 from zerolab.report.table import Column, Table
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,8 +29,8 @@ from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, Evaluator, has_network
-from zerolab.search.per_tree import PerTreeSettings
 from zerolab.search.search import Search
+from zerolab.search.search_settings import PerTreeSettings
 from zerolab.store.games import GameRecord
 
 

@@ -58,7 +58,7 @@ class ResidualSettings(NetworkSettings):
         """Return a new trunk from [N, planes, rows, columns] to [N, filters, rows, columns]."""
         from torch import nn
 
-        from zerolab.networks.layers import NormedConv, ResidualBlock
+        from zerolab.networks.network import NormedConv, ResidualBlock
 
         stem: list[nn.Module] = [
             NormedConv(encoding.plane_count(game), self.stem_filters or self.filters),
@@ -89,8 +89,7 @@ class ConvSettings(NetworkSettings):
     0.3 ([Wang2020a] sweeps 0.2 to 0.4)."""
 
     def new_network(self, game: Game) -> Network:
-        from zerolab.networks.layers import ConvTrunk
-        from zerolab.networks.network import LastLayer, Network
+        from zerolab.networks.network import ConvTrunk, LastLayer, Network
 
         actions = rules.action_count(game)
         heads = [(head, LastLayer(head, self.hidden[1], actions)) for head in self.heads]

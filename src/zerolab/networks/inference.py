@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zerolab.networks.head import SearchOutput
-from zerolab.networks.layers import folded_copy
-from zerolab.networks.network import Network
+from zerolab.networks.network import Network, folded_copy
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 

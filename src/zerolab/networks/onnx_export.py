@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from zerolab.core.errors import MissingExtraError, UserError, one_line
-from zerolab.networks.layers import folded_copy
-from zerolab.networks.network import Network
+from zerolab.networks.network import Network, folded_copy
 
 TOLERANCE = 1e-4
 """Largest accepted difference from the network's output x, relative to max(1, |x|)."""

@@ -34,10 +34,10 @@ from zerolab.ratings.rating_report import draw_ratings, ratings_csv, ratings_jso
 from zerolab.ratings.sprt import SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import new_figure, save_figure, shortened
+from zerolab.report.html import NotebookView, data_frame
 from zerolab.report.interval import Cell, Interval, wilson_interval
-from zerolab.report.notebook import NotebookView, data_frame
 from zerolab.report.table import Column, Table, rows_as_csv
-from zerolab.report.terminal import print_table
+from zerolab.report.text import print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -33,8 +33,8 @@ from zerolab.ratings.posterior import Floats, Posterior, posterior_of
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import shortened
+from zerolab.report.html import NotebookView, data_frame
 from zerolab.report.interval import Z95, Interval
-from zerolab.report.notebook import NotebookView, data_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

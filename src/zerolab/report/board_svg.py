@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal, NamedTuple
 
-from zerolab.report.board_colours import (
+from zerolab.report.board_shapes import (
     HINT_KINDS,
     HINT_LEAST,
     HINT_MOST,
     PAPER,
+    BoardDrawing,
+    BoardShapes,
+    Shape,
     board_colours,
     mixed,
 )
-from zerolab.report.board_shapes import BoardDrawing, BoardShapes, Shape
 
 CELL_PIXELS = 48
 """Width of a cell in pixels, so that hints have texts of 12 pixels."""

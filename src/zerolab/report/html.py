@@ -1,4 +1,4 @@
-"""Documents as self-contained HTML pages without scripts."""
+"""Documents as self-contained HTML pages without scripts, and results in notebooks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
+from zerolab.core.errors import MissingExtraError
 from zerolab.report.citation import bibtex, document_references, summary_sentences
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
-from zerolab.report.document import Block, Document, Heading, Image, Paragraph, Picture
+from zerolab.report.document import (
+    Block,
+    Document,
+    Heading,
+    Image,
+    Paragraph,
+    Picture,
+    render_picture,
+)
 from zerolab.report.interval import Cell, Interval, Link, cell_text, p_value_text
 from zerolab.report.references import link_citations
 from zerolab.report.table import Table, table_as_csv
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _TEXT = re.compile(r"(?<=>)[^<>]+(?=<)")
 """Text between tags; attributes and embedded files are inside tags."""
@@ -260,3 +273,45 @@ def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
         f' y1="{middle}" y2="{middle}"/>'
         f'<circle class="value" cx="{x_position(estimate.value)}" cy="{middle}" r="4"/></svg>'
     )
+
+
+class NotebookView:
+    """Base class of results that a notebook shows as tables and figures."""
+
+    def _blocks(self) -> Iterable[Block]:
+        """Return the tables and figures."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Return the tables and figures as HTML, which notebooks show."""
+        return blocks_html(self._blocks())
+
+
+class NotebookDocument(NotebookView):
+    """A report that a notebook shows without the parts for a whole page."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+
+    def _blocks(self) -> Iterable[Block]:
+        document = self.document
+        yield Heading(document.title)
+        yield Paragraph(f"Limits. {document.limits}")
+        yield from document.blocks
+        yield Paragraph(document.provenance.summary())
+
+
+def blocks_html(blocks: Iterable[Block]) -> str:
+    """Return tables, figures and text as a part of an HTML page."""
+    every = list(blocks)
+    images = {each.name: render_picture(each) for each in every if isinstance(each, Picture)}
+    return "\n".join(html_blocks(every, images))
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return rows as a data frame; raise MissingExtraError if pandas is not installed."""
+    try:
+        from pandas import DataFrame  # noqa: PLC0415  slow, and only for notebooks
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of("a data frame", "pandas", "notebook") from error
+    return DataFrame(list(rows))

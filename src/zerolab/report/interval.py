@@ -1,8 +1,9 @@
-"""Confidence intervals, and numbers and intervals as text."""
+"""Confidence intervals, and numbers, intervals and times as text."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -123,3 +124,27 @@ def wilson_interval(rate: float, trials: float, z: float = Z95) -> Interval:
     spread = math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
     margin = z / (1 + z * z / trials) * spread
     return Interval(rate, max(0.0, centre - margin), min(1.0, centre + margin))
+
+
+class TimeUnit(NamedTuple):
+    """Unit of time for tables and figures."""
+
+    symbol: str
+    plural: str
+    """The whole word, as in the label of an axis."""
+    seconds: float
+
+
+_UNITS = (
+    TimeUnit("s", "seconds", 1.0),
+    TimeUnit("min", "minutes", 60.0),
+    TimeUnit("h", "hours", 3600.0),
+)
+_SMALLEST_NUMBER = 3.0
+
+
+def time_unit(seconds: Iterable[float]) -> TimeUnit:
+    """Return the largest unit in which the longest time is at least 3, by default seconds."""
+    longest = max(seconds, default=0.0)
+    suitable = [unit for unit in _UNITS if longest >= _SMALLEST_NUMBER * unit.seconds]
+    return suitable[-1] if suitable else _UNITS[0]

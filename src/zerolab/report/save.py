@@ -22,8 +22,8 @@ from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import atomic_replace, make_folder, read_text, remove_file, write_text
 from zerolab.report.document import Document, render_picture
 from zerolab.report.html import html_page
-from zerolab.report.markdown import markdown_page
 from zerolab.report.table import table_as_csv
+from zerolab.report.text import markdown_page
 
 SCHEMA = 1
 """Schema version of report.json."""

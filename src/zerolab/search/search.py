@@ -33,9 +33,8 @@ from zerolab.search.methods import (
     statistics_width,
     with_simulations,
 )
-from zerolab.search.per_tree import PerTreeSettings
-from zerolab.search.result import NodeView, SearchResult, node_view, principal_variation
-from zerolab.search.search_settings import SearchSettings
+from zerolab.search.roots import NodeView, SearchResult, node_view, principal_variation
+from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.search.tree import (
     COUNTS,
     INITIAL_NODES,

@@ -32,7 +32,7 @@ from zerolab.store.checks import (
     require_regular_file,
     user_errors_on_read,
 )
-from zerolab.store.state import Environment
+from zerolab.store.folder import Environment
 
 SCHEMA = 1
 HEADER_KEY = "zerolab"

@@ -1,23 +1,40 @@
-"""Folders of resumable work: runs, tournaments, studies and data sets.
+"""Folders of resumable work, and the small files in them.
 
 A folder is identified by its settings file. Work resumes with the same settings, and only one
 process at a time can work in a folder.
+
+In metrics.jsonl, every line has the version of the format as ``schema``. Fields named ``wall_...``
+are wall-clock measurements; all other fields are equal in all runs with the same settings. The
+fields are defined in `training.records`, from which docs/metrics.md is generated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+import json
+import re
+import tomllib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tomli_w
 from filelock import FileLock, Timeout
+from pydantic import Field
 
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_not_symlink, make_folder
-from zerolab.core.nested_tables import flatten
-from zerolab.store.checks import user_errors_on_read, user_errors_on_write
-from zerolab.store.state import read_settings_file, write_settings_file
+from zerolab.core.files import check_not_symlink, make_folder, write_text
+from zerolab.core.nested_tables import flatten, parse_toml
+from zerolab.store.checks import (
+    check_schema_version,
+    damaged_file_error,
+    hex_digest,
+    read_bytes,
+    user_errors_on_read,
+    user_errors_on_write,
+)
+from zerolab.store.games import SELF_PLAY
 
 LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
 """Glob pattern of temporary files that `core.files.atomic_replace` leaves if it is killed."""
@@ -152,3 +169,212 @@ def is_locked(folder: Path) -> bool:
         return False
     lock.release()
     return False
+
+
+SCHEMA = 3
+"""Schema version of state.json and of settings files."""
+
+_MAX_BYTES = 1 << 20
+_SETTINGS_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
+
+
+class RunProgress(Settings):
+    """Progress of a run after its last finished stage."""
+
+    iteration: int = Field(default=1, ge=1)
+    """Iteration of the next stage, counted from 1; `iterations` + 1 after the last stage."""
+    stage: str = SELF_PLAY
+    """Name of the next stage."""
+    best: int = Field(default=0, ge=0)
+    """Iteration that trained the best network; 0 for the untrained network."""
+    elo: float = 0.0
+    """Training Elo of the best network, relative to the untrained network."""
+    positions: int = Field(default=0, ge=0)
+    """Number of self-play positions in all iterations."""
+    warm_start_over: bool = False
+    """True if a warm-start match has ended the warm start."""
+    finished: bool = False
+    """True if all stages, including the final evaluation, are finished."""
+
+
+class CommittedFiles(Settings):
+    """Extent of the files of finished stages; later content is removed on resume."""
+
+    metrics_bytes: int = Field(default=0, ge=0)
+    """Length of metrics.jsonl."""
+    metrics_digest: str = ""
+    """Digest of the metrics without wall-clock fields."""
+    game_stages: int = Field(default=0, ge=0)
+    """Number of stages in games.sqlite; not an iteration."""
+    examples: int = Field(default=0, ge=0)
+    """Latest iteration with examples; 0 if there is none."""
+    networks: int = Field(default=0, ge=0)
+    """Latest iteration with a network; the untrained network is number 0."""
+
+
+class RunState(Settings):
+    """Content of state.json."""
+
+    progress: RunProgress = RunProgress()
+    files: CommittedFiles = CommittedFiles()
+
+
+def write_state(path: Path, state: RunState) -> None:
+    """Replace state.json atomically; raise UserError if it cannot be written."""
+    fields = {"schema_version": SCHEMA, **state.model_dump()}
+    write_text(path, json.dumps({**fields, "digest": _state_digest(fields)}, indent=1) + "\n")
+
+
+def read_state(path: Path) -> RunState:
+    """Read state.json; raise UserError if it is missing, damaged, foreign or of another version."""
+    content = read_bytes(path, _MAX_BYTES)
+    with user_errors_on_read(path):
+        fields = json.loads(content.decode())
+    if not isinstance(fields, dict):
+        raise damaged_file_error(path, "it does not contain a table")
+    check_schema_version(path, fields.get("schema_version"), SCHEMA)
+    with user_errors_on_read(path):
+        is_intact = fields.pop("digest", None) == _state_digest(fields)
+    if not is_intact:
+        raise damaged_file_error(path, "its digest does not match")
+    del fields["schema_version"]
+    return validate(RunState, fields, source=str(path))
+
+
+def _state_digest(fields: Mapping[str, Any]) -> str:
+    """Return a digest that is the same for equal runs.
+
+    It excludes the length of the metrics, which depends on the wall clock.
+    """
+    files = {name: x for name, x in fields["files"].items() if name != "metrics_bytes"}
+    return hex_digest(json.dumps({**fields, "files": files}, sort_keys=True).encode())
+
+
+def write_settings_file(
+    path: Path, settings: Mapping[str, Any], noun: str = "run"
+) -> dict[str, Any]:
+    """Replace a settings file atomically; return the settings as `read_settings_file` will.
+
+    `noun` names the kind of folder with these settings, such as tournament.
+    """
+    body = tomli_w.dumps(settings)
+    head = f"# settings of a zerolab {noun}, schema {SCHEMA}, digest {hex_digest(body.encode())}\n"
+    write_text(path, head + body)
+    return tomllib.loads(body)
+
+
+def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
+    """Read a settings file; raise UserError if it is missing, damaged, foreign or newer."""
+    content = read_bytes(path, _MAX_BYTES)
+    with user_errors_on_read(path):
+        text = content.decode()
+        head = _SETTINGS_HEAD.match(text)
+        if head is None or head[1] != noun:
+            raise UserError(f"{path} is damaged, or was not written by zerolab for a {noun}")
+        check_schema_version(path, int(head[2]), SCHEMA)
+        body = text[head.end() :]
+        if hex_digest(body.encode()) != head[3]:
+            raise damaged_file_error(
+                path, f"its digest does not match: the settings of a {noun} must not be edited"
+            )
+        return parse_toml(body)
+
+
+METRICS_SCHEMA = 1
+WALL_CLOCK_PREFIX = "wall_"
+
+_MAX_METRICS_BYTES = 1 << 27
+
+
+def read_metrics(path: Path, byte_count: int | None = None) -> list[dict[str, Any]]:
+    """Return the lines in the first `byte_count` bytes, by default all lines, as dictionaries.
+
+    Raises UserError if the file is shorter than `byte_count`, of another version or damaged. The
+    message contains the number of the damaged line.
+    """
+    content = read_bytes(path, _MAX_METRICS_BYTES) if path.exists() else b""
+    if byte_count is not None and len(content) < byte_count:
+        raise damaged_file_error(path, f"{len(content)} bytes, expected {byte_count}")
+    return [
+        _parse_metrics_line(path, *line)
+        for line in enumerate(content[:byte_count].splitlines(), start=1)
+    ]
+
+
+def _parse_metrics_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        raise UserError(f"{path} is damaged at line {number}; restore it from a backup")
+    check_schema_version(path, entry.pop("schema", None), METRICS_SCHEMA)
+    return entry
+
+
+def encode_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the lines to append to metrics.jsonl."""
+    lines = [json.dumps({"schema": METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
+    return "".join(lines).encode()
+
+
+def extend_metrics_digest(previous: str, metrics: Iterable[Mapping[str, Any]]) -> str:
+    """Return the digest of all metrics, given the digest `previous` of the earlier metrics.
+
+    It excludes wall-clock fields.
+    """
+    for entry in metrics:
+        fields = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK_PREFIX)}
+        previous = hex_digest(previous.encode(), json.dumps(fields, sort_keys=True).encode())
+    return previous
+
+
+ENVIRONMENT_SCHEMA = 1
+_ENVIRONMENT_FILE = "environment.json"
+
+
+class Environment(Settings):
+    """Hardware and library versions, which can affect the last bits of results."""
+
+    iteration: int = Field(ge=1)
+    """First iteration that was trained, at least in part, in this environment."""
+    device: str
+    """Architecture of the processor, or name of the GPU."""
+    processor: str = ""
+    """Model of the processor; empty in files written by earlier versions."""
+    precision: str
+    """Numerical precision of the layers: float32 or bfloat16."""
+    threads: int
+    """Number of cores available for training."""
+    python: str
+    zerolab: str
+    torch: str
+    numba: str
+    numpy: str
+
+
+def read_environments(run: Path) -> list[Environment]:
+    """Return the environments of the run in a folder, in order.
+
+    Raises UserError if their file is damaged or of another version.
+    """
+    path = run / _ENVIRONMENT_FILE
+    if not path.exists():
+        return []
+    content = read_bytes(path, _MAX_BYTES)
+    with user_errors_on_read(path):
+        table: Any = json.loads(content.decode())
+        schema, environments = table["schema_version"], list(table["environments"])
+    check_schema_version(path, schema, ENVIRONMENT_SCHEMA)
+    if not all(isinstance(each, dict) for each in environments):
+        raise damaged_file_error(path, "an environment is not a table")
+    return [validate(Environment, each, source=str(path)) for each in environments]
+
+
+def write_environments(run: Path, environments: Sequence[Environment]) -> None:
+    """Replace the environments of the run in a folder."""
+    content = {
+        "schema_version": ENVIRONMENT_SCHEMA,
+        "environments": [each.model_dump() for each in environments],
+    }
+    write_text(run / _ENVIRONMENT_FILE, json.dumps(content, indent=1) + "\n")

@@ -31,18 +31,21 @@ from zerolab.store.examples import (
     save_examples,
     save_unfinished_games,
 )
-from zerolab.store.folder import LEFTOVERS, FolderKind, is_locked, lock_folder
-from zerolab.store.games import GameStore
-from zerolab.store.state import (
+from zerolab.store.folder import (
+    LEFTOVERS,
     CommittedFiles,
+    FolderKind,
     RunProgress,
     RunState,
     encode_metrics,
     extend_metrics_digest,
+    is_locked,
+    lock_folder,
     read_metrics,
     read_state,
     write_state,
 )
+from zerolab.store.games import GameStore
 
 RUN = FolderKind("run", "config.toml", "--run")
 

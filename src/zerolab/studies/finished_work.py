@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from zerolab.ratings.bayes import Rating, Ratings, rate_tallies
 from zerolab.ratings.results import MatchScore, tally_of_scores
-from zerolab.store.state import Environment
+from zerolab.store.folder import Environment
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import PairScore
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord

@@ -20,8 +20,8 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
+from zerolab.store.folder import Environment
 from zerolab.store.parquet import read_table, write_table
-from zerolab.store.state import Environment
 from zerolab.studies.looks import TakenLook, check_looks, check_seeds
 from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records

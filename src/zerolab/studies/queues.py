@@ -12,10 +12,9 @@ from zerolab.play.pairings import Pairing
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.folder import is_locked
+from zerolab.store.folder import RunProgress, is_locked
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import RunProgress
 from zerolab.studies.cost_model import (
     TimeCorrection,
     estimate_run_seconds,

@@ -17,7 +17,7 @@ from zerolab.core.processes import available_cores
 from zerolab.networks.inference import default_device
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Heading, Paragraph, Provenance
-from zerolab.store.state import Environment
+from zerolab.store.folder import Environment
 from zerolab.studies.claims import Look, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedRun
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_groups

@@ -27,9 +27,8 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.play.tournament import Tournament
 from zerolab.store.checks import check_schema_version, read_bytes, user_errors_on_read
-from zerolab.store.folder import FolderKind
+from zerolab.store.folder import Environment, FolderKind, read_environments
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.store.state import Environment, read_environments
 from zerolab.studies.design import (
     Design,
     PlannedComputation,

@@ -24,9 +24,9 @@ from zerolab.replay.window import Window
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.examples import Examples
+from zerolab.store.folder import Environment, RunProgress, read_environments, write_environments
 from zerolab.store.games import GameRecord, relative_name
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import Environment, RunProgress, read_environments, write_environments
 from zerolab.training.inputs import RunInputs
 from zerolab.training.league import ReconstructedLeague
 from zerolab.training.learner import Learner

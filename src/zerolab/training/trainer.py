@@ -12,14 +12,14 @@ from functools import cache
 from time import process_time
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.process_memory import peak_memory
+from zerolab.core.resources import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import default_device
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.selfplay_modes import require_ray_if_needed
 from zerolab.rules.rules import Game
+from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import RunProgress
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import Stage, TrainingContext, record_environment
 from zerolab.training.criteria import StopRule

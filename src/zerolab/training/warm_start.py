@@ -22,7 +22,7 @@ from zerolab.search.methods import (
     SELECTION_SETTINGS,
 )
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.state import RunProgress
+from zerolab.store.folder import RunProgress
 from zerolab.training.criteria import RAMPS
 
 load_plugins("training")  # the settings below list all registered types

@@ -16,11 +16,12 @@ from typing import NamedTuple
 from zerolab.agents.kinds.run import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
-from zerolab.core.processes import ProgressBar, claim_cores, core_shares, map_in_processes
+from zerolab.core.processes import claim_cores, core_shares, map_in_processes
+from zerolab.core.progress import ProgressBar
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.interval import Interval
-from zerolab.report.markdown import titled_markdown_table
+from zerolab.report.text import titled_markdown_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_saved_values
 from zerolab.training.learner import DivergedError

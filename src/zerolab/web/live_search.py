@@ -32,8 +32,8 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.search.methods import playouts_per_leaf
-from zerolab.search.result import NodeView
 from zerolab.search.rhea import RheaSettings
+from zerolab.search.roots import NodeView
 from zerolab.search.search_settings import SearchSettings
 from zerolab.web.folders import Folders
 from zerolab.web.solving import time_limited_oracle

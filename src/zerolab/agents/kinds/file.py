@@ -41,9 +41,9 @@ from zerolab.store.arrays import (
     saved_arrays_digest,
 )
 from zerolab.store.checks import hex_digest
+from zerolab.store.folder import read_environments
 from zerolab.store.games import SELF_PLAY, canonical_folder, source_run_folder
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import read_environments
 
 _UPLOAD = "the file"
 

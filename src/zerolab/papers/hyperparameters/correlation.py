@@ -26,9 +26,8 @@ from zerolab.papers.hyperparameters.regression import (
 )
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell, cell_text
+from zerolab.report.interval import Cell, cell_text, time_unit
 from zerolab.report.table import Table
-from zerolab.report.time_units import time_unit
 from zerolab.report.xy_plots import (
     HeatMap,
     MapPoint,

@@ -43,10 +43,9 @@ from zerolab.papers.hyperparameters.grid import (
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell
+from zerolab.report.interval import Cell, time_unit
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Column, Table
-from zerolab.report.time_units import time_unit
 from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (

@@ -15,8 +15,7 @@ from torch import nn
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import default_device
-from zerolab.networks.layers import ResidualBlock, folded_copy
-from zerolab.networks.network import Network, set_weights
+from zerolab.networks.network import Network, ResidualBlock, folded_copy, set_weights
 from zerolab.papers.transfer.measures import (
     BoardPair,
     BySeed,

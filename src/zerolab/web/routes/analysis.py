@@ -15,7 +15,7 @@ from zerolab.core.errors import UserError
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.result import ChildView
+from zerolab.search.roots import ChildView
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest, TreeNode, find_agent
 from zerolab.web.requests import Client, RequestModel, client_of

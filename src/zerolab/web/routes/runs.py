@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from zerolab.core.errors import UserError
 from zerolab.core.nested_tables import flatten
+from zerolab.store.folder import read_environments
 from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
-from zerolab.store.state import read_environments
 from zerolab.training.panels import Panel, Trend, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
 from zerolab.web.folders import (

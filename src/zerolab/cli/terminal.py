@@ -1,4 +1,4 @@
-"""Notice that kernels are being compiled, which takes up to a minute once per version.
+"""Width of the terminal, lines wrapped between words, and the notice that kernels are compiled.
 
 In a terminal, the notice has a spinner and the elapsed seconds; displays such as progress bars show
 it themselves (`CompilationNotice.text`). Elsewhere, it is a single line.
@@ -6,11 +6,14 @@ it themselves (`CompilationNotice.text`). Elsewhere, it is a single line.
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
 import threading
 import time
+from typing import TextIO
 
-from zerolab.core import compilation
+from zerolab.core import progress
 
 NOTICE = "compiling kernels, once per version"
 SECONDS_BEFORE_NOTICE = 1.0
@@ -91,5 +94,42 @@ notice = CompilationNotice()
 
 def show_compilations() -> None:
     """Show the notice when kernels are compiled in this process."""
-    if notice not in compilation.observers:
-        compilation.observers.append(notice)
+    if notice not in progress.observers:
+        progress.observers.append(notice)
+
+
+_LEAST = 20  # columns; narrower terminals show long lines anyway
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return the width of a stream in columns, from COLUMNS or the terminal; None for a file.
+
+    The stream is standard output by default.
+    """
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return max(int(columns), _LEAST)
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
+        return None
+    try:
+        columns_found = os.get_terminal_size(stream.fileno()).columns
+        return max(columns_found, _LEAST) if columns_found else None
+    except (OSError, ValueError):
+        return None
+
+
+def wrapped(line: str, width: int | None, indent: int | None = None) -> str:
+    """Return a line wrapped between words to a width; the other lines are indented.
+
+    The indentation, in columns, is that of the line by default.
+
+    Words longer than the width, such as paths, remain whole. The line is unchanged if it fits, or
+    if the width is None.
+    """
+    if width is None or len(line) <= width:
+        return line
+    spaces = len(line) - len(line.lstrip(" ")) if indent is None else indent
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * spaces, break_long_words=False, break_on_hyphens=False
+    )
