@@ -8,11 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from waiting import wait_for
-from zerolab.web import class_play
-from zerolab.web.app import make_app
+from zerolab.web import classroom
 from zerolab.web.classroom import Classroom
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
+from zerolab.web.server import make_app
 
 SMALL = "gobang:3x3:3"
 
@@ -77,7 +77,7 @@ def at_once(monkeypatch):
 
     class Pool:
         def schedule(self, function, args):
-            future = class_play.Future()
+            future = classroom.Future()
             try:
                 future.set_result(function(*args))
             except Exception as error:
@@ -90,5 +90,5 @@ def at_once(monkeypatch):
         def join(self, timeout):
             pass
 
-    monkeypatch.setattr(class_play, "process_pool", lambda count, module: Pool())
-    monkeypatch.setattr(class_play.os, "nice", lambda step: None)
+    monkeypatch.setattr(classroom, "process_pool", lambda count, module: Pool())
+    monkeypatch.setattr(classroom.os, "nice", lambda step: None)

@@ -14,12 +14,11 @@ from tiny_laboratory import GAME, RUN
 from zerolab.core.errors import UserError
 from zerolab.play.tournament import Tournament
 from zerolab.store.run_folder import RunFolder
-from zerolab.web import class_play
-from zerolab.web.app import make_app
-from zerolab.web.class_play import ClassPlay, play_tournament
-from zerolab.web.classroom import Classroom, class_names
+from zerolab.web import classroom
+from zerolab.web.classroom import ClassPlay, Classroom, class_names, play_tournament
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
+from zerolab.web.server import make_app
 
 
 def test_tournament_needs_two_agents_for_its_game(members):
@@ -56,7 +55,7 @@ def test_killed_tournament_continues_with_the_missing_games(members, at_once, mo
     assert members.standings()["tournament"]["playing"]
     monkeypatch.undo()
     monkeypatch.chdir(members.classroom.folder)  # tournaments need no files of the laboratory
-    monkeypatch.setattr(class_play.os, "nice", lambda step: None)
+    monkeypatch.setattr(classroom.os, "nice", lambda step: None)
     again = Classroom.open(members.classroom.folder, ["Ada", "Ben"])
     assert again.record.tournament.is_playing
     play_tournament(folder, again.record.tournament, Folders())
@@ -64,7 +63,7 @@ def test_killed_tournament_continues_with_the_missing_games(members, at_once, mo
 
 
 def test_restarted_server_continues_the_tournament(group_of, tmp_path, at_once, monkeypatch):
-    names, play_slice = ["Ada", "Ben", "Cleo"], class_play.play_slice
+    names, play_slice = ["Ada", "Ben", "Cleo"], classroom.play_slice
     group = group_of(tmp_path / "class", names)
     for name in names:
         group.bring(name)
@@ -76,8 +75,8 @@ def test_restarted_server_continues_the_tournament(group_of, tmp_path, at_once, 
         return play_slice(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(class_play, "_PAIRS_AT_ONCE", 1)
-        patch.setattr(class_play, "play_slice", play_first_pair)
+        patch.setattr(classroom, "_PAIRS_AT_ONCE", 1)
+        patch.setattr(classroom, "play_slice", play_first_pair)
         patch.setattr(ClassPlay, "_finish", lambda *arguments: None)  # as if killed
         group.start()
     before = Tournament.load(folder).games()
@@ -113,7 +112,7 @@ def test_stopped_tournament_can_be_continued(members, at_once, monkeypatch):
     for name in members.pupils:
         members.bring(name)
     with monkeypatch.context() as patch:  # stopped before the first game
-        patch.setattr(class_play, "play_tournament", lambda *arguments: "")
+        patch.setattr(classroom, "play_tournament", lambda *arguments: "")
         patch.setattr(ClassPlay, "_finish", lambda *arguments: None)
         assert members.start().json()["tournament"]["playing"]
     stopped = members.teacher.post("/api/v1/class/manage/stop").json()["tournament"]
@@ -156,6 +155,6 @@ def test_problem_of_a_tournament_is_shown(members, at_once, monkeypatch):
     def fail(*arguments):
         raise UserError("no space left")
 
-    monkeypatch.setattr(class_play, "play_tournament", fail)
+    monkeypatch.setattr(classroom, "play_tournament", fail)
     members.start()
     assert members.finished()["tournament"]["problem"] == "no space left"

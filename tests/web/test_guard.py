@@ -16,10 +16,10 @@ from starlette.websockets import WebSocketDisconnect
 from tiny_laboratory import new_client
 
 from zerolab.web import security, server
-from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.security import MAX_BODY
+from zerolab.web.server import make_app
 
 POSITION = {"game": "connect_four:4x4:3"}
 OWN = {"host": "localhost"}

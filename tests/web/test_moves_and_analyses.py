@@ -190,7 +190,7 @@ def test_invalid_messages_leave_websocket_open(client: TestClient) -> None:
 def test_random_frames_do_not_stop_server(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zerolab.web.sockets._BURST", 10_000)
+    monkeypatch.setattr("zerolab.web.requests._BURST", 10_000)
     for connection in range(5):
         with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
             for number in range(99):

@@ -28,8 +28,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.web import puzzle_maker
 from zerolab.web.folders import Folders
-from zerolab.web.puzzle_maker import PuzzleMaker
-from zerolab.web.puzzle_sources import graders, possible_puzzles
+from zerolab.web.puzzle_maker import PuzzleMaker, graders, possible_puzzles
 from zerolab.web.requests import Client
 from zerolab.web.solving import SolverEndedError
 

@@ -29,12 +29,12 @@ from zerolab.studies.study import registered_studies
 from zerolab.training.panels import MAX_TREND, trend_of
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
-from zerolab.web.app import make_app
 from zerolab.web.folders import FileCache, Folders, newest_run
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError
-from zerolab.web.routes.study_claims import read_headline
+from zerolab.web.routes.studies import read_headline
 from zerolab.web.searches import SearchPool
+from zerolab.web.server import make_app
 
 API = "/api/v1"
 

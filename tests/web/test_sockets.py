@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocketState
 
-from zerolab.web import sockets
-from zerolab.web.sockets import JsonWebSocket
+from zerolab.web import requests
+from zerolab.web.requests import JsonWebSocket
 
 
 class Unread:
@@ -29,7 +29,7 @@ class Unread:
 
 
 def test_unread_websocket_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "_SEND_SECONDS", 0.01)
+    monkeypatch.setattr(requests, "_SEND_SECONDS", 0.01)
     unread: Any = Unread()
 
     async def send_three() -> None:

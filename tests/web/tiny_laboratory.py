@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from zerolab.web.app import make_app
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
+from zerolab.web.server import make_app
 
 GAME = "connect_four:4x4:3"
 RUN = "runs/tiny"

@@ -16,8 +16,7 @@ from starlette.requests import HTTPConnection
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.web.class_play import ClassPlay
-from zerolab.web.classroom import Classroom
+from zerolab.web.classroom import ClassPlay, Classroom
 from zerolab.web.folders import Folders, newest_run
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.puzzle_maker import PuzzleMaker

@@ -1,4 +1,4 @@
-"""Request models, clients, quotas and error responses.
+"""Requests, pages, websockets and errors: models, clients, quotas and limits.
 
 A client is identified by its address, which it cannot choose, and by a page name, which it can. A
 pupil of a class is identified by the token instead of the address.
@@ -6,23 +6,30 @@ pupil of a class is identified by the token instead of the address.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import json
+import re
+import time
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import Scope
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.web.pages import error_page
 
 _THIS_MACHINE = "127.0.0.1"
 _MOST_ADDRESS = 60  # characters; longer than any address
@@ -227,3 +234,150 @@ def _response(request: Request, status: int, message: str) -> Response:
     if is_page and "text/html" in request.headers.get("accept", ""):
         return HTMLResponse(error_page(message), status)
     return error_response(status, message)
+
+
+STATIC = Path(__file__).parent / "static"
+HOME_PAGE = "play"
+_TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
+_LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
+"""Pages linked at the top of every page, in order."""
+_PARENTS = {"run": "runs", "compare": "runs", "tournament": "tournaments", "study": "studies"}
+"""Linked pages that lead to pages without a link."""
+_CLASS_LINKS: dict[str, tuple[tuple[str, str], ...]] = {
+    "owner": (),
+    "teacher": (("class", "Class"), ("wall", "Wall")),
+    "pupil": (("pupil", "My agent"), ("wall", "Wall")),
+}
+"""Further pages and the texts of their links, by role."""
+
+Role = Literal["owner", "teacher", "pupil"]
+
+
+@lru_cache
+def page(name: str, role: Role = "owner") -> str:
+    """Return a page inside the frame, with its script and the links for a role.
+
+    The first line of a page file must be ``<!-- Title -->``, with a title without hyphens.
+    """
+    fragment = (STATIC / "pages" / f"{name}.html").read_text(encoding="utf-8")
+    title = _TITLE.match(fragment)
+    assert title is not None, f"{name}.html: expected <!-- Title --> as the first line"
+    script = f'    <script type="module" src="/static/{name}.js"></script>\n'
+    return _framed(title["title"], fragment[title.end() :], script, name, role)
+
+
+def error_page(message: str) -> str:
+    """Return a page that reports an error to a person."""
+    return _framed("Error", f'      <p class="error" role="alert">{escape(message)}</p>\n')
+
+
+def _framed(title: str, main: str, script: str = "", name: str = "", role: Role = "owner") -> str:
+    frame = Template((STATIC / "frame.html").read_text(encoding="utf-8"))
+    return frame.substitute(title=escape(title), script=script, links=_links(name, role), main=main)
+
+
+def _links(current: str, role: Role) -> str:
+    """Return the links at the top of a page, with the one to it or to its parent marked."""
+    lines = []
+    for name, text in (*((each, each.capitalize()) for each in _LINKS), *_CLASS_LINKS[role]):
+        attribute = ' aria-current="page"' if name == current else ""
+        if name == _PARENTS.get(current):
+            attribute = ' aria-current="true"'
+        lines.append(f'<a href="/{name}"{attribute}>{text}</a>')
+    return "\n        ".join(lines)
+
+
+_MAX_MESSAGE = 1 << 16  # characters
+_SEND_SECONDS = 10.0
+"""Time limit for a client to read a message before its connection is closed."""
+_BURST = 100
+_MESSAGES_PER_SECOND = 20.0
+_TRY_AGAIN = 1013  # websocket status codes
+_TOO_BIG = 1009
+
+
+class SocketRequest(RequestModel):
+    """Base class of messages from a page; the responses have the same `id`."""
+
+    id: int = Field(ge=0, lt=1 << 53)
+
+
+class StopRequest(SocketRequest):
+    """Request to cancel everything that the page has requested over the websocket."""
+
+    do: Literal["stop"]
+
+
+def first_validation_error(error: ValidationError) -> str:
+    """Return one line that describes the first invalid field of a message."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:]) or "the message"
+    return f"{field}: {one_line(first['msg'])}"
+
+
+class _TokenBucket:
+    """Token bucket that limits the messages of a connection, refilled at a constant rate."""
+
+    def __init__(self) -> None:
+        self._tokens = float(_BURST)
+        self._updated = time.monotonic()
+
+    def take(self) -> float:
+        """Take a token for one message; return the seconds to wait until it is available."""
+        now = time.monotonic()
+        refilled = self._tokens + _MESSAGES_PER_SECOND * (now - self._updated)
+        self._tokens = min(_BURST, refilled) - 1
+        self._updated = now
+        return max(0.0, -self._tokens / _MESSAGES_PER_SECOND)
+
+
+class JsonWebSocket:
+    """Websocket with JSON messages, which several asyncio tasks can send."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+        self._sending = asyncio.Lock()
+
+    async def accept(self) -> None:
+        """Open the connection."""
+        await self._websocket.accept()
+
+    async def send(self, message: dict[str, Any] | BaseModel) -> None:
+        """Send a message; close the connection if the client does not read it in time."""
+        data = message.model_dump(mode="json") if isinstance(message, BaseModel) else message
+        text = json.dumps(data, allow_nan=False)
+        async with self._sending:
+            if self._websocket.application_state is not WebSocketState.CONNECTED:
+                return
+            try:
+                async with asyncio.timeout(_SEND_SECONDS):
+                    await self._websocket.send_text(text)
+            except (WebSocketDisconnect, RuntimeError):
+                return
+            except TimeoutError:
+                await self._close(_TRY_AGAIN)
+
+    async def messages(self) -> AsyncIterator[Any]:
+        """Yield incoming JSON values, or None for invalid JSON, until the connection closes.
+
+        Clients that send too fast are slowed down. Other tasks run between messages.
+        """
+        bucket = _TokenBucket()
+        while True:
+            await asyncio.sleep(bucket.take())
+            try:
+                text = await self._websocket.receive_text()
+            except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes instead of text
+                return
+            if len(text) > _MAX_MESSAGE:
+                await self._close(_TOO_BIG)
+                return
+            try:
+                yield json.loads(text)
+            except (ValueError, RecursionError):
+                yield None
+
+    async def _close(self, code: int) -> None:
+        with suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+            async with asyncio.timeout(1):
+                await self._websocket.close(code)

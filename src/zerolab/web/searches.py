@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from zerolab.agents.analysis import Analysis
-from zerolab.web.game_values import GameValuesRequest
+from zerolab.web.explanations import GameValuesRequest, SimulationRequest, SimulationTrace
 from zerolab.web.live_search import SearchRequest, TreeNode
 from zerolab.web.requests import BusyError, Client, Quota
 from zerolab.web.search_process import BeginCommand, LookCommand, WorkRequest
 from zerolab.web.search_worker import SearchWorker
-from zerolab.web.simulations import SimulationRequest, SimulationTrace
 
 MAX_PER_PAGE = 16
 MAX_PER_ADDRESS = 100

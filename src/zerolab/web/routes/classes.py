@@ -20,13 +20,11 @@ from zerolab.play.tournament import Tournament
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.listing import latest_games
-from zerolab.web.class_play import ClassPlay
-from zerolab.web.classroom import Classroom, ClassTournament, Holder
+from zerolab.web.classroom import ClassPlay, Classroom, ClassTournament, Holder
 from zerolab.web.folders import FileCache, Folders, progress_files
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
-from zerolab.web.pages import Role
-from zerolab.web.requests import ForbiddenError, MissingError, RequestModel, client_of
+from zerolab.web.requests import ForbiddenError, MissingError, RequestModel, Role, client_of
 from zerolab.web.routes.positions import WINNERS, Winner
 from zerolab.web.routes.tournaments import RatingResponse
 from zerolab.web.security import HOLDER

@@ -11,12 +11,16 @@ from pydantic import BaseModel, Field
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.search.stepwise import Backup, ScoredMove, Selection
-from zerolab.web.game_values import GameValuesRequest
+from zerolab.web.explanations import (
+    MAX_SIMULATION,
+    GameValuesRequest,
+    SimulationRequest,
+    SimulationTrace,
+)
 from zerolab.web.laboratory import Lab
 from zerolab.web.requests import RequestModel, client_of
 from zerolab.web.routes.analysis import AgentSpec, unless_disconnected
 from zerolab.web.routes.positions import PositionRequest
-from zerolab.web.simulations import MAX_SIMULATION, SimulationRequest, SimulationTrace
 
 router = APIRouter(tags=["analysis"])
 

@@ -22,15 +22,17 @@ from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.position import Position
 from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
-from zerolab.web.requests import Client, client_of, error_message
-from zerolab.web.routes.positions import PositionRequest
-from zerolab.web.searches import SearchPool
-from zerolab.web.sockets import (
+from zerolab.web.requests import (
+    Client,
     JsonWebSocket,
     SocketRequest,
     StopRequest,
+    client_of,
+    error_message,
     first_validation_error,
 )
+from zerolab.web.routes.positions import PositionRequest
+from zerolab.web.searches import SearchPool
 from zerolab.web.solving import MAX_SECONDS, SolverProcess
 
 router = APIRouter()

@@ -18,7 +18,16 @@ from pydantic import Field, TypeAdapter, ValidationError
 from zerolab.core.errors import UserError, quoted
 from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
-from zerolab.web.requests import BusyError, Client, client_of, error_message
+from zerolab.web.requests import (
+    BusyError,
+    Client,
+    JsonWebSocket,
+    SocketRequest,
+    StopRequest,
+    client_of,
+    error_message,
+    first_validation_error,
+)
 from zerolab.web.routes.analysis import (
     AgentSpec,
     SolutionRequest,
@@ -28,12 +37,6 @@ from zerolab.web.routes.analysis import (
 )
 from zerolab.web.routes.positions import MoveName, PositionRequest
 from zerolab.web.searches import SearchHandle
-from zerolab.web.sockets import (
-    JsonWebSocket,
-    SocketRequest,
-    StopRequest,
-    first_validation_error,
-)
 
 router = APIRouter()
 
