@@ -30,7 +30,7 @@ COMMAND = "import sys; from zerolab.cli.main import main; sys.exit(main())"
 
 _MAX_REQUEST = 1 << 16
 _PRELOADED = (
-    "asyncio", "zerolab.cli.process", "zerolab.cli.parse", "zerolab.cli.games",
+    "asyncio", "zerolab.cli.process", "zerolab.cli.parse", "zerolab.cli.reference",
     "zerolab.cli.tournament", "zerolab.cli.play", "zerolab.cli.solve", "typeguard",
     "zerolab.rules.compiled_rules", "zerolab.play.tournament", "zerolab.gtp.engine",
     "zerolab.agents.specs", "zerolab.agents.network_players", "zerolab.agents.kinds.baselines",

@@ -25,7 +25,7 @@ from typing import Any, get_args
 import zerolab.agents.specs  # noqa: F401  registers the kinds of agents
 from api_table import api, one_line, summary
 from zerolab.agents.agent import AGENT_KINDS
-from zerolab.cli.settings import (
+from zerolab.cli.reference import (
     all_settings,
     format_preset_values,
     format_value,

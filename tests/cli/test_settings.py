@@ -8,7 +8,12 @@ import pytest
 from pydantic import Field
 
 from zerolab.cli.main import main
-from zerolab.cli.settings import all_settings, format_preset_values, preset_values, values_by_preset
+from zerolab.cli.reference import (
+    all_settings,
+    format_preset_values,
+    preset_values,
+    values_by_preset,
+)
 from zerolab.core.config import Settings
 from zerolab.core.setting_docs import describe_settings, flatten_settings
 from zerolab.training.configure import resolve_settings

@@ -25,8 +25,8 @@ from zerolab.evaluation.accuracy import (
 )
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.opponents import MIN_POSITIONS, draw_accuracy
 from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.tables import MIN_POSITIONS, draw_accuracy
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position

@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report, random_accuracy_report
+from zerolab.evaluation.opponents import draw_accuracy, json_value, print_accuracy
 from zerolab.evaluation.positions import Positions
-from zerolab.evaluation.tables import draw_accuracy, json_value, print_accuracy
 
 
 def long_games(games=30, plies=60):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.big_tree import BigTreeSelfPlay, TranspositionTree
 from zerolab.play.search_service import ServiceSettings, ThreadedSearchService
-from zerolab.play.selfplay_modes import play_with_service
+from zerolab.play.selfplay_modes import BigTreeSelfPlay, TranspositionTree, play_with_service
 from zerolab.play.selfplay_settings import BigTreeMode, SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game

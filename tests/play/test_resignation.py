@@ -9,7 +9,7 @@ from search.naive import HashEvaluator
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play.game_files import reached_positions
-from zerolab.play.resignation import resignation_counts
+from zerolab.play.observers import resignation_counts
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules

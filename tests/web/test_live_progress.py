@@ -15,9 +15,8 @@ from zerolab.cli.main import main
 from zerolab.rules.position import Position
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.training import live, reporting
-from zerolab.training.live import LIVE_FILE, LiveReporter, read_live_progress
-from zerolab.training.reporting import NullReporter
+from zerolab.training import reporting
+from zerolab.training.reporting import LIVE_FILE, LiveReporter, NullReporter, read_live_progress
 from zerolab.web import folders
 
 COPY = "runs/live-copy"
@@ -28,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of a clock that stands still."""
     now = [100.0]
     frozen = SimpleNamespace(monotonic=lambda: now[0])
-    for module in (live, reporting):
+    for module in (reporting, reporting):
         monkeypatch.setattr(module, "time", frozen)
     return now
 
@@ -108,13 +107,13 @@ def test_unreadable_file_means_no_progress(run: RunFolder, content: str) -> None
 def test_training_writes_the_file_and_removes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written, write_text = set(), live.write_text
+    written, write_text = set(), reporting.write_text
 
     def recorded(path: Path, text: str, **options: bool) -> None:
         written.add(path.name)
         write_text(path, text, **options)
 
-    monkeypatch.setattr(live, "write_text", recorded)
+    monkeypatch.setattr(reporting, "write_text", recorded)
     monkeypatch.chdir(tmp_path)
     settings = ["--set", "iterations=1", "--set", "final_evaluation.games=0"]
     assert main(["train", GAME, "--preset", "smoke", "--run", RUN, *settings]) == 0

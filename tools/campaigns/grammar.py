@@ -101,7 +101,7 @@ def _option(name: str, hint: Any) -> Option:
 
 @functools.cache
 def _settings() -> tuple[Any, ...]:
-    from zerolab.cli.settings import all_settings  # noqa: PLC0415  slow import
+    from zerolab.cli.reference import all_settings  # noqa: PLC0415  slow import
 
     return tuple(each for each in all_settings() if "actors" not in each.key)
 

@@ -24,8 +24,7 @@ from zerolab.studies.study import LEDGER, registered_studies
 from zerolab.training import costs, move_times
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
 from zerolab.training.costs import CumulativeCost
-from zerolab.training.curves import draw_curves
-from zerolab.training.iteration_table import iteration_table
+from zerolab.training.curves import draw_curves, iteration_table
 from zerolab.training.logger import require_loggers
 from zerolab.training.move_times import CostReference
 from zerolab.training.records import Record

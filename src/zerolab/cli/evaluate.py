@@ -17,19 +17,17 @@ from zerolab.evaluation.collecting import Collection, DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.opponents import (
     BASELINES,
-    perfect_play_report,
-    play_against_perfect,
-    play_baseline,
-)
-from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.evaluation.tables import (
     describe_score,
     json_value,
     perfect_play_dict,
+    perfect_play_report,
+    play_against_perfect,
+    play_baseline,
     print_accuracy,
     print_perfect_play,
     save_accuracy_figure,
 )
+from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import SolverBudget, oracle_for
 from zerolab.report.figures import check_figure_path

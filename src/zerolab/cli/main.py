@@ -35,7 +35,7 @@ COMMANDS = {
     "train": Command("train:train", "train an agent, or resume a run"),
     "play": Command("play:play", "play against an agent in the terminal"),
     "serve": Command(
-        "serve:serve", "open the laboratory in a browser: play, analyse, replay, watch, compare"
+        "play:serve", "open the laboratory in a browser: play, analyse, replay, watch, compare"
     ),
     "match": Command(
         "tournament:match", "play a match between two agents, optionally as a sequential test"
@@ -64,11 +64,11 @@ COMMANDS = {
     "plot": Command("runs:plot", "plot the training curves of runs"),
     "tensorboard": Command("runs:tensorboard", "export a run's metrics to TensorBoard"),
     "settings": Command(
-        "settings:settings", "list run settings with bounds, defaults and published values"
+        "reference:settings", "list run settings with bounds, defaults and published values"
     ),
-    "games": Command("games:games", "list games with their sizes, actions and symmetries"),
+    "games": Command("reference:games", "list games with their sizes, actions and symmetries"),
     "perft": Command(
-        "games:count_move_sequences", "count move sequences to check the rules of a game"
+        "reference:count_move_sequences", "count move sequences to check the rules of a game"
     ),
     "bench": Command("bench:bench", "measure speed relative to hardware limits"),
 }

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
 from zerolab.play.observers import GameHistories, GameObserver, MoveBatch, MoveObserver
-from zerolab.play.pairings import Pairing
-from zerolab.play.slot_pools import Decision, Ints, SearchGroups, SlotPool, slots_by_agent
+from zerolab.play.pairings import Decision, Ints, Pairing, SearchGroups, SlotPool, slots_by_agent
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import LOSS, ONGOING, Game
 from zerolab.store.games import GameRecord

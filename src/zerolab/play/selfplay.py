@@ -15,9 +15,8 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, play_pairings, useful_threads
-from zerolab.play.observers import GameRecorder, MoveBatch
+from zerolab.play.observers import GameRecorder, MoveBatch, draw_played_on, gives_up
 from zerolab.play.pairings import Pairing
-from zerolab.play.resignation import draw_played_on, gives_up
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts

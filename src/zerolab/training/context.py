@@ -30,9 +30,9 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.inputs import RunInputs
 from zerolab.training.league import ReconstructedLeague
 from zerolab.training.learner import Learner
-from zerolab.training.live import LiveReporter
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
+from zerolab.training.reporting import LiveReporter
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import window_rows
 

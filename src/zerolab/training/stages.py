@@ -14,7 +14,7 @@ from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import limit_torch_threads
-from zerolab.play.resignation import resignation_counts
+from zerolab.play.observers import resignation_counts
 from zerolab.play.search_service import NetworkEvaluatorFactory
 from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service

@@ -32,11 +32,11 @@ from zerolab.training.evaluation_stages import (
 from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
 from zerolab.training.league import reconstruct_league
 from zerolab.training.learner import Learner
-from zerolab.training.live import LiveReporter
 from zerolab.training.logger import open_loggers
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import OpponentRecord, Record
 from zerolab.training.reporting import (
+    LiveReporter,
     NullReporter,
     Reporter,
     TensorBoardFile,

@@ -23,9 +23,9 @@ from zerolab.store.folder import read_environments
 from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.live import LiveGame, read_live_progress
 from zerolab.training.panels import Panel, Trend, XAxis, panels_of
 from zerolab.training.records import BaselineRecord, GateRecord
+from zerolab.training.reporting import LiveGame, read_live_progress
 from zerolab.web.folders import (
     RUNNING,
     FileCache,
