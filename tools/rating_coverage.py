@@ -15,7 +15,7 @@ import numpy as np
 
 from zerolab.ratings.bayes import Ratings, rate
 from zerolab.ratings.results import synthetic_tournament
-from zerolab.report.interval import Z95
+from zerolab.report.table import Z95
 
 
 class Setting(NamedTuple):

@@ -11,7 +11,7 @@ from zerolab.bench.strength_benchmark import spaced_checkpoints, timed_checkpoin
 from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
 from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
 from zerolab.cli.main import main
-from zerolab.report.interval import wilson_interval
+from zerolab.report.table import wilson_interval
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 

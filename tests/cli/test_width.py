@@ -13,8 +13,7 @@ from zerolab.cli.main import COMMANDS, main
 from zerolab.cli.output import Console, say
 from zerolab.cli.progress import new_rich_progress
 from zerolab.cli.terminal import wrapped
-from zerolab.report.interval import Interval
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Column, Interval, Table
 from zerolab.report.text import print_table
 from zerolab.studies.study import registered_studies
 

@@ -12,7 +12,7 @@ from zerolab.evaluation.estimates import (
     proportion_estimate,
 )
 from zerolab.ratings.results import MatchScore
-from zerolab.report.interval import wilson_interval
+from zerolab.report.table import wilson_interval
 
 RUNS = 300
 SLACK = 3 * (0.95 * 0.05 / RUNS) ** 0.5

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from zerolab.ratings.bayes import Rating, RatingModel, Ratings
-from zerolab.report.interval import Z95, Interval
+from zerolab.report.table import Z95, Interval
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results

@@ -9,7 +9,7 @@ import pytest
 
 from zerolab.papers.warm_start.comparison import ScoreComparison
 from zerolab.ratings.results import MatchScore
-from zerolab.report.interval import Z95
+from zerolab.report.table import Z95
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.configure import resolve_settings
-from zerolab.training.league import reconstruct_league
+from zerolab.training.context import reconstruct_league
 
 # The first game has 5 distinct positions, and the second adds 2.
 PLAYED = [(0, 1, 3, 2, 6), (3, 1, 0, 2, 6)]

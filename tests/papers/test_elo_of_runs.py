@@ -19,7 +19,7 @@ from zerolab.papers.elo import (
     training_elo_errors,
 )
 from zerolab.papers.loss_functions.study import LossFunctionsStudy
-from zerolab.report.interval import Z95
+from zerolab.report.table import Z95
 from zerolab.studies.claims import MissingEstimate
 from zerolab.training.records import GateRecord
 

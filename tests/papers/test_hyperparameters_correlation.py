@@ -46,7 +46,7 @@ from zerolab.papers.hyperparameters.regression import (
 from zerolab.papers.hyperparameters.study import HyperparameterCorrelationStudy
 from zerolab.ratings.bayes import Ratings
 from zerolab.report.claims import ClaimTable
-from zerolab.report.interval import Interval
+from zerolab.report.table import Interval
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import Results
 

@@ -37,7 +37,7 @@ from zerolab.papers.hyperparameters.study import (
 from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
 from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import time_unit
+from zerolab.report.table import time_unit
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results

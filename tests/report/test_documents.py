@@ -18,9 +18,8 @@ from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document, Heading, Image, Paragraph, Picture, Provenance
 from zerolab.report.figures import new_figure
 from zerolab.report.html import html_page
-from zerolab.report.interval import Interval, cell_text, p_value_text
 from zerolab.report.save import save_document
-from zerolab.report.table import Column, Table, table_as_csv
+from zerolab.report.table import Column, Interval, Table, cell_text, p_value_text, table_as_csv
 from zerolab.report.text import escape_markdown, markdown_page, print_document
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import describe_this_machine, join_distinct

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from zerolab.report.claims import Claim
-from zerolab.report.interval import Interval
+from zerolab.report.table import Interval
 from zerolab.studies.claims import Look, MissingEstimate, judge_claims, power
 from zerolab.studies.statistics import StudentEstimate, mean_of
 

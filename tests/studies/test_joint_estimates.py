@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from zerolab.report.interval import wilson_interval
+from zerolab.report.table import wilson_interval
 from zerolab.studies.joint_estimates import (
     contrast,
     estimate_largest,

@@ -12,7 +12,7 @@ from zerolab.core.errors import UserError
 from zerolab.search.evaluator import hash_states
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
-from zerolab.training.league import reconstruct_league
+from zerolab.training.context import reconstruct_league
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
 

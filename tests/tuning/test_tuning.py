@@ -10,7 +10,7 @@ from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.core.processes import fork_server_context
-from zerolab.report.interval import Interval
+from zerolab.report.table import Interval
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.space import Alternatives, Range, SearchSpace
 from zerolab.tuning.trials import TrialJournal, TrialStore

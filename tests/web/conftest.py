@@ -19,7 +19,7 @@ from tiny_laboratory import GAME, RUN, new_client
 
 from zerolab.cli.main import main
 from zerolab.report import figures
-from zerolab.web import processes, search_worker
+from zerolab.web import laboratory, search_worker
 
 
 @pytest.fixture(scope="session")
@@ -53,19 +53,19 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for record in tmp_path.glob("*/.server/*.json"):
-        processes.terminate_process(record)
+        laboratory.terminate_process(record)
 
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Arguments of launched commands, each replaced with one that ends immediately."""
-    launched, launch_process = [], processes.launch_process
+    launched, launch_process = [], laboratory.launch_process
 
     def launch_nothing(command: list[str], *rest: Path) -> None:
         launched.append(command[3:])
         launch_process([sys.executable, "-c", "pass"], *rest)
 
-    monkeypatch.setattr(processes, "launch_process", launch_nothing)
+    monkeypatch.setattr(laboratory, "launch_process", launch_nothing)
     return launched
 
 

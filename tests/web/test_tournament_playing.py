@@ -14,7 +14,7 @@ from tiny_laboratory import new_client
 from waiting import wait_for
 from zerolab.cli.main import main
 from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
-from zerolab.web import folders, processes
+from zerolab.web import folders, laboratory
 
 API = "/api/v1/tournaments"
 NEW = {"name": "demo", "game": "gobang:3x3:3", "players": ["random", "mcts:5"], "games": 4}
@@ -71,9 +71,9 @@ def test_unfinished_tournament_has_no_winner_and_is_resumed(client, commands):
 
 
 def test_process_is_stopped(client, monkeypatch):
-    launch_process = processes.launch_process
+    launch_process = laboratory.launch_process
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(processes, "launch_process", lambda _, *rest: launch_process(sleep, *rest))
+    monkeypatch.setattr(laboratory, "launch_process", lambda _, *rest: launch_process(sleep, *rest))
     started = client.post(f"{API}/start", json=NEW).json()
     assert (started["at_work"], started["may_stop"]) == (True, True)
     twice = client.post(f"{API}/start", json=NEW)

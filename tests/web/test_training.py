@@ -19,7 +19,7 @@ from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
-from zerolab.web import folders, processes
+from zerolab.web import folders, laboratory
 
 TRAINING = "/api/v1/training"
 RUN = {"name": "demo", "game": "gobang:3x3:3", "preset": "smoke"}
@@ -149,16 +149,16 @@ def test_process_started_elsewhere_is_not_stopped(client, tmp_path):
 
 def test_reused_process_number_is_recognised(tmp_path):
     record = tmp_path / "known.json"
-    processes.launch_process(
+    laboratory.launch_process(
         [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "out", record
     )
-    assert processes.is_process_alive(record)
+    assert laboratory.is_process_alive(record)
     other = tmp_path / "other.json"
     other.write_text(json.dumps({**json.loads(record.read_text()), "began": "1"}))
-    assert not processes.is_process_alive(other)
-    assert not processes.terminate_process(other)
-    assert processes.terminate_process(record)
-    wait_for(lambda: not processes.is_process_alive(record), 20)
+    assert not laboratory.is_process_alive(other)
+    assert not laboratory.terminate_process(other)
+    assert laboratory.terminate_process(record)
+    wait_for(lambda: not laboratory.is_process_alive(record), 20)
 
 
 def test_damaged_process_record_is_ignored(tmp_path):
@@ -167,8 +167,8 @@ def test_damaged_process_record_is_ignored(tmp_path):
     ):
         record = tmp_path / str(number)
         record.write_text(content)
-        assert not processes.is_process_alive(record)
-        assert not processes.terminate_process(record)
+        assert not laboratory.is_process_alive(record)
+        assert not laboratory.terminate_process(record)
 
 
 def test_module_runs_command_line():

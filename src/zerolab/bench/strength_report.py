@@ -21,8 +21,7 @@ from zerolab.evaluation.estimates import MeanEstimate
 from zerolab.evaluation.positions import Positions
 from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure
-from zerolab.report.interval import Cell, Interval, wilson_interval
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Interval, Table, wilson_interval
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
 

@@ -70,7 +70,7 @@ COMMANDS = {
     "perft": Command(
         "reference:count_move_sequences", "count move sequences to check the rules of a game"
     ),
-    "bench": Command("bench:bench", "measure speed relative to hardware limits"),
+    "bench": Command("cost:bench", "measure speed relative to hardware limits"),
 }
 
 _GROUPS = ("bench", "study")

@@ -21,8 +21,7 @@ from zerolab.core import streams
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.files import check_output_path, write_private_text
 from zerolab.gtp.engine import GtpEngine
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import notation_of, parse_game
 from zerolab.rules.position import Position

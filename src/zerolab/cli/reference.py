@@ -14,8 +14,7 @@ import tyro
 from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.terminal import terminal_width
 from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.report.interval import Cell
-from zerolab.report.table import Table
+from zerolab.report.table import Cell, Table
 from zerolab.report.text import print_table
 from zerolab.rules import encoding, rules
 from zerolab.rules.catalogue import GameRegistration, parse_game, registered_games

@@ -13,8 +13,7 @@ import tyro
 from zerolab.cli.output import Console, print_json, say
 from zerolab.core.errors import UserError
 from zerolab.report.figures import check_figure_path, save_figure
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
 from zerolab.store.listing import RunSummary, find_runs, summarise_run

@@ -42,7 +42,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import drawing_of, game_name, notation_of, parse_game
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
-from zerolab.rules.solver_rules import UNKNOWN_EMPTIES, score_is_distance
+from zerolab.rules.rules import UNKNOWN_EMPTIES, score_is_distance
 
 _MOST_MEMORY = 1 << 20
 

@@ -20,8 +20,7 @@ from zerolab.core import __version__
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import write_bytes
 from zerolab.core.processes import available_cores
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 from zerolab.studies.looks import parse_seeds
 from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.report.interval import Z95, Interval, wilson_interval
+from zerolab.report.table import Z95, Interval, wilson_interval
 
 RESAMPLES = 1000
 """Bootstrap samples per interval; with this number, the interval length varies by about 2 %."""

@@ -23,8 +23,7 @@ from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.ratings.results import distinct_games
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game

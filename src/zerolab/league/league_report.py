@@ -18,8 +18,7 @@ from zerolab.league.league_settings import LeagueSettings
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import Population, ranking
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 
 if TYPE_CHECKING:

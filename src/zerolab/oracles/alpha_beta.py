@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
-from zerolab.rules import encoding, rules, solver_rules
+from zerolab.rules import encoding, rules
 from zerolab.rules.rules import ONGOING
 
 NO_MOVE = 0xFFFF
@@ -148,7 +148,7 @@ class SearchStack(NamedTuple):
 
     states: NDArray[np.uint64]  # [P, words]
     children: NDArray[np.uint64]  # [P, actions, words] valid if `is_ordered`
-    moves: NDArray[np.int16]  # [P, actions] see `solver_rules.solver_moves`
+    moves: NDArray[np.int16]  # [P, actions] see `rules.solver_moves`
     ordering_keys: NDArray[np.int64]  # [P, actions] moves with higher keys are tried first
     move_count: NDArray[np.int64]  # [P]
     tried_count: NDArray[np.int64]  # [P] number of moves tried
@@ -201,7 +201,7 @@ def _canonical(game, stack, state, min_symmetric_empties):
 
     States with fewer than `min_symmetric_empties` empty cells are copied unchanged.
     """
-    if solver_rules.empties(game, state) >= min_symmetric_empties:
+    if rules.empties(game, state) >= min_symmetric_empties:
         images = stack.image_workspace
         return encoding.smallest_image(game, state, images[0], images[1])
     copy_row(state, stack.image_workspace[0])
@@ -234,7 +234,7 @@ def _order(game, stack, ply, table_move, symmetry):
         child = stack.children[ply, i]
         rules.apply(game, stack.states[ply], move, child)
         key = (
-            solver_rules.move_ordering_score(game, child) * _ORDERING_SCORE
+            rules.move_ordering_score(game, child) * _ORDERING_SCORE
             + stack.cutoff_history[ply & 1, move]
         )
         if table_move != NO_MOVE and encoding.transform_action(game, symmetry, move) == table_move:
@@ -246,9 +246,9 @@ def _order(game, stack, ply, table_move, symmetry):
 def _static_bounds(game, state):
     """Return bounds on the value without a search; they are equal for finished games."""
     if rules.outcome(game, state) != ONGOING:
-        score = solver_rules.final_score(game, state)
+        score = rules.final_score(game, state)
         return np.int64(score), np.int64(score)
-    low, high = solver_rules.score_bounds(game, state)
+    low, high = rules.score_bounds(game, state)
     return np.int64(low), np.int64(high)
 
 
@@ -260,7 +260,7 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
     stack.nodes_before[ply] = stack.scalars[NODES]
     stack.scalars[NODES] += 1
     low, high = _static_bounds(game, state)
-    empties = solver_rules.empties(game, state)
+    empties = rules.empties(game, state)
     table_move = np.int64(NO_MOVE)
     symmetry = 0
     if low < bound <= high and empties >= MIN_EMPTIES_FOR_TABLE:
@@ -271,7 +271,7 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
         table_move = stored.cutoff_move
     if low >= bound or high < bound:
         return True, low if low >= bound else high
-    stack.move_count[ply] = solver_rules.solver_moves(game, state, stack.moves[ply])
+    stack.move_count[ply] = rules.solver_moves(game, state, stack.moves[ply])
     stack.tried_count[ply] = 0
     stack.best_value[ply] = LOWEST_VALUE
     stack.best_move[ply] = NO_MOVE
@@ -326,7 +326,7 @@ def _add_to_history(stack, side, move, empties):
 def _store_bound(game, table, stack, ply, min_symmetric_empties):
     """Store the bound on the value of a position in the table."""
     state = stack.states[ply]
-    empties = solver_rules.empties(game, state)
+    empties = rules.empties(game, state)
     best = stack.best_value[ply]
     is_cut = best >= stack.tested_bound[ply]
     if is_cut:

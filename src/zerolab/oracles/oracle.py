@@ -73,7 +73,7 @@ book starts several plies later.
 class BitBullyOracle(Oracle):
     """BitBully [BitBully], which solves positions of ``connect_four:6x7`` in well under a second.
 
-    Scores are defined as in `solver_rules.win_score`. BitBully is an optional dependency because of
+    Scores are defined as in `rules.win_score`. BitBully is an optional dependency because of
     its licence, the AGPL. It does not release the interpreter lock, so parallel solving requires
     several processes.
     """

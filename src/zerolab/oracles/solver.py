@@ -14,7 +14,7 @@ from zerolab.core.errors import MissingExtraError, SubstituteWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles.alpha_beta import empty_table
 from zerolab.oracles.oracle import BITBULLY_GAME, ILLEGAL, BitBullyOracle, NotSolvedError, Oracle
-from zerolab.rules import compiled_rules, rules, solver_rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.rules.rules import ONGOING, Game, State
@@ -111,7 +111,7 @@ class Solver(Oracle):
         )
         empties = compiled_rules.empties(game, compiled_rules.start(game))
         self._min_symmetric_empties = (
-            empties if empties == solver_rules.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
+            empties if empties == rules.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
         )
 
     @property
@@ -154,7 +154,7 @@ class Solver(Oracle):
         if compiled_rules.outcome(self.game, state) != ONGOING:
             return compiled_rules.final_score(self.game, state)
         low, high = compiled_rules.score_bounds(self.game, state)
-        if solver_rules.score_is_distance(self.game):
+        if rules.score_is_distance(self.game):
             return self._narrow_from_both_ends(state, low, high, watch)
         return self._search_from(guess, state, low, high, watch)
 

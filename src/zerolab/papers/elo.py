@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from zerolab.ratings.bayes import Rating
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import Z95, Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Z95, Cell, Column, Table
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level

@@ -14,9 +14,8 @@ from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import read_positions
 from zerolab.papers.elo import fit_runs
 from zerolab.report.document import Block, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate

@@ -27,8 +27,7 @@ from zerolab.ratings.sprt import Sprt, SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import shortened
 from zerolab.report.html import NotebookView, blocks_html, data_frame
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, Ratings
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
-from zerolab.report.interval import Interval
+from zerolab.report.table import Interval
 from zerolab.store.games import GameRecord
 
 Floats = NDArray[np.float64]

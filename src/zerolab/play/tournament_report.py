@@ -35,8 +35,7 @@ from zerolab.ratings.sprt import SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.html import NotebookView, data_frame
-from zerolab.report.interval import Cell, Interval, wilson_interval
-from zerolab.report.table import Column, Table, rows_as_csv
+from zerolab.report.table import Cell, Column, Interval, Table, rows_as_csv, wilson_interval
 from zerolab.report.text import print_table
 
 if TYPE_CHECKING:

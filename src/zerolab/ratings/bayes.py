@@ -34,7 +34,7 @@ from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_co
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import shortened
 from zerolab.report.html import NotebookView, data_frame
-from zerolab.report.interval import Z95, Interval
+from zerolab.report.table import Z95, Interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame

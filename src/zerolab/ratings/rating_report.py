@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zerolab.ratings.bayes import Ratings
 from zerolab.report.figures import new_figure, save_figure, shortened
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table, rows_as_csv
+from zerolab.report.table import Cell, Column, Table, rows_as_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

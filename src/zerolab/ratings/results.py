@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.report.interval import Z95, Interval, wilson_interval
+from zerolab.report.table import Z95, Interval, wilson_interval
 
 
 class MatchScore(NamedTuple):

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from zerolab.report.claims import ClaimTable, Verdict
-from zerolab.report.interval import cell_text, p_value_text
 from zerolab.report.references import Reference, cited_references
-from zerolab.report.table import Table
+from zerolab.report.table import Table, cell_text, p_value_text
 
 if TYPE_CHECKING:
     from zerolab.report.document import Document

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from zerolab.report.interval import P_VALUE_FORMAT, Cell, Interval
-from zerolab.report.table import Column, Table
+from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Interval, Table
 
 Direction = Literal["above", "below", "equal to", "not below", "not above"]
 """Relation between the true statistic and the threshold of a claim.

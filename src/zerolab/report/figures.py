@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError, printable, quoted
 from zerolab.core.files import atomic_replace
-from zerolab.report.interval import Z95, Interval
+from zerolab.report.table import Z95, Interval
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

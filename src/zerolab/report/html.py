@@ -23,9 +23,8 @@ from zerolab.report.document import (
     Picture,
     render_picture,
 )
-from zerolab.report.interval import Cell, Interval, Link, cell_text, p_value_text
 from zerolab.report.references import link_citations
-from zerolab.report.table import Table, table_as_csv
+from zerolab.report.table import Cell, Interval, Link, Table, cell_text, p_value_text, table_as_csv
 
 if TYPE_CHECKING:
     from pandas import DataFrame

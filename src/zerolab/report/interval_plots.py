@@ -23,7 +23,7 @@ from zerolab.report.figures import (
     style_axes,
     with_minus_sign,
 )
-from zerolab.report.interval import Interval, cell_text
+from zerolab.report.table import Interval, cell_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

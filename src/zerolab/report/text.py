@@ -15,8 +15,7 @@ from zerolab.core.errors import printable
 from zerolab.report.citation import bibtex, document_references, summary_sentences
 from zerolab.report.claims import ClaimTable, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell, Link, cell_text, p_value_text
-from zerolab.report.table import Table
+from zerolab.report.table import Cell, Link, Table, cell_text, p_value_text
 
 _STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}
 _WIDEST_WORD = len("equal within 0.005")

@@ -22,7 +22,7 @@ from zerolab.report.figures import (
     style_axes,
     with_minus_sign,
 )
-from zerolab.report.interval import Z95
+from zerolab.report.table import Z95
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

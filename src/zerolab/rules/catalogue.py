@@ -22,8 +22,7 @@ from zerolab.core.registry import Registry, import_modules, load_plugins
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.drawing import Drawing
 from zerolab.rules.encoding import ENCODINGS, Encoding
-from zerolab.rules.rules import GAMES, Game, Rules, State
-from zerolab.rules.solver_rules import SOLVER_RULES, SolverRules
+from zerolab.rules.rules import GAMES, SOLVER_RULES, Game, Rules, SolverRules, State
 
 PLAIN_SYMBOLS: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
 """Symbols of the first player's pieces (1), the second player's pieces (-1) and empty cells."""

@@ -24,8 +24,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import boards, compiled_rules
 from zerolab.rules.catalogue import Notation
 from zerolab.rules.encoding import Encoding, transform_cell
-from zerolab.rules.rules import LOSS, Rules, State
-from zerolab.rules.solver_rules import SolverRules, win_score
+from zerolab.rules.rules import LOSS, Rules, SolverRules, State, win_score
 
 
 class CellRules(Rules):

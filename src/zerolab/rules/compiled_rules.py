@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
 from zerolab.core.processes import run_in_threads
-from zerolab.rules import encoding, rules, solver_rules
+from zerolab.rules import encoding, rules
 from zerolab.rules.rules import (
     MAX_PLIES,
     ONGOING,
@@ -116,7 +116,7 @@ def empties(game: Game, state: State) -> int:
 
 @kernel
 def _empties(game, state):
-    return solver_rules.empties(game, state)
+    return rules.empties(game, state)
 
 
 def max_plies(game: Game) -> int:
@@ -126,7 +126,7 @@ def max_plies(game: Game) -> int:
 
 @kernel
 def _max_plies(game):
-    return solver_rules.max_plies(game)
+    return rules.max_plies(game)
 
 
 def final_score(game: Game, state: State) -> int:
@@ -136,7 +136,7 @@ def final_score(game: Game, state: State) -> int:
 
 @kernel
 def _final_score(game, state):
-    return solver_rules.final_score(game, state)
+    return rules.final_score(game, state)
 
 
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
@@ -147,7 +147,7 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
 
 @kernel
 def _score_bounds(game, state):
-    return solver_rules.score_bounds(game, state)
+    return rules.score_bounds(game, state)
 
 
 def solver_moves(game: Game, state: State) -> list[int]:
@@ -158,7 +158,7 @@ def solver_moves(game: Game, state: State) -> list[int]:
 
 @kernel
 def _solver_moves(game, state, out):
-    return solver_rules.solver_moves(game, state, out)
+    return rules.solver_moves(game, state, out)
 
 
 def move_ordering_score(game: Game, state: State) -> int:
@@ -168,7 +168,7 @@ def move_ordering_score(game: Game, state: State) -> int:
 
 @kernel
 def _move_ordering_score(game, state):
-    return solver_rules.move_ordering_score(game, state)
+    return rules.move_ordering_score(game, state)
 
 
 def apply_batch(

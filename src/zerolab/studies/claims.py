@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from zerolab.report.claims import Claim, Verdict, Word
-from zerolab.report.interval import Z95
+from zerolab.report.table import Z95
 from zerolab.studies.looks import TakenLook, last_level
 from zerolab.studies.statistics import LEVEL, ClaimEstimate
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph
-from zerolab.report.interval import Cell, Link, cell_text
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Link, Table, cell_text
 from zerolab.store.checks import user_errors_on_read
 from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger
 from zerolab.studies.results import Results, provenance, read_results

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.report.interval import Z95, Interval
+from zerolab.report.table import Z95, Interval
 from zerolab.studies.statistics import (
     LEVEL,
     BinomialEstimate,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import Interval, wilson_interval
+from zerolab.report.table import Interval, wilson_interval
 
 LEVEL = 0.05
 """Significance level of tests. Intervals have coverage 1 - LEVEL."""

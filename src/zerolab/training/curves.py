@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure, shortened
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_coordinates
 from zerolab.training.records import (

@@ -20,8 +20,7 @@ from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, play_episode
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
 from zerolab.store.games import SELF_PLAY
-from zerolab.training.context import Stage, TrainingContext
-from zerolab.training.league import play_league_iteration
+from zerolab.training.context import Stage, TrainingContext, play_league_iteration
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner, LearningResult
 from zerolab.training.records import (

@@ -21,7 +21,7 @@ from zerolab.rules.rules import Game
 from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
-from zerolab.training.context import Stage, TrainingContext, record_environment
+from zerolab.training.context import Stage, TrainingContext, reconstruct_league, record_environment
 from zerolab.training.criteria import StopRule
 from zerolab.training.evaluation_stages import (
     AccuracyStage,
@@ -30,7 +30,6 @@ from zerolab.training.evaluation_stages import (
     check_baselines,
 )
 from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
-from zerolab.training.league import reconstruct_league
 from zerolab.training.learner import Learner
 from zerolab.training.logger import open_loggers
 from zerolab.training.published_bugs import EnabledBugs

@@ -20,7 +20,7 @@ from zerolab.core.processes import claim_cores, core_shares, map_in_processes
 from zerolab.core.progress import ProgressBar
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
-from zerolab.report.interval import Interval
+from zerolab.report.table import Interval
 from zerolab.report.text import titled_markdown_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_saved_values

@@ -14,8 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from zerolab.core.errors import one_line
 from zerolab.report.figures import colour, legend_below, new_figure, shortened
-from zerolab.report.interval import Cell, Interval
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Interval, Table
 from zerolab.tuning.plan import Objective, TuningPlan, TuningSettings
 from zerolab.tuning.space import SettingValue, TrialValues
 from zerolab.tuning.trials import TrialStore, refusal_reason

@@ -1,26 +1,42 @@
-"""Server state: served folders, search processes, the solver process and puzzles.
+"""Server state: served folders, search processes, the solver process, puzzles and commands.
 
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
+
+A process that a page starts continues when the server ends. The ``.server`` folder next to the
+folder on which the process works contains its output, and a file from which the server can find the
+process again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends
+from pydantic import Field
 from starlette.requests import HTTPConnection
 
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
+from zerolab.core.files import make_folder, read_text, write_text
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.web.classroom import ClassPlay, Classroom
-from zerolab.web.folders import Folders, newest_run
+from zerolab.web.folders import Folders, newest_run, server_files_in
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.puzzle_maker import PuzzleMaker
-from zerolab.web.requests import ForbiddenError, Quota
+from zerolab.web.requests import BusyError, ForbiddenError, Quota
 from zerolab.web.searches import SearchPool
 from zerolab.web.solving import SolverProcess
 
@@ -106,3 +122,127 @@ def require_training_allowed(lab: Laboratory, action: str) -> None:
     """Raise ForbiddenError unless pages can start processes; `action` names what was refused."""
     if not lab.allow_training:
         raise ForbiddenError(f"{action} requires zerolab serve --allow-training")
+
+
+_MAX_LINES = 40
+_MAX_LINE = 400
+_TAIL_BYTES = 1 << 15
+_MAX_RUNNING = 4
+_MAX_RECORD_FILE = 1 << 16
+_PS_SECONDS = 5
+
+_starting = threading.Lock()
+
+
+def begin_command(
+    path: Path, arguments: Sequence[str], others: Collection[Path], busy: str
+) -> None:
+    """Start a command of zerolab that works on the folder `path`.
+
+    `others` are process files of commands of the same kind in other folders. Raise UserError if a
+    process already works on the folder, and BusyError, with the end `busy` of a sentence such as
+    "4 runs are already being trained", if too many others are running.
+    """
+    with _starting:
+        process = process_file(path)
+        if is_process_alive(process):
+            raise UserError(f"another process is already at work on {path.as_posix()}")
+        if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
+            raise BusyError(f"{_MAX_RUNNING} {busy}: stop one of them first")
+        launch_process([sys.executable, "-m", "zerolab", *arguments], output_file(path), process)
+
+
+def process_file(path: Path) -> Path:
+    """Return the file of the process that works on a run or tournament folder."""
+    return server_files_in(path.parent) / f"{path.name}.json"
+
+
+def output_file(path: Path) -> Path:
+    """Return the file with the output of the process that works on a folder."""
+    return server_files_in(path.parent) / f"{path.name}.log"
+
+
+def last_lines(path: Path) -> list[str]:
+    """Return the last lines of a file, or an empty list if it does not exist."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return []
+    return [line[:_MAX_LINE] for line in deque(text.splitlines(), maxlen=_MAX_LINES)]
+
+
+class ProcessRecord(Settings):
+    """Content of a process file: process ID and start time, because the system reuses IDs."""
+
+    pid: int = Field(ge=2)
+    began: str = Field(min_length=1)
+    """Start time in a system-dependent format."""
+
+
+def launch_process(command: Sequence[str], output: Path, record_file: Path) -> None:
+    """Start a process in a new session; write its output and its `ProcessRecord` to files.
+
+    Raise UserError if the process cannot be started.
+    """
+    make_folder(record_file.parent)
+    try:
+        with open(output, "wb") as file:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+    except OSError as error:
+        raise UserError(f"cannot start {command[0]}: {error.strerror or error}") from error
+    # Unless the exit code is read, the process remains a zombie after it ends.
+    threading.Thread(target=process.wait, daemon=True).start()
+    began = _start_time(process.pid)
+    if began:
+        record = ProcessRecord(pid=process.pid, began=began)
+        write_text(record_file, json.dumps(record.model_dump()) + "\n")
+
+
+def is_process_alive(record_file: Path) -> bool:
+    """Return whether the process recorded in a file is running."""
+    return _find_process(record_file) is not None
+
+
+def terminate_process(record_file: Path) -> bool:
+    """Terminate the process recorded in a file; return whether the process was running."""
+    process = _find_process(record_file)
+    if process is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGTERM)
+    return True
+
+
+def _find_process(record_file: Path) -> ProcessRecord | None:
+    """Return the recorded process, or None if it has ended or there is no valid record."""
+    try:
+        table = json.loads(read_text(record_file, _MAX_RECORD_FILE))
+        process = validate(ProcessRecord, table, source=str(record_file))
+    except (UserError, ValueError, RecursionError):
+        return None
+    return process if _start_time(process.pid) == process.began else None
+
+
+def _start_time(pid: int) -> str:
+    """Return a process's start time, or "" if it does not exist or has ended."""
+    try:
+        # The name in parentheses can contain any text. Of the fields after the name, the first is
+        # the state and the 20th is the start time.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except (OSError, IndexError):
+        pass
+    if Path("/proc/self/stat").exists():
+        return ""
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_PS_SECONDS, check=False
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

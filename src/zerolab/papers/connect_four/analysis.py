@@ -36,9 +36,8 @@ from zerolab.papers.connect_four.variants import (
 )
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell, Interval, TimeUnit, time_unit
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Interval, Table, TimeUnit, time_unit
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate

@@ -52,7 +52,7 @@ from zerolab.papers.connect_four.variants import (
     VARIANTS,
 )
 from zerolab.report.claims import Claim
-from zerolab.report.interval import Cell
+from zerolab.report.table import Cell
 from zerolab.store.checks import hex_digest
 from zerolab.studies.block_model import fit_blocks
 from zerolab.studies.claims import MissingEstimate

@@ -29,15 +29,14 @@ from zerolab.papers.connect_four.variants import (
 )
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Heading, Picture
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
 from zerolab.studies.study_folder import FinishedRun
-from zerolab.training.league import reconstruct_league
+from zerolab.training.context import reconstruct_league
 
 _POINTS = 40  # per curve over games
 

@@ -27,8 +27,7 @@ from zerolab.papers.solved_accuracy import accuracy_of
 from zerolab.play.match import play_match
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block
-from zerolab.report.interval import Cell
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun

@@ -9,9 +9,8 @@ from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, SUPERVISED_FEATU
 from zerolab.papers.connect_four.variants import POLICY_FEATURES, SUPERVISED, WITHOUT_FEATURES
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate

@@ -26,8 +26,7 @@ from zerolab.papers.hyperparameters.regression import (
 )
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell, cell_text, time_unit
-from zerolab.report.table import Table
+from zerolab.report.table import Cell, Table, cell_text, time_unit
 from zerolab.report.xy_plots import (
     HeatMap,
     MapPoint,

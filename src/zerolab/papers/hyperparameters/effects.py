@@ -21,9 +21,8 @@ from zerolab.papers.hyperparameters.runs import (
 from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import P_VALUE_FORMAT, Cell, TimeUnit, cell_text, time_unit
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
-from zerolab.report.table import Column, Table
+from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, TimeUnit, cell_text, time_unit
 from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.joint_estimates import RangeEstimate, bootstrap, range_of_means
 from zerolab.studies.statistics import LEVEL, BootstrapEstimate, holm, mean_of, plot_sample

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.papers.elo import standard_error
-from zerolab.report.interval import TimeUnit
+from zerolab.report.table import TimeUnit
 from zerolab.report.xy_plots import ScatterPoint
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results

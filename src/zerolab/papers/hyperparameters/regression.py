@@ -43,9 +43,8 @@ from zerolab.papers.hyperparameters.grid import (
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell, time_unit
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table, time_unit
 from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (

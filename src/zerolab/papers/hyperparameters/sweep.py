@@ -36,9 +36,8 @@ from zerolab.papers.hyperparameters.study import (
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import P_VALUE_FORMAT, Cell, cell_text
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
-from zerolab.report.table import Column, Table
+from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, cell_text
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat

@@ -36,7 +36,7 @@ from zerolab.papers.published_bugs.study import (
 from zerolab.ratings.bayes import Rating
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import Cell
+from zerolab.report.table import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Column, Table
 from zerolab.studies.results import Results, finding_blocks, provenance

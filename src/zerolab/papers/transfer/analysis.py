@@ -31,9 +31,8 @@ from zerolab.papers.transfer.measures import (
 )
 from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, TRANSFERRED
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Cell
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import TrainedRun

@@ -28,9 +28,8 @@ from zerolab.papers.warm_start.study import (
 )
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
-from zerolab.report.interval import P_VALUE_FORMAT, Cell
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
-from zerolab.report.table import Column, Table
+from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (

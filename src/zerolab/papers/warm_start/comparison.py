@@ -15,7 +15,7 @@ from zerolab.report.figures import (
     series_legend_handle,
     with_minus_sign,
 )
-from zerolab.report.interval import Z95, Interval, wilson_interval
+from zerolab.report.table import Z95, Interval, wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

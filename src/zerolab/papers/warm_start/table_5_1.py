@@ -22,8 +22,7 @@ from zerolab.papers.warm_start.study import (
 )
 from zerolab.report.claims import Claim, Direction
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.interval import Z95
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Z95, Column, Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import PairTotal, PlayedTournament
 from zerolab.studies.joint_estimates import estimate_smallest

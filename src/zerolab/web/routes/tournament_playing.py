@@ -17,16 +17,17 @@ from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.web.folders import Folders, is_running
-from zerolab.web.laboratory import Lab, require_training_allowed
-from zerolab.web.live_search import find_agent
-from zerolab.web.processes import (
+from zerolab.web.laboratory import (
+    Lab,
     begin_command,
     is_process_alive,
     last_lines,
     output_file,
     process_file,
+    require_training_allowed,
     terminate_process,
 )
+from zerolab.web.live_search import find_agent
 from zerolab.web.requests import MissingError, RequestModel
 from zerolab.web.routes.tournaments import open_tournament, tournament_path
 

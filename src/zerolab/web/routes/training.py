@@ -27,13 +27,14 @@ from zerolab.training.shorthands import (
 )
 from zerolab.training.trainer import check_new_run
 from zerolab.web.folders import Folders, is_running, list_runs, open_run
-from zerolab.web.laboratory import Lab, require_training_allowed
-from zerolab.web.processes import (
+from zerolab.web.laboratory import (
+    Lab,
     begin_command,
     is_process_alive,
     last_lines,
     output_file,
     process_file,
+    require_training_allowed,
     terminate_process,
 )
 from zerolab.web.requests import ForbiddenError, MissingError, RequestModel
