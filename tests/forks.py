@@ -33,7 +33,7 @@ _PRELOADED = (
     "asyncio", "zerolab.cli.process", "zerolab.cli.parse", "zerolab.cli.reference",
     "zerolab.cli.tournament", "zerolab.cli.play", "zerolab.cli.solve", "typeguard",
     "zerolab.rules.compiled_rules", "zerolab.play.tournament", "zerolab.gtp.engine",
-    "zerolab.agents.specs", "zerolab.agents.network_players", "zerolab.agents.kinds.baselines",
+    "zerolab.agents.specs", "zerolab.agents.network_players", "zerolab.agents.baselines",
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from zerolab.core.config import VariantSettings
 from zerolab.core.setting_docs import describe_settings
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
-from zerolab.networks.losses import LOSSES
+from zerolab.networks.objectives import LOSSES
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.budgets import BUDGETS

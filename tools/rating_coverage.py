@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zerolab.ratings.bayes import Ratings, rate
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.ratings import Ratings
 from zerolab.ratings.results import synthetic_tournament
 from zerolab.report.table import Z95
 

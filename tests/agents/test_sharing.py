@@ -20,13 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from zerolab.agents.kinds.file import (
+from zerolab.agents.file_agents import (
     encode_agent_of_run,
     parse_agent_file,
     read_agent_file,
     save_uploaded_agent,
 )
-from zerolab.agents.kinds.run import build_evaluator
+from zerolab.agents.run_agents import build_evaluator
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError

@@ -10,7 +10,7 @@ import pytest
 
 from forks import Fork
 from zerolab.agents.agent import AGENT_KINDS
-from zerolab.agents.kinds.baselines import RandomPlayer, RheaPlayer
+from zerolab.agents.baselines import RandomPlayer, RheaPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main

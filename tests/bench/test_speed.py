@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from zerolab.bench import learning, speed_benchmark
+from zerolab.bench import benchmarks, learning
+from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
 from zerolab.bench.learning import LearningEpochs, measure_learning, measure_replay
-from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.cli.main import main
 
 NAME = "gobang:3x3:3"
@@ -18,7 +18,7 @@ NAME = "gobang:3x3:3"
 def clock(monkeypatch):
     """List of the times that the benchmark reads, which work extends."""
     times = [0.0]
-    monkeypatch.setattr(speed_benchmark, "perf_counter", lambda: times[-1])
+    monkeypatch.setattr(benchmarks, "perf_counter", lambda: times[-1])
     return times
 
 
@@ -52,7 +52,7 @@ def made_up_suite(rounds):
 @pytest.fixture
 def made_up(monkeypatch):
     monkeypatch.setattr(learning, "made_up_suite", made_up_suite, raising=False)
-    monkeypatch.setitem(speed_benchmark.SUITES, "made-up", "learning:made_up_suite")
+    monkeypatch.setitem(benchmarks.SUITES, "made-up", "learning:made_up_suite")
 
 
 def test_bench_prints_results_as_json(made_up, capsys):

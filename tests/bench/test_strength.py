@@ -7,9 +7,9 @@ import json
 import pytest
 
 from zerolab.bench import strength_report
+from zerolab.bench.benchmarks import PRESET, VARIANTS, StrengthSettings
 from zerolab.bench.strength_benchmark import spaced_checkpoints, timed_checkpoints
 from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
-from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
 from zerolab.cli.main import main
 from zerolab.report.table import wilson_interval
 from zerolab.store.run_folder import RunFolder

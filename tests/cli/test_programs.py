@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 import zerolab
-from zerolab.agents.kinds import baselines
+from zerolab.agents import baselines
 from zerolab.cli import tournament, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError

@@ -12,7 +12,7 @@ import pytest
 
 from forks import Fork
 from zerolab.cli.main import main
-from zerolab.ratings import rating_report
+from zerolab.ratings import ratings as ratings_module
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.results import GameResult, synthetic_tournament
 
@@ -89,9 +89,9 @@ def test_figure_has_format_of_its_ending(name, tmp_path, capsys):
 
 
 def test_figure_shows_strongest_players_if_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(rating_report, "_MAX_PLAYERS", 2)
+    monkeypatch.setattr(ratings_module, "_MAX_PLAYERS", 2)
     ratings = rate([GameResult("A", "B", 1), GameResult("B", "C", 1), GameResult("C", "A", 0)])
-    (axes,) = rating_report.draw_ratings(ratings).axes
+    (axes,) = ratings_module.draw_ratings(ratings).axes
     assert len(axes.get_yticks()) == 2
     assert axes.get_xlabel() == "Elo with 95 % intervals, the 2 strongest of 3"
 

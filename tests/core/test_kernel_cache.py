@@ -122,7 +122,7 @@ def test_only_edits_of_kernel_code_start_new_cache(tmp_path: Path) -> None:
     for part in ("core", "rules"):
         shutil.copytree(source / part, package / part)
     digests = {_digest(package)}
-    for edited in ("rules/boards.py", "rules/notes.py", "core/streams.py", "agents/kinds/mine.py"):
+    for edited in ("rules/boards.py", "rules/notes.py", "core/streams.py", "agents/mine.py"):
         _append(package / edited, "from zerolab.core.compiled import kernel  # edited\n")
         digests.add(_digest(package))
     assert len(digests) == 5

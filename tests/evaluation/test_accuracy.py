@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
 from zerolab.agents.agent import FORFEIT, Agent
-from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
+from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.evaluation.accuracy import (
     MoveChoices,

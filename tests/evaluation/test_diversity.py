@@ -9,7 +9,7 @@ import pytest
 
 from training.test_views import made_run, self_play
 from zerolab.cli.main import main
-from zerolab.evaluation.diversity import games_diversity
+from zerolab.evaluation.position_statistics import games_diversity
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 

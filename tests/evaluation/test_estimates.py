@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zerolab.evaluation.estimates import (
+from zerolab.evaluation.position_statistics import (
     bootstrap_standard_error,
     exact_estimate,
     mean_estimate,

@@ -8,7 +8,7 @@ import pytest
 from evaluation.exhaustive import Exhaustive, exhaustive
 from play.scripted import agent_of
 from zerolab.agents.agent import FORFEIT, StatelessPlayer
-from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
+from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.evaluation.opponents import (
     SolvedMove,

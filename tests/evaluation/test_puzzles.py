@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.exhaustive import check_perfect_play, exhaustive
 from zerolab.agents.specs import parse_agents
-from zerolab.cli import puzzles as puzzles_command
+from zerolab.cli import solve as puzzles_command
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.evaluation.puzzles import (

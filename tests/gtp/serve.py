@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from zerolab.agents.kinds.baselines import RandomPlayer
+from zerolab.agents.baselines import RandomPlayer
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.gtp.engine import GtpEngine
 from zerolab.rules import rules

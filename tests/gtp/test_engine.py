@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES
 from zerolab.agents.agent import FORFEIT
-from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
+from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import GtpEngine

@@ -16,7 +16,7 @@ from gtp.games import SMALL_GAMES
 from gtp.test_client import command
 from play.scripted import agent_of
 from zerolab.agents.agent import FORFEIT
-from zerolab.agents.kinds.baselines import RandomPlayer
+from zerolab.agents.baselines import RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
 from zerolab.gtp.protocol import GtpClient, GtpEngineError

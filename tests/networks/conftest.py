@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.head import POLICY, VALUE
-from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import Network
+from zerolab.networks.objectives import POLICY, VALUE, cross_entropy, squared_error
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.testing.random_games import ongoing_sample_positions

@@ -12,9 +12,8 @@ from networks.conftest import SMALL
 from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.head import HEADS, POLICY, VALUE
-from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import LastLayer, ResidualBlock, SqueezeExcite
+from zerolab.networks.objectives import HEADS, POLICY, VALUE, cross_entropy, squared_error
 from zerolab.rules import encoding, rules
 from zerolab.rules.catalogue import parse_game, registered_games
 from zerolab.rules.rules import Game

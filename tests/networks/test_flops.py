@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import NETWORKS
-from zerolab.networks.flops import count_parameters, evaluation_flops, training_flops
+from zerolab.networks.catalogue import NETWORKS, count_parameters, evaluation_flops, training_flops
 from zerolab.rules import encoding
 from zerolab.rules.catalogue import parse_game
 

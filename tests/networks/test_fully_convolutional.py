@@ -11,7 +11,6 @@ from torch import nn
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.head import HEADS, Head
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.network import (
     GlobalPool,
@@ -20,6 +19,7 @@ from zerolab.networks.network import (
     set_weights,
     weights_to_arrays,
 )
+from zerolab.networks.objectives import HEADS, Head
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.encoding import ENCODINGS, ActionLayout
 from zerolab.testing.random_games import ongoing_sample_positions

@@ -15,8 +15,8 @@ from zerolab.core.config import Settings, validate, variant_list_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES, NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.networks.losses import HeadErrors
 from zerolab.networks.network import folded_copy
+from zerolab.networks.objectives import HeadErrors
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import UniformEvaluator, evaluate

@@ -11,7 +11,6 @@ import torch
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.head import POLICY, VALUE
 from zerolab.networks.inference import (
     FeatureExtractor,
     NetworkEvaluator,
@@ -20,6 +19,7 @@ from zerolab.networks.inference import (
     padded_batch_size,
 )
 from zerolab.networks.network import NormedConv, NormedLinear, folded_copy
+from zerolab.networks.objectives import POLICY, VALUE
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.testing.random_games import ongoing_sample_positions

@@ -15,8 +15,7 @@ from zerolab.core.config import (
 )
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES
-from zerolab.networks.head import POLICY, VALUE
-from zerolab.networks.losses import HeadErrors, cross_entropy, squared_error
+from zerolab.networks.objectives import POLICY, VALUE, HeadErrors, cross_entropy, squared_error
 
 
 class LossSettings(Settings):

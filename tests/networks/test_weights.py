@@ -7,8 +7,8 @@ import torch
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network, require_matching_weights
-from zerolab.networks.head import POLICY
 from zerolab.networks.network import set_weights, weights_to_arrays
+from zerolab.networks.objectives import POLICY
 from zerolab.rules.catalogue import parse_game
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from zerolab.ratings.bayes import Rating, RatingModel, Ratings
+from zerolab.ratings.ratings import Rating, RatingModel, Ratings
 from zerolab.report.table import Z95, Interval
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun

@@ -10,7 +10,7 @@ import pytest
 from made_up_runs import design_of, noise, words
 
 from zerolab.agents.specs import parse_agents
-from zerolab.evaluation.diversity import Diversity
+from zerolab.evaluation.position_statistics import Diversity
 from zerolab.papers.connect_four import analysis, costs, smaller_findings, supervised
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import (

@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import design_of
 
 from training.test_views import self_play
-from zerolab.evaluation.diversity import run_diversity
+from zerolab.evaluation.position_statistics import run_diversity
 from zerolab.league.playing import player_name
 from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity

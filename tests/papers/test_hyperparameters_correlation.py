@@ -44,7 +44,7 @@ from zerolab.papers.hyperparameters.regression import (
     run_spread,
 )
 from zerolab.papers.hyperparameters.study import HyperparameterCorrelationStudy
-from zerolab.ratings.bayes import Ratings
+from zerolab.ratings.ratings import Ratings
 from zerolab.report.claims import ClaimTable
 from zerolab.report.table import Interval
 from zerolab.studies.claims import MissingEstimate, judge_claims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.baselines import RandomPlayer
+from zerolab.agents.baselines import RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.play import engine
 from zerolab.play import tournament as module

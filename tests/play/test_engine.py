@@ -13,7 +13,7 @@ import torch
 from play.scripted import Scripted, highest, lowest, scripted
 from search.naive import HashEvaluator
 from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.baselines import PerfectPlayer, RandomPlayer
+from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core import streams

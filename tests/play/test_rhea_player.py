@@ -6,7 +6,7 @@ import numpy as np
 
 from search.plans import some_keys, some_states
 from zerolab.agents.agent import AsyncPlayer
-from zerolab.agents.kinds.baselines import RheaPlayer
+from zerolab.agents.baselines import RheaPlayer
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings
 

@@ -15,7 +15,7 @@ from play.play_some import GAME, agents, settings
 from play.scripted import lowest, quitter, scripted
 from promised import contents
 from zerolab.agents.agent import FORFEIT, Agent
-from zerolab.agents.kinds.baselines import RandomPlayer
+from zerolab.agents.baselines import RandomPlayer
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play import engine

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, rate
-from zerolab.ratings.posterior import Posterior
-from zerolab.ratings.rating_report import ratings_json
+from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, Posterior, rate
+from zerolab.ratings.ratings import ratings_json
 from zerolab.ratings.results import GameResult, connected_groups, synthetic_tournament, tally
 from zerolab.ratings.sprt import Sprt, cumulative_pair_counts, log_likelihood_ratio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.networks.head import TargetOptions
+from zerolab.networks.objectives import TargetOptions
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts
 
 VISITS = TargetOptions(

@@ -7,11 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from zerolab.report.citation import Citation, bibtex, document_references, summary_sentences
+from zerolab.report.citation import (
+    Citation,
+    all_references,
+    bibtex,
+    cited_references,
+    document_references,
+    link_citations,
+    summary_sentences,
+)
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document, Heading, Paragraph, Provenance
 from zerolab.report.html import html_page
-from zerolab.report.references import all_references, cited_references, link_citations
 from zerolab.report.table import Table
 from zerolab.report.text import markdown_page
 from zerolab.studies.claims import MissingEstimate, judge_claims

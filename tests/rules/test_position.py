@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zerolab import Position
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.position_board import status
+from zerolab.rules.position import status
 
 
 def test_start_accepts_name_or_game() -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.networks.flops import evaluation_flops, training_flops
+from zerolab.networks.catalogue import evaluation_flops, training_flops
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings

@@ -7,8 +7,8 @@ import pytest
 from test_resume import contents
 from tiny_training import KilledError, Killing, learn_lines, train
 
-from zerolab.agents.kinds.run import agent_of_run, load_run_evaluator
-from zerolab.agents.options import NetworkOptions
+from zerolab.agents.agent import NetworkOptions
+from zerolab.agents.run_agents import agent_of_run, load_run_evaluator
 from zerolab.core.errors import UserError
 from zerolab.play.match import play_match
 from zerolab.rules import compiled_rules

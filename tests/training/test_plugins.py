@@ -31,8 +31,8 @@ def run_with_plugins(folder, program):
 NETWORK_PLUGIN = """
 from typing import ClassVar, Literal
 import numpy as np
-from zerolab.networks.head import HEADS, Head
-from zerolab.networks.losses import LOSSES, Loss, squared_error
+from zerolab.networks.objectives import HEADS, Head
+from zerolab.networks.objectives import LOSSES, Loss, squared_error
 
 class PlyHead(Head):
     name: Literal["ply"] = "ply"
@@ -95,7 +95,7 @@ import torch
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.losses import HeadErrors
+from zerolab.networks.objectives import HeadErrors
 from zerolab.rules.catalogue import parse_game
 from zerolab.training.configure import resolve_settings
 from zerolab.training.learn_settings import LearnSettings

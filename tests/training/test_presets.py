@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerolab.networks.flops import count_parameters
+from zerolab.networks.catalogue import count_parameters
 from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder

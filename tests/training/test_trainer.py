@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from zerolab.agents.kinds import baselines
+from zerolab.agents import baselines
 from zerolab.core import code_digests
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network

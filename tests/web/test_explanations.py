@@ -12,9 +12,9 @@ from zerolab.agents.analysis import analyse
 from zerolab.agents.specs import parse_agent
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.web.explanations import SimulationRequest, SimulationTrace, SimulationWork
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import AgentCache
+from zerolab.web.searches import SimulationRequest, SimulationTrace, SimulationWork
 
 WON = ["0", "3", "1", "3", "2"]  # X completes a line
 

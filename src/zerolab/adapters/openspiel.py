@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import AGENT_KINDS, Actions, Agent, AgentKind, Slots
 from zerolab.agents.analysis import replay_and_analyse
-from zerolab.agents.kinds.baselines import parse_playout_count
+from zerolab.agents.baselines import parse_playout_count
 from zerolab.agents.network_players import prepare_for_one_game
 from zerolab.core.errors import MissingExtraError, UserError, checked_whole_number, require_type
 from zerolab.rules.catalogue import game_name

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zerolab.agents.agent import AGENT_KINDS
-from zerolab.agents.kinds.file import SharedAgent, read_agent_file, shared_agent_of_run
-from zerolab.agents.kinds.run import find_network
-from zerolab.agents.options import split_options
+from zerolab.agents.agent import AGENT_KINDS, split_options
+from zerolab.agents.file_agents import SharedAgent, read_agent_file, shared_agent_of_run
+from zerolab.agents.run_agents import find_network
 from zerolab.agents.specs import kind_and_argument
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_output_path, read_limited, write_bytes

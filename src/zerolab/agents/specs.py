@@ -14,18 +14,20 @@ import copyreg
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind
-from zerolab.agents.options import split_options
+from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, split_options
 from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.core.registry import import_modules, load_plugins
+from zerolab.core.registry import load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.listing import find_runs
 
-import_modules("zerolab.agents.kinds")
+import_module("zerolab.agents.baselines")
+import_module("zerolab.agents.file_agents")
+import_module("zerolab.agents.run_agents")
 load_plugins("agents")
 
 _RUNS = Path("runs")

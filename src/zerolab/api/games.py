@@ -36,8 +36,8 @@ from zerolab.play.match import play_match as play_match_of
 from zerolab.play.match import play_sprt as play_sprt_of
 from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.play.tournament_report import TournamentReport
-from zerolab.ratings.bayes import Ratings
 from zerolab.ratings.bayes import rate as rate_games
+from zerolab.ratings.ratings import Ratings
 from zerolab.ratings.results import GameResult, RatedGame
 from zerolab.ratings.sprt import Sprt
 from zerolab.rules.catalogue import game_name, parse_game

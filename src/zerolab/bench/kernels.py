@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.bench.speed_benchmark import GAMES, BenchmarkResult, alternating_rates
+from zerolab.bench.benchmarks import GAMES, BenchmarkResult, alternating_rates
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row

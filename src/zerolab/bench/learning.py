@@ -16,14 +16,13 @@ from torch import Tensor, nn
 from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
+from zerolab.bench.benchmarks import GAMES, BenchmarkResult, alternating_rates, measure_rate
 from zerolab.bench.selfplay import ContinuousSelfPlay
-from zerolab.bench.speed_benchmark import GAMES, BenchmarkResult, alternating_rates, measure_rate
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.head import POLICY, VALUE, TargetOptions
 from zerolab.networks.inference import default_device, default_precision, limit_torch_threads
-from zerolab.networks.losses import cross_entropy, squared_error
 from zerolab.networks.network import Network, folded_copy
+from zerolab.networks.objectives import POLICY, VALUE, TargetOptions, cross_entropy, squared_error
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Window

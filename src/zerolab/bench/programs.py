@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from pathlib import Path
 from typing import Any
 
-from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
+from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
 from zerolab.core.resources import current_memory, peak_memory

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from zerolab.agents.network_players import SearchPlayer
+from zerolab.bench.benchmarks import GAMES, BenchmarkResult, alternating_rates, measure_rate
 from zerolab.bench.kernels import TreeSearches
-from zerolab.bench.speed_benchmark import GAMES, BenchmarkResult, alternating_rates, measure_rate
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator

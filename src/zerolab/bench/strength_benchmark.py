@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.bench import strength_report
+from zerolab.bench.benchmarks import PRESET, VARIANTS, StrengthSettings
 from zerolab.bench.strength_report import (
     AccuracyLog,
     NetworkAccuracy,
@@ -16,7 +17,6 @@ from zerolab.bench.strength_report import (
     evaluation_search_options,
     measure_network,
 )
-from zerolab.bench.strength_settings import PRESET, VARIANTS, StrengthSettings
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import write_text

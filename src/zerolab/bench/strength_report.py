@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from zerolab.agents.kinds.run import agent_of_run, read_play_settings
-from zerolab.agents.options import NetworkOptions, parse_search_options
-from zerolab.bench.strength_settings import PUBLISHED, VARIANTS, StrengthSettings
+from zerolab.agents.agent import NetworkOptions, parse_search_options
+from zerolab.agents.run_agents import agent_of_run, read_play_settings
+from zerolab.bench.benchmarks import PUBLISHED, VARIANTS, StrengthSettings
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import read_text, write_text
 from zerolab.evaluation.accuracy import agent_accuracy_reports
-from zerolab.evaluation.estimates import MeanEstimate
+from zerolab.evaluation.position_statistics import MeanEstimate
 from zerolab.evaluation.positions import Positions
 from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import COLOURS, colour, legend_below, new_figure

@@ -11,8 +11,8 @@ import torch
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.network_players import SearchPlayer, tree_bytes
+from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
 from zerolab.bench.selfplay import untrained_evaluator
-from zerolab.bench.speed_benchmark import BenchmarkResult, alternating_rates
 from zerolab.core.processes import available_cores
 from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings

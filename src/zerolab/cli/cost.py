@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from zerolab.bench.speed_benchmark import SUITES, BenchmarkResult, run_suite
+from zerolab.bench.benchmarks import SUITES, BenchmarkResult, run_suite
 from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
@@ -202,7 +202,7 @@ def _as_dict(
 
 
 def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> None:
-    from zerolab.agents.kinds.run import find_network
+    from zerolab.agents.run_agents import find_network
     from zerolab.cli.progress import progress_bar
     from zerolab.core.files import check_output_path
     from zerolab.training.move_times import (
@@ -285,8 +285,8 @@ def strength(
         json: Print the measurements as JSON instead of a table.
     """
     from zerolab.bench import strength_report
+    from zerolab.bench.benchmarks import StrengthSettings
     from zerolab.bench.strength_benchmark import BenchmarkDisplay, run_strength_benchmark
-    from zerolab.bench.strength_settings import StrengthSettings
     from zerolab.core.config import validate
 
     options = {

@@ -55,7 +55,7 @@ def _presets() -> list[str]:
 
 
 def _strength_variants() -> list[str]:
-    from zerolab.bench.strength_settings import VARIANTS
+    from zerolab.bench.benchmarks import VARIANTS
 
     return _lines({name: variant.description for name, variant in VARIANTS.items()})
 
@@ -73,7 +73,7 @@ def _games() -> list[str]:
 
 
 def _suites() -> list[str]:
-    from zerolab.bench.speed_benchmark import SUITES
+    from zerolab.bench.benchmarks import SUITES
 
     return list(SUITES)
 

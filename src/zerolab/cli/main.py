@@ -46,7 +46,7 @@ COMMANDS = {
     "solve": Command("solve:solve", "find the exact value of every move in a position"),
     "dataset": Command("solve:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
-        "puzzles:puzzles", "make puzzles: solved positions with exactly one best move, graded"
+        "solve:puzzles", "make puzzles: solved positions with exactly one best move, graded"
     ),
     "fit": Command("train:fit", "train a network on solved positions instead of games"),
     "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),

@@ -128,7 +128,7 @@ def diversity(
             diversity.png.
         json: Print JSON instead of a table.
     """
-    from zerolab.evaluation.diversity import draw_diversity, run_diversity
+    from zerolab.evaluation.position_statistics import draw_diversity, run_diversity
 
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")

@@ -22,7 +22,7 @@ from zerolab.play.match import play_match, play_sprt
 from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.rating_report import ratings_csv, ratings_json, ratings_table
+from zerolab.ratings.ratings import ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import Sprt
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name, parse_game
@@ -217,7 +217,7 @@ def rate_files(
     records = read_game_results(files)
     ratings = rate(records.results, advantage=advantage, draw_elo=draw_elo)
     if figure is not None:
-        from zerolab.ratings.rating_report import save_ratings
+        from zerolab.ratings.ratings import save_ratings
 
         save_ratings(ratings, figure)
     if json:

@@ -17,7 +17,7 @@ from zerolab.agents.agent import FORFEIT, Agent
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
-from zerolab.evaluation.estimates import (
+from zerolab.evaluation.position_statistics import (
     MeanEstimate,
     exact_estimate,
     mean_estimate,

@@ -11,11 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from zerolab.agents.agent import FORFEIT, Agent
-from zerolab.agents.kinds.baselines import perfect_agent
+from zerolab.agents.baselines import perfect_agent
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import AccuracyReport
-from zerolab.evaluation.estimates import MeanEstimate, mean_estimate, proportion_estimate
+from zerolab.evaluation.position_statistics import MeanEstimate, mean_estimate, proportion_estimate
 from zerolab.evaluation.positions import solve_states
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.play.engine import ProgressCallback

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT, Player
 from zerolab.agents.analysis import MoveAnalysis, analyse_with_player
-from zerolab.agents.kinds.baselines import PerfectPlayer
+from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.core import __version__, streams
 from zerolab.core.errors import UserError

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from zerolab.agents.agent import AGENT_KINDS, FORFEIT, Agent, AgentKind, ExternalAccess
-from zerolab.agents.options import options_text, parse_options
+from zerolab.agents.agent import (
+    AGENT_KINDS,
+    FORFEIT,
+    Agent,
+    AgentKind,
+    ExternalAccess,
+    options_text,
+    parse_options,
+)
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError
 from zerolab.gtp.protocol import (

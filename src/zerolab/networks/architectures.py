@@ -11,8 +11,7 @@ from pydantic import Field, PositiveInt
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.networks.growth import widen_residual_weights
-from zerolab.networks.network_settings import NETWORKS, NetworkSettings
+from zerolab.networks.network_settings import NETWORKS, NetworkSettings, widen_residual_weights
 from zerolab.rules import encoding, rules
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.rules import Game
@@ -20,8 +19,8 @@ from zerolab.rules.rules import Game
 if TYPE_CHECKING:
     from torch import nn
 
-    from zerolab.networks.head import Head
     from zerolab.networks.network import Network
+    from zerolab.networks.objectives import Head
 
 
 class ResidualSettings(NetworkSettings):

@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from zerolab.networks.head import HEADS, Head, SearchOutput, TargetOptions, mix_with_search
-from zerolab.networks.losses import cross_entropy, mean_squared_error, squared_error
+from zerolab.networks.objectives import (
+    HEADS,
+    Head,
+    SearchOutput,
+    TargetOptions,
+    cross_entropy,
+    mean_squared_error,
+    mix_with_search,
+    squared_error,
+)
 from zerolab.rules.facts import Facts
 
 if TYPE_CHECKING:

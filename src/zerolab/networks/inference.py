@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zerolab.networks.head import SearchOutput
 from zerolab.networks.network import Network, folded_copy
+from zerolab.networks.objectives import SearchOutput
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 

@@ -23,7 +23,7 @@ from torch.nn.functional import adaptive_max_pool2d
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.networks.head import Head, SearchOutput, missing_output_message
+from zerolab.networks.objectives import Head, SearchOutput, missing_output_message
 from zerolab.rules.encoding import ActionLayout, Places
 
 

@@ -1,28 +1,39 @@
-"""Base class of network settings.
+"""Base class of network settings, and the rules by which networks grow during a run.
 
 Settings do not import torch, so that help texts and settings errors appear without delay. Only the
 method `new_network`, which builds the layers, imports torch.
+
+The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network_settings` alone
+determines the size of every network in the run. Other packages can add a type by registering it in
+a module named by the entry point ``zerolab.networks``.
+
+Net2WiderNet widens a layer with copies of its units. In the next layer, each weight is divided
+among the copies of its input. Layers joined by skip connections must use the same copies, since
+their outputs are added unit by unit. [Chen2016] divides the weights equally and adds noise, because
+identical copies would otherwise receive identical gradients forever. Here the shares are random and
+unequal. The copies therefore diverge from the first training step, while the initial function is
+unchanged up to rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from zerolab.core.config import VariantSettings, variant_list_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry
-from zerolab.networks.head import HEADS, Head, SearchOutput, missing_output_message
+from zerolab.networks.objectives import HEADS, Head, SearchOutput, missing_output_message
 from zerolab.rules.rules import Game
 
 if TYPE_CHECKING:
     from zerolab.networks.network import Network
-
 
 import_module("zerolab.networks.heads")
 
@@ -88,3 +99,206 @@ class NetworkSettings(VariantSettings):
 
 
 NETWORKS: Registry[type[NetworkSettings]] = Registry("network")
+
+
+WeightArrays = Mapping[str, NDArray[Any]]
+Copies = NDArray[np.int64]
+"""int64[wide]: for each unit of the wide layer, the index of the copied unit."""
+
+_STEM = "trunk.0"
+_ADAPTER = "trunk.2"
+"""Position of the adapter after the stem and its ReLU. A stem with an adapter keeps its width."""
+_SMALLEST_SHARE, _LARGEST_SHARE = 0.5, 1.5
+"""Bounds of the random shares before normalisation."""
+
+
+def widen_residual_weights(
+    new_weights: WeightArrays, old_weights: WeightArrays, random: np.random.Generator
+) -> WeightArrays:
+    """Return weights with the shapes of `new_weights` and the function of `old_weights`.
+
+    Both map names to weights of residual networks that differ only in their number of filters.
+    """
+    wide = _Widening(new_weights, old_weights, random)
+    first, weight = _STEM, f"{_STEM}.conv.weight"
+    if f"{_ADAPTER}.weight" in old_weights:
+        first, weight = _ADAPTER, f"{_ADAPTER}.weight"
+    trunk = wide.copies(weight)
+    wide.layer(first, None, trunk)
+    for block in _prefixes(old_weights, ".first.conv.weight"):
+        inner = wide.copies(f"{block}.first.conv.weight")
+        wide.layer(f"{block}.first", trunk, inner)
+        wide.layer(f"{block}.second", inner, trunk)
+        if f"{block}.gate.squeeze.weight" in old_weights:
+            squeezed = wide.copies(f"{block}.gate.squeeze.weight")
+            wide.layer(f"{block}.gate.squeeze", trunk, squeezed)
+            wide.layer(f"{block}.gate.excite", squeezed, trunk)
+    for head in _prefixes(old_weights, ".reduce.conv.weight"):
+        wide.layer(f"{head}.reduce", trunk, None)
+    return wide.weights
+
+
+def _prefixes(weights: WeightArrays, suffix: str) -> list[str]:
+    """Return the prefixes of the weight names that end with `suffix`, in order."""
+    return [name.removesuffix(suffix) for name in weights if name.endswith(suffix)]
+
+
+class _Widening:
+    """Layer-by-layer widening of a network's weights."""
+
+    def __init__(
+        self, new_weights: WeightArrays, old_weights: WeightArrays, random: np.random.Generator
+    ) -> None:
+        self.weights = dict(old_weights)
+        self._new_weights, self._old_weights, self._random = new_weights, old_weights, random
+
+    def copies(self, name: str) -> Copies:
+        """Return the index of the copied unit for each output of a wider layer.
+
+        The first outputs are the units themselves, in order. The numbers of copies of two
+        units differ by at most one.
+        """
+        narrow, wide = len(self._old_weights[name]), len(self._new_weights[name])
+        rounds = -(-wide // narrow)
+        permutations = [self._random.permutation(narrow) for _ in range(rounds - 1)]
+        return np.concatenate([np.arange(narrow), *permutations])[:wide]
+
+    def layer(self, layer: str, inputs: Copies | None, outputs: Copies | None) -> None:
+        """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], including batch norm.
+
+        Pass None for `inputs` or `outputs` to keep their width.
+        """
+        for name, array in self._old_weights.items():
+            if name.startswith(f"{layer}."):
+                wide = array[outputs] if outputs is not None and array.ndim else array
+                if inputs is not None and array.ndim > 1:
+                    wide = self._divided(wide, inputs)
+                self.weights[name] = wide
+
+    def _divided(self, array: NDArray[Any], inputs: Copies) -> NDArray[Any]:
+        """Return weights [outputs, inputs, ...] divided among the copies of each input."""
+        size = len(array), len(inputs)
+        parts = self._random.uniform(_SMALLEST_SHARE, _LARGEST_SHARE, size)
+        totals = parts @ (inputs[:, None] == np.arange(array.shape[1]))
+        shares = parts / totals[:, inputs]
+        factors = shares.reshape(*shares.shape, *(1,) * (array.ndim - 2))
+        divided: NDArray[Any] = (array[:, inputs] * factors).astype(array.dtype)
+        return divided
+
+
+class Growth(VariantSettings):
+    """Base class of growth types.
+
+    Iteration k trains network k; network 0 is untrained. Training starts from the best network.
+    If the best network is smaller than the network of the iteration, it grows first
+    (docs/decisions/0045).
+    """
+
+    @property
+    def last_iteration(self) -> int | None:
+        """Last iteration after which the network grows; None if it never grows."""
+        return None
+
+    @property
+    def epochs_after_growth(self) -> int | None:
+        """Passes over the window to train a grown network; None for the usual number."""
+        return None
+
+    def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
+        """Return the settings of the network of an iteration; `first` are those of network 0.
+
+        Raises UserError if the architecture cannot grow, or cannot become that large.
+        """
+        return first
+
+    def initial_weights(
+        self,
+        larger: NetworkSettings,
+        new_weights: WeightArrays,
+        old_weights: WeightArrays,
+        random: np.random.Generator,
+    ) -> WeightArrays:
+        """Return the initial weights of a larger network.
+
+        `new_weights` are random weights of that network, `old_weights` the weights of the network
+        that grows.
+        """
+        return new_weights
+
+
+class GrowthByFilters(Growth):
+    """Base class of types that multiply the number of filters after certain iterations."""
+
+    after: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(4, 8, 16, 32), min_length=1, max_length=12
+    )
+    """Iterations after which the network grows, in order. [Clausen2021]: 4, 8, 16, 32."""
+
+    factor: int = Field(default=2, ge=2, le=64)
+    """Factor by which the number of filters grows each time. [Clausen2021]: 2."""
+
+    @field_validator("after")
+    @classmethod
+    def _require_order(cls, after: tuple[int, ...]) -> tuple[int, ...]:
+        for former, following in pairwise(after):
+            if following <= former:
+                raise ValueError(
+                    f"{following} follows {former}: expected iterations in increasing order"
+                )
+        return after
+
+    @property
+    def last_iteration(self) -> int:
+        return self.after[-1]
+
+    def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
+        growths = sum(iteration > growing_iteration for growing_iteration in self.after)
+        return first.grown(self.factor**growths) if growths else first
+
+
+GROWTHS: Registry[type[Growth]] = Registry("growth")
+
+
+class Net2Net(GrowthByFilters):
+    """More filters, copied from the existing ones so that the function is unchanged [Chen2016]."""
+
+    name: Literal["net2net"] = "net2net"
+
+    def initial_weights(
+        self,
+        larger: NetworkSettings,
+        new_weights: WeightArrays,
+        old_weights: WeightArrays,
+        random: np.random.Generator,
+    ) -> WeightArrays:
+        return larger.widen_weights(new_weights, old_weights, random)
+
+
+GROWTHS.add("net2net", Net2Net)
+
+
+class NoGrowth(Growth):
+    """The same size for all networks of a run."""
+
+    name: Literal["none"] = "none"
+
+
+GROWTHS.add("none", NoGrowth)
+
+
+class Reinitialise(GrowthByFilters):
+    """More filters and new random weights, trained on the window [Clausen2021]."""
+
+    name: Literal["reinitialise"] = "reinitialise"
+
+    epochs: int | None = Field(default=None, ge=1, le=1000)
+    """Passes over the window in an iteration that begins with new weights. If unset, `learn.epochs`
+    or `learn.replay_ratio` determine the number. These settings suit a trained network; new weights
+    need more passes, especially over a small window."""
+
+    @property
+    def epochs_after_growth(self) -> int | None:
+        return self.epochs
+
+
+GROWTHS.add("reinitialise", Reinitialise)

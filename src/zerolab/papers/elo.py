@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.ratings.bayes import Rating
+from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
 from zerolab.report.table import Z95, Cell, Column, Table
 from zerolab.studies.block_model import GamesModel, fit_games

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.run import agent_of_run
-from zerolab.agents.options import NetworkOptions, parse_search_options
+from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
+from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, player_choices
 from zerolab.evaluation.positions import read_positions

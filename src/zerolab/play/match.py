@@ -21,7 +21,8 @@ from zerolab.play.engine import (
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pair_results import pair_result
 from zerolab.play.pairings import Pairing, alternating_colours, with_random_openings
-from zerolab.ratings.bayes import EloDifference, rate
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.ratings import EloDifference
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.ratings.sprt import Sprt, SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, Ratings
+from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT
+from zerolab.ratings.ratings import Ratings
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.report.table import Interval
 from zerolab.store.games import GameRecord

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.kinds.run import build_evaluator
+from zerolab.agents.run_agents import build_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS
 from zerolab.play.engine import one_core_per_thread, useful_threads

@@ -29,8 +29,15 @@ from zerolab.play.pair_results import (
     pair_results,
 )
 from zerolab.play.tournament import Tournament
-from zerolab.ratings.bayes import EloDifference, Ratings, rate
-from zerolab.ratings.rating_report import draw_ratings, ratings_csv, ratings_json, ratings_table
+from zerolab.ratings.bayes import rate
+from zerolab.ratings.ratings import (
+    EloDifference,
+    Ratings,
+    draw_ratings,
+    ratings_csv,
+    ratings_json,
+    ratings_table,
+)
 from zerolab.ratings.sprt import SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import new_figure, save_figure, shortened

@@ -21,23 +21,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.posterior import Floats, Posterior, posterior_of
+from zerolab.ratings.ratings import Floats, Rating, RatingModel, Ratings
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
-from zerolab.report.document import Block, Picture
-from zerolab.report.figures import shortened
-from zerolab.report.html import NotebookView, data_frame
 from zerolab.report.table import Z95, Interval
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
 
 MAX_ABS_ELO = 4000.0
 """Largest accepted magnitude of advantage and draw_elo."""
@@ -58,167 +53,6 @@ _MAX_STEP = 4.0
 
 Full steps overshoot where the posterior is nearly linear.
 """
-_NORMAL = NormalDist()
-
-
-class Rating(NamedTuple):
-    """Strength of a player on BayesElo's scale; the mean over all players is 0."""
-
-    player: str
-    interval: Interval
-    """Elo with its 95 % interval."""
-    games: int
-    """All games, including repetitions."""
-    distinct_games: int
-    """Distinct games, which determine the rating and its interval."""
-    score_rate: float
-    """Points per game over all games; a draw counts half."""
-    draw_rate: float
-    """Fraction of all games that were drawn."""
-    opponents: float
-    """Mean Elo of the opponents over all games."""
-    elo_model: float
-    """Elo on the model scale."""
-
-    @property
-    def elo(self) -> float:
-        """Elo without its interval."""
-        return self.interval.value
-
-    def __repr__(self) -> str:
-        elo, low, high = self.interval
-        return (
-            f"<Rating of {self.player}: Elo {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
-            f" {self.games} games>"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON and CSV."""
-        elo, low, high = self.interval
-        fields = {"player": self.player, "elo": elo, "low": low, "high": high, **self._asdict()}
-        del fields["interval"]
-        return fields
-
-
-class EloDifference(NamedTuple):
-    """Lead of one player over another in Elo, with a 95 % interval."""
-
-    interval: Interval
-    los: float
-    """Likelihood of superiority: the probability that the first of the two is stronger."""
-
-    @property
-    def elo(self) -> float:
-        """Lead in Elo, without its interval."""
-        return self.interval.value
-
-    def __repr__(self) -> str:
-        elo, low, high = self.interval
-        return (
-            f"<EloDifference {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
-            f" likelihood of superiority {self.los:.1%}>"
-        )
-
-    def scaled_by(self, factor: float) -> EloDifference:
-        """Return the difference on a scale `factor` times as fine."""
-        return EloDifference(Interval(*(factor * each for each in self.interval)), self.los)
-
-
-@dataclass(frozen=True)
-class RatingModel:
-    """Maximum of the posterior, on the model scale."""
-
-    names: tuple[str, ...]
-    """Names of the n players, strongest first."""
-    elos: Floats
-    """float64[n]: Elo of each player; the mean is 0."""
-    advantage: float
-    """First-move advantage in Elo."""
-    draw_elo: float
-    """Draw parameter.
-
-    Equal players draw with probability (t - 1) / (t + 1), where t = 10 ** (draw_elo / 400).
-    """
-    covariance: Floats
-    """float64[n + 2, n + 2]: covariance of players, advantage and draw_elo, in Elo squared.
-
-    The entries of a fixed parameter are 0.
-    """
-
-    @property
-    def scale(self) -> float:
-        """Elo as BayesElo displays it, divided by Elo on the model scale.
-
-        The factor is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400). It makes a point between
-        equal players change the expected score as much as an Elo point does without draws.
-        """
-        x = math.pow(10.0, -self.draw_elo / 400.0)
-        return 4.0 * x / (1.0 + x) ** 2
-
-    def __repr__(self) -> str:
-        return (
-            f"<RatingModel of {len(self.names)} players: advantage {self.advantage:+.1f},"
-            f" draw_elo {self.draw_elo:.1f}>"
-        )
-
-    def difference(self, player: str, other: str) -> EloDifference:
-        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
-        i, j = self.names.index(player), self.names.index(other)
-        elo = float(self.elos[i] - self.elos[j])
-        c = self.covariance
-        error = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
-        los = _NORMAL.cdf(elo / error) if error else 0.5
-        return EloDifference(Interval(elo, elo - Z95 * error, elo + Z95 * error), los)
-
-    def los(self) -> Floats:
-        """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
-        n = len(self.names)
-        covariance = self.covariance[:n, :n]
-        variances = np.diag(covariance)
-        errors = np.sqrt(variances[:, None] + variances - 2.0 * covariance + np.eye(n))
-        deviations = (self.elos[:, None] - self.elos) / errors
-        return np.array([[_NORMAL.cdf(z) for z in row] for row in deviations.tolist()])
-
-
-@dataclass(frozen=True)
-class Ratings(NotebookView):
-    """Ratings of players on BayesElo's scale, and the fitted model."""
-
-    players: list[Rating]
-    """One rating per player, strongest first."""
-    model: RatingModel
-    """Fitted parameters on the model scale."""
-
-    @property
-    def advantage(self) -> float:
-        """First-move advantage in Elo."""
-        return self.model.scale * self.model.advantage
-
-    def difference(self, player: str, other: str) -> EloDifference:
-        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
-        return self.model.difference(player, other).scaled_by(self.model.scale)
-
-    def los(self) -> Floats:
-        """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
-        return self.model.los()
-
-    def to_pandas(self) -> DataFrame:
-        """Return one row per player, strongest first, with Elo and the ends of its interval.
-
-        Raises MissingExtraError if pandas is not installed.
-        """
-        return data_frame([rating.as_dict() for rating in self.players])
-
-    def _blocks(self) -> Iterable[Block]:
-        # It imports this module.
-        from zerolab.ratings.rating_report import draw_ratings, ratings_table  # noqa: PLC0415
-
-        table = ratings_table(self)
-        return [table, Picture("ratings-figure", draw_ratings(self), table.note)]
-
-    def __repr__(self) -> str:
-        best = shortened(self.players[0].player)
-        return f"<Ratings of {len(self.players)} players, strongest {best}>"
 
 
 def rate(
@@ -370,3 +204,128 @@ def _require_within(name: str, value: float | None, smallest: float) -> None:
         raise UserError(
             f"{name} = {value}: expected at least {smallest:g} and at most {MAX_ABS_ELO:g}"
         )
+
+
+Ints = NDArray[np.int64]
+
+PRIOR_DRAWS = 2.0
+"""Virtual draws per player, as in BayesElo."""
+PRIOR_EQUALS = 0.1
+"""Virtual wins, and virtual losses, of a first player against an equal opponent.
+
+They keep the estimates of advantage and draw_elo finite if the first player never loses.
+"""
+
+
+class Posterior(NamedTuple):
+    """Logarithm of the posterior at a point (strengths [n], advantage, draw_elo), in natural units.
+
+    Only the m ordered pairs of players that met are listed, since most pairs of a large tournament
+    never meet. A draw counts as both a win and a loss, since the third factor of its probability
+    depends only on draw_elo.
+    """
+
+    first: Ints
+    """int64[m]: index of the first player."""
+    second: Ints
+    """int64[m]: index of the second player, which can be the first player (see `posterior_of`)."""
+    wins_and_draws: Floats
+    """float64[m]: wins plus draws of the first player, including virtual games."""
+    losses_and_draws: Floats
+    """float64[m]: losses plus draws of the first player, including virtual games."""
+    draw_count: float
+    """Total number of draws, including virtual games."""
+
+    def lead(self, point: Floats) -> Floats:
+        """Return float64[m]: the lead of the first player, including the first-move advantage."""
+        lead: Floats = point[self.first] - point[self.second] + point[-2]
+        return lead
+
+    def log_density(self, point: Floats) -> float:
+        """Return the log-posterior up to a constant.
+
+        If draw_elo is 0, the infinite term of the draws counts as part of the constant.
+        """
+        lead, draw_elo = self.lead(point), point[-1]
+        value = -(self.wins_and_draws * _softplus(draw_elo - lead)).sum()
+        value -= (self.losses_and_draws * _softplus(draw_elo + lead)).sum()
+        # log(expm1(2 * draw_elo)), rewritten because expm1 may overflow
+        draw_term = 2.0 * draw_elo + math.log(-math.expm1(-2.0 * draw_elo)) if draw_elo else 0.0
+        return float(value + self.draw_count * draw_term)
+
+    def gradient(self, point: Floats) -> Floats:
+        """Return float64[n + 2]: the gradient of the log-posterior."""
+        lead, draw_elo = self.lead(point), point[-1]
+        won = self.wins_and_draws * _logistic(draw_elo - lead)
+        lost = self.losses_and_draws * _logistic(draw_elo + lead)
+        by_lead = won - lost
+        draw_slope = self.draw_count * (1.0 + 1.0 / math.tanh(draw_elo)) if draw_elo else 0.0
+        by_draw_elo = draw_slope - (won + lost).sum()
+        n = len(point) - 2
+        by_strength = _sum_by_player(by_lead, self.first, n)
+        by_strength -= _sum_by_player(by_lead, self.second, n)
+        return np.array([*by_strength, by_lead.sum(), by_draw_elo])
+
+    def information(self, point: Floats) -> Floats:
+        """Return float64[n + 2, n + 2]: the negative Hessian of the log-posterior."""
+        lead, draw_elo = self.lead(point), point[-1]
+        won = self.wins_and_draws * _logistic(draw_elo - lead) * _logistic(lead - draw_elo)
+        lost = self.losses_and_draws * _logistic(draw_elo + lead) * _logistic(-draw_elo - lead)
+        both, skew = won + lost, lost - won
+        n = len(point) - 2
+        as_first = _sum_by_player(both, self.first, n)
+        as_second = _sum_by_player(both, self.second, n)
+        matrix = np.zeros((n + 2, n + 2))
+        matrix[self.first, self.second] = -both
+        matrix[:n, :n] += matrix[:n, :n].T
+        matrix[range(n), range(n)] += as_first + as_second
+        matrix[:n, n] = matrix[n, :n] = as_first - as_second
+        by_skew = _sum_by_player(skew, self.first, n) - _sum_by_player(skew, self.second, n)
+        matrix[:n, n + 1] = matrix[n + 1, :n] = by_skew
+        matrix[n, n] = both.sum()
+        matrix[n, n + 1] = matrix[n + 1, n] = skew.sum()
+        draw_curvature = self.draw_count / math.sinh(draw_elo) ** 2 if draw_elo else 0.0
+        matrix[n + 1, n + 1] = both.sum() + draw_curvature
+        return matrix
+
+
+def posterior_of(counted: Tally) -> Posterior:
+    """Return the posterior of the counted results and the virtual games of the prior.
+
+    As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its PRIOR_DRAWS
+    over its opponents, in proportion to the number of games against each of them, and receives the
+    other half from its opponents. Both colours get equal shares. Virtual games between equal
+    players are games of a player against itself.
+    """
+    game_counts = counted.game_counts
+    games = game_counts.sum(axis=1)
+    first, second = np.nonzero(game_counts + np.eye(len(games), dtype=np.int64))
+    met = game_counts[first, second]
+    draws = counted.draws[first, second] + PRIOR_DRAWS / 4.0 * (
+        met / games[first] + met / games[second]
+    )
+    equals = np.where(first == second, PRIOR_EQUALS / len(games), 0.0)
+    return Posterior(
+        first,
+        second,
+        counted.wins[first, second] + draws + equals,
+        counted.losses[first, second] + draws + equals,
+        float(draws.sum()),
+    )
+
+
+def _sum_by_player(values: Floats, players: Ints, n: int) -> Floats:
+    """Return float64[n]: the sum of each player's values."""
+    return np.bincount(players, values, n).astype(np.float64, copy=False)
+
+
+def _logistic(x: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # an overflow correctly gives 1 / infinity = 0
+        values: Floats = 1.0 / (1.0 + np.exp(-x))
+    return values
+
+
+def _softplus(x: Floats) -> Floats:
+    """Return log(1 + exp(x)), in half the time that np.logaddexp takes."""
+    values: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+    return values

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from zerolab.core.errors import MissingExtraError
-from zerolab.report.citation import bibtex, document_references, summary_sentences
+from zerolab.report.citation import bibtex, document_references, link_citations, summary_sentences
 from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
 from zerolab.report.document import (
     Block,
@@ -23,7 +23,6 @@ from zerolab.report.document import (
     Picture,
     render_picture,
 )
-from zerolab.report.references import link_citations
 from zerolab.report.table import Cell, Interval, Link, Table, cell_text, p_value_text, table_as_csv
 
 if TYPE_CHECKING:

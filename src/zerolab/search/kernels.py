@@ -19,7 +19,6 @@ from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed, copy_row, prefetch
 from zerolab.search.evaluator import NO_ENTRY, find_entry, reserve_entry
-from zerolab.search.mcts_solver import decided_value, is_decided
 from zerolab.search.methods import init_child_values
 from zerolab.search.simulation import (
     EXPECTED_CHILDREN,
@@ -28,6 +27,13 @@ from zerolab.search.simulation import (
     descend,
     expand_and_backup_leaf,
     gather_trees,
+)
+from zerolab.search.simulation_options import (
+    decided_value,
+    is_decided,
+    is_waiting,
+    mark_waiting,
+    unstarted_simulations,
 )
 from zerolab.search.tree import (
     CACHED,
@@ -41,7 +47,6 @@ from zerolab.search.tree import (
     prefetch_nodes,
 )
 from zerolab.search.values import draw_probability
-from zerolab.search.virtual_loss import is_waiting, mark_waiting, unstarted_simulations
 
 _AHEAD = 16
 """Number of cache entries to prefetch ahead of writes."""

@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
-from zerolab.search.mcts_solver import WEIGHT_SCALE
 from zerolab.search.methods import (
     SELECTIONS,
     SelectionRule,
@@ -19,6 +18,7 @@ from zerolab.search.methods import (
     register_selection,
 )
 from zerolab.search.root_rules import PuctRootRule, write_visits
+from zerolab.search.simulation_options import WEIGHT_SCALE
 from zerolab.search.values import action_value, scalar_value, seen_from_parent
 
 _COUNT, _TOTAL, _MEAN = 0, 1, 4

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.search.mcts_solver import WEIGHT_SCALE, is_losing_move
 from zerolab.search.methods import register_root_rule, selection_score, shared_score_terms
+from zerolab.search.simulation_options import WEIGHT_SCALE, is_losing_move
 from zerolab.search.values import action_value, node_value
 
 _MIN_PRIOR = np.float32(1.1754944e-38)

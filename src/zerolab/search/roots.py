@@ -13,7 +13,6 @@ from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
 from zerolab.rules import rules
 from zerolab.rules.rules import LOSS, ONGOING, WIN
-from zerolab.search.mcts_solver import MctsSolver, clear_proof, is_unproven, restrict_to_proofs
 from zerolab.search.methods import (
     SearchMethods,
     reset_child_value,
@@ -21,6 +20,12 @@ from zerolab.search.methods import (
     shared_score_terms,
     write_move_weights,
     write_policy,
+)
+from zerolab.search.simulation_options import (
+    MctsSolver,
+    clear_proof,
+    is_unproven,
+    restrict_to_proofs,
 )
 from zerolab.search.tree import UNSEEN, TreeArrays
 from zerolab.search.values import action_value

@@ -14,7 +14,7 @@ from zerolab.core.processes import run_in_threads
 from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import Game, threads_for_playouts
-from zerolab.search import kernels, roots
+from zerolab.search import kernels, roots, simulation_options
 from zerolab.search.evaluator import (
     Evaluation,
     Evaluator,
@@ -23,7 +23,6 @@ from zerolab.search.evaluator import (
     evaluate,
     require_extra_outputs,
 )
-from zerolab.search.mcts_solver import MctsSolver, NoSolver
 from zerolab.search.methods import (
     SearchMethods,
     empty_root_rule_state,
@@ -35,6 +34,7 @@ from zerolab.search.methods import (
 )
 from zerolab.search.roots import NodeView, SearchResult, node_view, principal_variation
 from zerolab.search.search_settings import PerTreeSettings, SearchSettings
+from zerolab.search.simulation_options import MctsSolver, NoSolver, NoVirtualLoss, VirtualLoss
 from zerolab.search.tree import (
     COUNTS,
     INITIAL_NODES,
@@ -49,7 +49,6 @@ from zerolab.search.tree import (
     grown_forest,
     tree_arrays,
 )
-from zerolab.search.virtual_loss import NoVirtualLoss, VirtualLoss, max_waiting_leaves
 
 _NONE_PER_TREE = PerTreeSettings()
 
@@ -101,7 +100,7 @@ class Search:
             per_tree.utility(settings),
             MctsSolver() if settings.proven_values else NoSolver(),
         )
-        leaves = max_waiting_leaves(self._methods.virtual_loss)
+        leaves = simulation_options.max_waiting_leaves(self._methods.virtual_loss)
         positions = 1 if self._step_options.is_uniform else max(settings.cache, 4 * trees * leaves)
         cache = empty_cache(positions, words, actions, self.extra_outputs)
         root_rule_state = empty_root_rule_state(self._methods.root_rule, trees, actions)

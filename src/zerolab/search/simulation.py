@@ -14,12 +14,6 @@ from zerolab.core.compiled import inlined
 from zerolab.core.memory import non_negative, prefetch
 from zerolab.rules import boards, rules
 from zerolab.search.evaluator import hash_state, prefetch_entry, prefetch_tags
-from zerolab.search.mcts_solver import (
-    clear_proof,
-    is_unproven,
-    propagate_proof,
-    score_unless_losing,
-)
 from zerolab.search.methods import (
     descent_start,
     leaf_value,
@@ -28,9 +22,16 @@ from zerolab.search.methods import (
     shared_score_terms,
     update_statistics,
 )
+from zerolab.search.simulation_options import (
+    clear_proof,
+    is_unproven,
+    propagate_proof,
+    record_backup,
+    score_unless_losing,
+    unstarted_simulations,
+)
 from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
 from zerolab.search.values import seen_from_parent, to_backup_value
-from zerolab.search.virtual_loss import record_backup, unstarted_simulations
 
 EXPECTED_CHILDREN = 8
 """Assumed number of children of a new node, for prefetching."""

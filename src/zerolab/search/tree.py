@@ -17,7 +17,7 @@ from zerolab.core.memory import CACHE_LINE_BYTES, borrowed, prefetch
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, EvaluationCache
-from zerolab.search.mcts_solver import NoSolver
+from zerolab.search.simulation_options import NoSolver
 from zerolab.search.values import ZeroSumUtility
 
 INITIAL_NODES = 1024

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.core import streams
-from zerolab.networks.flops import count_parameters, evaluation_flops
+from zerolab.networks.catalogue import count_parameters, evaluation_flops
 from zerolab.play.selfplay_settings import ContinuousMode
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game

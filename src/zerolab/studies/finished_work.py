@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from zerolab.ratings.bayes import Rating, Ratings, rate_tallies
+from zerolab.ratings.bayes import rate_tallies
+from zerolab.ratings.ratings import Rating, Ratings
 from zerolab.ratings.results import MatchScore, tally_of_scores
 from zerolab.store.folder import Environment
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament

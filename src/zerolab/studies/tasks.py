@@ -22,9 +22,8 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from pebble import ProcessExpired, ProcessPool
 
-from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.run import agent_of_run, read_play_settings
-from zerolab.agents.options import NetworkOptions, parse_search_options
+from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
+from zerolab.agents.run_agents import agent_of_run, read_play_settings
 from zerolab.agents.specs import parse_agents
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder

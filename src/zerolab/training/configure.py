@@ -16,9 +16,8 @@ from zerolab.core.config import Settings, name_variants, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
 from zerolab.league.league_settings import Parameter
-from zerolab.networks.head import HEADS, Head
-from zerolab.networks.losses import trained_heads
 from zerolab.networks.network_settings import NetworkSettings
+from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.training.learn_settings import SET_BY_RUN

@@ -19,9 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.run import agent_of_run, load_run_evaluator
-from zerolab.agents.options import NetworkOptions
+from zerolab.agents.agent import Agent, NetworkOptions
+from zerolab.agents.run_agents import agent_of_run, load_run_evaluator
 from zerolab.core.code_digests import current_versions
 from zerolab.core.processes import available_cores
 from zerolab.league.league import LeagueState

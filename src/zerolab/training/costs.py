@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.networks.head import SearchOutput
+from zerolab.networks.objectives import SearchOutput
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
@@ -178,7 +178,7 @@ def _with_self_play(
 def _with_learning(
     cost: CumulativeCost, settings: TrainSettings, record: LearnRecord
 ) -> CumulativeCost:
-    from zerolab.networks.flops import training_flops
+    from zerolab.networks.catalogue import training_flops
 
     network, is_frozen = settings.network_at(record.iteration), settings.learn.frozen == "trunk"
     flops = training_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
@@ -190,7 +190,7 @@ def _with_learning(
 
 def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
     """Return the operations per evaluation in self-play by the network of iteration `player`."""
-    from zerolab.networks.flops import evaluation_flops
+    from zerolab.networks.catalogue import evaluation_flops
 
     weight = record.warm_start_weight or 0.0
     search = warm_start_search(settings.search, settings.warm_start, weight)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Agent, ProgramPlayer
-from zerolab.agents.options import (
+from zerolab.agents.agent import (
+    Agent,
     NetworkOptions,
+    ProgramPlayer,
     parse_search_options,
     require_network_outputs,
     split_options,
@@ -24,7 +25,7 @@ from zerolab.evaluation.accuracy import (
     network_choices,
     player_choices,
 )
-from zerolab.evaluation.estimates import MeanEstimate, proportion_estimate
+from zerolab.evaluation.position_statistics import MeanEstimate, proportion_estimate
 from zerolab.evaluation.positions import Positions
 from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.oracle import NotSolvedError

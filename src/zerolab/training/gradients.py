@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zerolab.networks.head import TargetOptions
 from zerolab.networks.inference import RECORDING_LOCK
-from zerolab.networks.losses import HeadErrors, Loss
 from zerolab.networks.network import Network
+from zerolab.networks.objectives import HeadErrors, Loss, TargetOptions
 from zerolab.replay.window import Batch
 
 

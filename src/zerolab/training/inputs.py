@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.kinds.run import find_network
+from zerolab.agents.run_agents import find_network
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores

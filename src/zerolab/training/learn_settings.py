@@ -10,7 +10,7 @@ from zerolab.core.config import Settings, variant_annotation
 from zerolab.core.errors import quoted
 from zerolab.core.registry import load_plugins
 from zerolab.networks.catalogue import LOSSES
-from zerolab.networks.head import TargetOptions
+from zerolab.networks.objectives import TargetOptions
 from zerolab.replay.window import Symmetries
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES

@@ -12,9 +12,9 @@ from torch import nn
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.networks.head import TargetOptions
 from zerolab.networks.inference import default_precision
 from zerolab.networks.network import Network, set_weights, weights_to_arrays
+from zerolab.networks.objectives import TargetOptions
 from zerolab.replay.window import Batch, Window
 from zerolab.store.arrays import Arrays
 from zerolab.training.gradients import GpuGradientComputation, GradientComputation

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from zerolab.agents.kinds.run import load_run_evaluator
+from zerolab.agents.run_agents import load_run_evaluator
 from zerolab.core import streams
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from zerolab.agents.options import NetworkOptions
+from zerolab.agents.agent import NetworkOptions
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network

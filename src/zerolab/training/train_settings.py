@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator, model_validator
 
-from zerolab.agents.options import require_network_outputs
+from zerolab.agents.agent import require_network_outputs
 from zerolab.core.config import (
     Settings,
     require_even_games,
@@ -18,8 +18,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.opponents import BASELINES
 from zerolab.league.league_settings import EvolutionSettings, LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings
-from zerolab.networks.head import TargetOptions
-from zerolab.networks.losses import missing_heads, trained_heads
+from zerolab.networks.objectives import TargetOptions, missing_heads, trained_heads
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import canonical_game_name, parse_game

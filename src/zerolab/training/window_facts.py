@@ -17,9 +17,9 @@ from zerolab.evaluation.positions import (
     play_lines,
     read_positions,
 )
-from zerolab.networks.head import Head
 from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.network_settings import NetworkSettings
+from zerolab.networks.objectives import Head
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import IterationsWindow, NoMerging

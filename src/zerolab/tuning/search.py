@@ -13,7 +13,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.agents.kinds.run import agent_of_run
+from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import claim_cores, core_shares, map_in_processes

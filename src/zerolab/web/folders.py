@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -21,6 +22,8 @@ from zerolab.training.panels import Trend, trend_of
 from zerolab.training.records import Record
 from zerolab.training.reporting import read_records
 from zerolab.web.requests import ForbiddenError, MissingError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def server_files_in(folder: Path) -> Path:
@@ -88,6 +91,22 @@ class Folders:
             served = ", ".join(each.as_posix() for each in folders)
             raise ForbiddenError(f"{quoted(path)} is not served: expected a path in {served}")
         return path
+
+
+def new_folder(folders: Folders, name: str, parent: Path, example: str) -> Path:
+    """Return the path of a new folder in `parent`, which is one of the served folders.
+
+    Raise UserError if `name` is invalid, with an example of a valid one, or already used.
+    """
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"name = {quoted(name)}: expected letters, digits, dots, dashes and underscores, such"
+            f" as {example}"
+        )
+    path = folders.served_path(parent / name, (parent,))
+    if path.exists():
+        raise UserError(f"name = {quoted(name)}: {quoted(path)} already exists; use another name")
+    return path
 
 
 def modification_time(path: Path) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.agents.agent import Agent, Player
+from zerolab.agents.agent import Agent, Player, split_options
 from zerolab.agents.analysis import (
     Analysis,
     analyse_running_search,
@@ -22,9 +22,8 @@ from zerolab.agents.analysis import (
     move_stream_keys,
     replay_moves,
 )
-from zerolab.agents.kinds.baselines import PerfectPlayer
+from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
-from zerolab.agents.options import split_options
 from zerolab.agents.specs import named_path, parse_agent
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.catalogue import game_name

@@ -36,7 +36,6 @@ from zerolab.web.routes import (
     puzzles,
     runs,
     studies,
-    tournament_playing,
     tournaments,
     training,
 )
@@ -252,7 +251,6 @@ _ROUTERS: tuple[APIRouter, ...] = (
     judging.router,
     puzzles.router,
     tournaments.router,
-    tournament_playing.router,
     studies.router,
     training.router,
     classes.router,

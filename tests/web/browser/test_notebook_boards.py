@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 import zerolab
-from zerolab.agents.analysis import Analysis, MoveAnalysis
-from zerolab.agents.analysis_html import analysis_html
+from zerolab.agents.analysis import Analysis, MoveAnalysis, analysis_html
 from zerolab.report.board_svg import CELL_PIXELS
 
 if TYPE_CHECKING:

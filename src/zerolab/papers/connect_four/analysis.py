@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zerolab.networks.flops import count_parameters, evaluation_flops
+from zerolab.networks.catalogue import count_parameters, evaluation_flops
 from zerolab.papers.connect_four import diversity, smaller_findings
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zerolab.evaluation.diversity import Diversity, parse_diversity
+from zerolab.evaluation.position_statistics import Diversity, parse_diversity
 from zerolab.league.league_report import TITLES
 from zerolab.league.league_settings import ParameterRanges
 from zerolab.league.playing import random_move_probability

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from zerolab.agents.agent import Agent
-from zerolab.agents.kinds.run import agent_of_run
-from zerolab.agents.options import NetworkOptions, parse_search_options
+from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
+from zerolab.agents.run_agents import agent_of_run
 from zerolab.papers.connect_four.findings import (
     DROP_CLAIM,
     EVOLVED_CLAIM,

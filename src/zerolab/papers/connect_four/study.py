@@ -176,7 +176,7 @@ class Connect4EfficiencyStudy(Study):
         )
 
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
-        from zerolab.evaluation.diversity import run_diversity
+        from zerolab.evaluation.position_statistics import run_diversity
         from zerolab.papers.connect_four import diversity, smaller_findings
 
         variant = run.planned.factors.get("variant")

@@ -33,12 +33,11 @@ from zerolab.papers.published_bugs.study import (
     RIGHT,
     WINNER,
 )
-from zerolab.ratings.bayes import Rating
+from zerolab.ratings.ratings import Rating
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
-from zerolab.report.table import Cell
 from zerolab.report.interval_plots import draw_grouped_runs
-from zerolab.report.table import Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import difference_of_means, plot_sample
 from zerolab.studies.study import scale_caveats

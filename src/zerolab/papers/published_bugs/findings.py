@@ -16,7 +16,7 @@ from zerolab.papers.published_bugs.study import (
     RIGHT,
     WINNER,
 )
-from zerolab.ratings.bayes import Rating
+from zerolab.ratings.ratings import Rating
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import bootstrap, spread_ratio

@@ -21,7 +21,7 @@ from zerolab.papers.transfer.study import (
     SCRATCH,
     network_player_name,
 )
-from zerolab.ratings.bayes import Rating
+from zerolab.ratings.ratings import Rating
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, Level
 from zerolab.studies.finished_work import STAGES, TrainedRun

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from zerolab.agents.kinds.file import encode_agent_of_run, save_uploaded_agent
-from zerolab.agents.kinds.run import find_network
+from zerolab.agents.file_agents import encode_agent_of_run, save_uploaded_agent
+from zerolab.agents.run_agents import find_network
 from zerolab.agents.specs import fixed_game
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import read_limited

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
-from zerolab.agents.kinds.file import save_uploaded_agent
+from zerolab.agents.file_agents import save_uploaded_agent
 from zerolab.agents.specs import named_path
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.pairings import check_opening_length

@@ -18,12 +18,6 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.position import Position
 from zerolab.search.stepwise import Backup, ScoredMove, Selection
-from zerolab.web.explanations import (
-    MAX_SIMULATION,
-    GameValuesRequest,
-    SimulationRequest,
-    SimulationTrace,
-)
 from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest
 from zerolab.web.requests import (
@@ -46,7 +40,13 @@ from zerolab.web.routes.analysis import (
     unless_disconnected,
 )
 from zerolab.web.routes.positions import MoveName, PositionRequest
-from zerolab.web.searches import SearchHandle
+from zerolab.web.searches import (
+    MAX_SIMULATION,
+    GameValuesRequest,
+    SearchHandle,
+    SimulationRequest,
+    SimulationTrace,
+)
 
 router = APIRouter(tags=["analysis"])
 

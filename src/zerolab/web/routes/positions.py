@@ -25,8 +25,7 @@ from zerolab.rules.catalogue import (
 )
 from zerolab.rules.drawing import Drawing, winning_cells
 from zerolab.rules.encoding import action_layout
-from zerolab.rules.position import Position
-from zerolab.rules.position_board import placed_cell
+from zerolab.rules.position import Position, placed_cell
 from zerolab.rules.rules import Game
 from zerolab.web.requests import RequestModel
 

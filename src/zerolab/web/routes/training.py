@@ -5,7 +5,6 @@ The lock in the run folder shows whether the run is being trained.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +25,7 @@ from zerolab.training.shorthands import (
     start_assignments,
 )
 from zerolab.training.trainer import check_new_run
-from zerolab.web.folders import Folders, is_running, list_runs, open_run
+from zerolab.web.folders import Folders, is_running, list_runs, new_folder, open_run
 from zerolab.web.laboratory import (
     Lab,
     begin_command,
@@ -41,7 +40,6 @@ from zerolab.web.requests import ForbiddenError, MissingError, RequestModel
 
 router = APIRouter(tags=["training"], prefix="/training")
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _PATH_KEYS = ("positions", "source")
 """Last parts of the keys of settings whose values are files or runs."""
 
@@ -192,21 +190,13 @@ def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
 
 def _new_folder(folders: Folders, name: str) -> Path:
     """Return the folder of a new run; raise UserError if `name` is invalid or already used."""
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"name = {quoted(name)}: expected letters, digits, dots, dashes and underscores, such"
-            " as demo-2"
-        )
     parent = folders.runs[0]
     if is_run(parent):
         raise UserError(
             f"the server was started for the single run {quoted(parent)}: start it with a folder"
             " of runs to train new ones"
         )
-    path = folders.served_path(parent / name)
-    if path.exists():
-        raise UserError(f"name = {quoted(name)}: {quoted(path)} already exists; use another name")
-    return path
+    return new_folder(folders, name, parent, "demo-2")
 
 
 def _options(assignments: list[str]) -> list[str]:

@@ -8,16 +8,21 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import AGENT_KINDS, Actions, Agent, AgentKind, Slots, StatelessPlayer
-from zerolab.agents.network_players import SearchPlayer, tree_bytes
-from zerolab.agents.options import (
+from zerolab.agents.agent import (
+    AGENT_KINDS,
+    Actions,
+    Agent,
+    AgentKind,
     SearchOptions,
+    Slots,
+    StatelessPlayer,
     options_text,
     parse_options,
     parse_search_options,
     reject_options,
     split_options,
 )
+from zerolab.agents.network_players import SearchPlayer, tree_bytes
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError

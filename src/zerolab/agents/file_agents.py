@@ -12,9 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, ExternalAccess
-from zerolab.agents.kinds.run import StoredNetwork, names_run, network_agent, read_play_settings
-from zerolab.agents.options import NetworkOptions, parse_search_options, split_options
+from zerolab.agents.agent import (
+    AGENT_KINDS,
+    Agent,
+    AgentKind,
+    ExternalAccess,
+    NetworkOptions,
+    parse_search_options,
+    split_options,
+)
+from zerolab.agents.run_agents import StoredNetwork, names_run, network_agent, read_play_settings
 from zerolab.core import __version__
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, did_you_mean, quoted

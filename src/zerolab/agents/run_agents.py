@@ -11,19 +11,23 @@ from weakref import WeakValueDictionary
 
 from pydantic import ConfigDict, Field
 
-from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, ExternalAccess, Player
+from zerolab.agents.agent import (
+    AGENT_KINDS,
+    Agent,
+    AgentKind,
+    ExternalAccess,
+    NetworkOptions,
+    Player,
+    options_text,
+    parse_search_options,
+    require_network_outputs,
+    split_options,
+)
 from zerolab.agents.network_players import (
     PolicyPlayer,
     SearchPlayer,
     evaluation_cache_bytes,
     tree_bytes,
-)
-from zerolab.agents.options import (
-    NetworkOptions,
-    options_text,
-    parse_search_options,
-    require_network_outputs,
-    split_options,
 )
 from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError

@@ -1,0 +1,267 @@
+"""Ratings of players: Elo with intervals, and reports as table, CSV, JSON and figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerolab.report.document import Block, Picture
+from zerolab.report.figures import new_figure, save_figure, shortened
+from zerolab.report.html import NotebookView, data_frame
+from zerolab.report.table import Z95, Cell, Column, Interval, Table, rows_as_csv
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+Floats = NDArray[np.float64]
+
+_NORMAL = NormalDist()
+
+
+class Rating(NamedTuple):
+    """Strength of a player on BayesElo's scale; the mean over all players is 0."""
+
+    player: str
+    interval: Interval
+    """Elo with its 95 % interval."""
+    games: int
+    """All games, including repetitions."""
+    distinct_games: int
+    """Distinct games, which determine the rating and its interval."""
+    score_rate: float
+    """Points per game over all games; a draw counts half."""
+    draw_rate: float
+    """Fraction of all games that were drawn."""
+    opponents: float
+    """Mean Elo of the opponents over all games."""
+    elo_model: float
+    """Elo on the model scale."""
+
+    @property
+    def elo(self) -> float:
+        """Elo without its interval."""
+        return self.interval.value
+
+    def __repr__(self) -> str:
+        elo, low, high = self.interval
+        return (
+            f"<Rating of {self.player}: Elo {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
+            f" {self.games} games>"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON and CSV."""
+        elo, low, high = self.interval
+        fields = {"player": self.player, "elo": elo, "low": low, "high": high, **self._asdict()}
+        del fields["interval"]
+        return fields
+
+
+class EloDifference(NamedTuple):
+    """Lead of one player over another in Elo, with a 95 % interval."""
+
+    interval: Interval
+    los: float
+    """Likelihood of superiority: the probability that the first of the two is stronger."""
+
+    @property
+    def elo(self) -> float:
+        """Lead in Elo, without its interval."""
+        return self.interval.value
+
+    def __repr__(self) -> str:
+        elo, low, high = self.interval
+        return (
+            f"<EloDifference {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
+            f" likelihood of superiority {self.los:.1%}>"
+        )
+
+    def scaled_by(self, factor: float) -> EloDifference:
+        """Return the difference on a scale `factor` times as fine."""
+        return EloDifference(Interval(*(factor * each for each in self.interval)), self.los)
+
+
+@dataclass(frozen=True)
+class RatingModel:
+    """Maximum of the posterior, on the model scale."""
+
+    names: tuple[str, ...]
+    """Names of the n players, strongest first."""
+    elos: Floats
+    """float64[n]: Elo of each player; the mean is 0."""
+    advantage: float
+    """First-move advantage in Elo."""
+    draw_elo: float
+    """Draw parameter.
+
+    Equal players draw with probability (t - 1) / (t + 1), where t = 10 ** (draw_elo / 400).
+    """
+    covariance: Floats
+    """float64[n + 2, n + 2]: covariance of players, advantage and draw_elo, in Elo squared.
+
+    The entries of a fixed parameter are 0.
+    """
+
+    @property
+    def scale(self) -> float:
+        """Elo as BayesElo displays it, divided by Elo on the model scale.
+
+        The factor is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400). It makes a point between
+        equal players change the expected score as much as an Elo point does without draws.
+        """
+        x = math.pow(10.0, -self.draw_elo / 400.0)
+        return 4.0 * x / (1.0 + x) ** 2
+
+    def __repr__(self) -> str:
+        return (
+            f"<RatingModel of {len(self.names)} players: advantage {self.advantage:+.1f},"
+            f" draw_elo {self.draw_elo:.1f}>"
+        )
+
+    def difference(self, player: str, other: str) -> EloDifference:
+        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
+        i, j = self.names.index(player), self.names.index(other)
+        elo = float(self.elos[i] - self.elos[j])
+        c = self.covariance
+        error = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
+        los = _NORMAL.cdf(elo / error) if error else 0.5
+        return EloDifference(Interval(elo, elo - Z95 * error, elo + Z95 * error), los)
+
+    def los(self) -> Floats:
+        """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
+        n = len(self.names)
+        covariance = self.covariance[:n, :n]
+        variances = np.diag(covariance)
+        errors = np.sqrt(variances[:, None] + variances - 2.0 * covariance + np.eye(n))
+        deviations = (self.elos[:, None] - self.elos) / errors
+        return np.array([[_NORMAL.cdf(z) for z in row] for row in deviations.tolist()])
+
+
+@dataclass(frozen=True)
+class Ratings(NotebookView):
+    """Ratings of players on BayesElo's scale, and the fitted model."""
+
+    players: list[Rating]
+    """One rating per player, strongest first."""
+    model: RatingModel
+    """Fitted parameters on the model scale."""
+
+    @property
+    def advantage(self) -> float:
+        """First-move advantage in Elo."""
+        return self.model.scale * self.model.advantage
+
+    def difference(self, player: str, other: str) -> EloDifference:
+        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
+        return self.model.difference(player, other).scaled_by(self.model.scale)
+
+    def los(self) -> Floats:
+        """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
+        return self.model.los()
+
+    def to_pandas(self) -> DataFrame:
+        """Return one row per player, strongest first, with Elo and the ends of its interval.
+
+        Raises MissingExtraError if pandas is not installed.
+        """
+        return data_frame([rating.as_dict() for rating in self.players])
+
+    def _blocks(self) -> Iterable[Block]:
+        table = ratings_table(self)
+        return [table, Picture("ratings-figure", draw_ratings(self), table.note)]
+
+    def __repr__(self) -> str:
+        best = shortened(self.players[0].player)
+        return f"<Ratings of {len(self.players)} players, strongest {best}>"
+
+
+_MAX_PLAYERS = 300
+"""Largest number of players in a figure; one with thousands would be too large to draw."""
+
+
+def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
+    """Draw Elo with error bars, one line per player, strongest at the top."""
+    players = ratings.players[:_MAX_PLAYERS]
+    figure = new_figure(8, 1.4 + 0.26 * len(players))
+    axes = figure.subplots()
+    elos = [rating.elo for rating in players]
+    margins = [rating.interval.high - rating.elo for rating in players]
+    rows = range(len(players))
+    axes.errorbar(elos, rows, xerr=margins, fmt="o", markersize=4, capsize=3)
+    # Without parse_math=False, a dollar sign in a name would begin a formula.
+    axes.set_yticks(rows, [shortened(each.player) for each in players], parse_math=False)
+    axes.set_ylim(len(players) - 0.5, -0.5)
+    total = len(ratings.players)
+    selection = f", the {_MAX_PLAYERS} strongest of {total:,}" if total > len(players) else ""
+    axes.set_xlabel(f"Elo with 95 % intervals{selection}")
+    axes.grid(axis="x", alpha=0.3)
+    if title:
+        axes.set_title(title, parse_math=False)
+    return figure
+
+
+def save_ratings(ratings: Ratings, path: Path, title: str = "") -> None:
+    """Save the figure; the file extension determines the format.
+
+    Raises UserError if the file cannot be written.
+    """
+    save_figure(draw_ratings(ratings, title), path)
+
+
+def ratings_json(ratings: Ratings) -> dict[str, Any]:
+    """Return the output of `zerolab rate --json`.
+
+    Elo is on BayesElo's scale, except for the `elo_model` of each player and the parameters under
+    `model`, which are on the model scale; `scale` is the ratio of the two scales. The `los` of a
+    player lists its likelihoods of superiority over all players, in the order of `players`.
+    """
+    likelihoods = ratings.los().tolist()
+    players = [
+        {**rating.as_dict(), "los": likelihood}
+        for rating, likelihood in zip(ratings.players, likelihoods, strict=True)
+    ]
+    model = ratings.model
+    parameters = {"advantage": model.advantage, "draw_elo": model.draw_elo, "scale": model.scale}
+    return {"advantage": ratings.advantage, "model": parameters, "players": players}
+
+
+def ratings_csv(ratings: Ratings) -> str:
+    """Return CSV text with a header line and one line per player."""
+    rows = (
+        [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating.as_dict().values())]
+        for rank, rating in enumerate(ratings.players, start=1)
+    )
+    return rows_as_csv([["rank", *ratings.players[0].as_dict()], *rows])
+
+
+def ratings_table(ratings: Ratings) -> Table:
+    """Return a table with one row per player and the common parameters in a note."""
+    likelihoods = ratings.los()
+    last = len(ratings.players) - 1
+    rows: list[list[Cell]] = [
+        [
+            i + 1, rating.player, rating.interval,
+            float(likelihoods[i, i + 1]) if i < last else None, rating.games,
+            rating.distinct_games, rating.score_rate, rating.draw_rate, rating.opponents,
+        ]
+        for i, rating in enumerate(ratings.players)
+    ]  # fmt: skip
+    columns: list[str | Column] = [
+        "rank", "player", Column("Elo (95 % interval)", "+.0f"),
+        Column("stronger than next", ".1%"), "games", "distinct", Column("score rate", ".1%"),
+        Column("draws", ".1%"),
+        Column("opponents", "+.0f"),
+    ]  # fmt: skip
+    note = (
+        f"first-move advantage {ratings.advantage:+.1f} Elo; draw_elo"
+        f" {ratings.model.draw_elo:.1f}; Elo on BayesElo's scale; repeated games count once"
+    )
+    return Table("ratings", "", columns, rows, note)
