@@ -1,4 +1,4 @@
-"""Processes that start with zerolab imported: forks of one server process.
+"""Processes that start with zerolab imported, forks of one server process, and waits for them.
 
 A new interpreter takes most of a second to import zerolab; a fork of the server starts within a
 few hundredths. Each fork has its own standard streams, signals and exit code.
@@ -19,7 +19,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
@@ -29,12 +30,24 @@ from typing import Any
 COMMAND = "import sys; from zerolab.cli.main import main; sys.exit(main())"
 
 _MAX_REQUEST = 1 << 16
+_STEP_SECONDS = 0.02
 _PRELOADED = (
     "asyncio", "zerolab.cli.process", "zerolab.cli.parse", "zerolab.cli.reference",
     "zerolab.cli.tournament", "zerolab.cli.play", "zerolab.cli.solve", "typeguard",
     "zerolab.rules.compiled_rules", "zerolab.play.tournament", "zerolab.gtp.engine",
     "zerolab.agents.specs", "zerolab.agents.network_players", "zerolab.agents.baselines",
 )  # fmt: skip
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Return as soon as a condition is true; fail the test if that takes too long.
+
+    The condition is asked again and again, with a pause of 20 ms.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"the condition was not true within {seconds} s"
+        time.sleep(_STEP_SECONDS)
 
 
 @cache

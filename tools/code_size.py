@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -90,8 +90,18 @@ def measure(root: Path) -> Size:
     )  # fmt: skip
 
 
-if __name__ == "__main__":
-    for name in sys.argv[1:] or ["src"]:
+def main(names: Sequence[str]) -> int:
+    """Print the size of each source tree; return 2, with a message, if one has no Python files."""
+    for name in names:
+        if not any(Path(name).rglob("*.py")):
+            print(f"{name}: expected a folder with Python files, such as src", file=sys.stderr)
+            return 2
+    for name in names:
         print(name)
         for field, value in measure(Path(name))._asdict().items():
             print(f"  {field:18} {value:g}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or ["src"]))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from waiting import wait_for
+from forks import wait_for
 from zerolab.cli import output, progress
 from zerolab.cli import terminal as terminal_module
 from zerolab.cli.output import Console

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
-from waiting import wait_for
+from forks import wait_for
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from waiting import wait_for
+from forks import wait_for
 from zerolab.gtp.protocol import GtpClient, GtpEngineError, GtpResponseError
 
 FAKE = Path(__file__).with_name("fake_engine.py")

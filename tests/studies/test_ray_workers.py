@@ -16,7 +16,7 @@ pytest.importorskip("ray")
 
 from ray import cluster_utils
 
-from waiting import wait_for
+from forks import wait_for
 from zerolab.core import ray_cluster
 from zerolab.core.errors import UserError
 from zerolab.core.processes import fork_server_context

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from fastapi.testclient import TestClient
 
-from waiting import wait_for
+from forks import wait_for
 from zerolab.web import classroom
 from zerolab.web.classroom import Classroom
 from zerolab.web.folders import Folders

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 from tiny_laboratory import GAME, RUN, new_client
 
 from evaluation.exhaustive import check_perfect_play, exhaustive
-from waiting import wait_for
+from forks import wait_for
 from zerolab.evaluation.puzzles import (
     BASELINES,
     make_puzzle,

@@ -11,7 +11,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from tiny_laboratory import new_client
 
-from waiting import wait_for
+from forks import wait_for
 from zerolab.cli.main import main
 from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
 from zerolab.web import folders, laboratory

@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from tiny_laboratory import new_client
 
-from waiting import wait_for
+from forks import wait_for
 from zerolab.cli.main import main
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.network import weights_to_arrays

@@ -11,7 +11,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, Route, expect
 
-from waiting import wait_for
+from forks import wait_for
 
 GAME = "gobang:3x3:3"
 MOVE = "#board .target[data-move]"
