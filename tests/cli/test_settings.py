@@ -102,7 +102,7 @@ def test_every_setting_has_description():
 def test_choice_lists_settings_of_its_members(capsys):
     assert main(["settings", "search.selection"]) == 0
     text = capsys.readouterr().out
-    assert "search.selection: puct | rave | uct; default puct" in text
+    assert "search.selection: puct | uct | rave; default puct" in text
     assert "search.selection.c (with puct): number, at least 0; default 1.0" in text
     assert "search.selection.equivalence (with rave)" in text
 

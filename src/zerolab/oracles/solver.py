@@ -90,7 +90,7 @@ class Solver(Oracle):
 
     A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower bound or lowers the
     upper bound on a value until both are equal. The table is kept between positions. Values are
-    scores as defined in `rules.solver_rules`.
+    scores as defined in `rules.rules`.
     """
 
     def __init__(

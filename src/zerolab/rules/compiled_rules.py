@@ -1,6 +1,6 @@
 """Compiled rules for calls from Python, for single states and for batches.
 
-Kernels call the functions of `rules.rules`, `rules.encoding` and `rules.solver_rules` directly.
+Kernels call the functions of `rules.rules` and `rules.encoding` directly.
 Plain Python must not pass states to them, because a word returned from compiled code becomes an
 unbounded Python integer. It calls the functions of this module instead. For a single state,
 uint64[words], there are functions such as ``legal``, which returns a new array, and

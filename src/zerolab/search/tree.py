@@ -57,7 +57,7 @@ class Forest(NamedTuple):
     statistics: NDArray[np.float32]  # [B, nodes, K] used by the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
     utility: Any  # see `search.values`
-    solver: Any  # see `search.mcts_solver`
+    solver: Any  # see `search.simulation_options`
 
 
 class TreeArrays(NamedTuple):
@@ -81,7 +81,7 @@ class TreeArrays(NamedTuple):
     statistics: NDArray[np.float32]  # [B, nodes, K] used by the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
     utility: Any  # see `search.values`
-    solver: Any  # see `search.mcts_solver`
+    solver: Any  # see `search.simulation_options`
 
 
 def empty_forest(

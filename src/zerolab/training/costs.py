@@ -47,7 +47,7 @@ class CumulativeCost(NamedTuple):
     examples_seen: int = 0
     """Training examples, including repetitions."""
     selfplay_flops: int = 0
-    """Floating-point operations of the network in self-play (see `networks.flops`)."""
+    """Floating-point operations of the network in self-play (see `networks.catalogue`)."""
     learn_flops: int = 0
     """Floating-point operations of training."""
     seconds: Mapping[str, float] = {}
